@@ -3,8 +3,9 @@
 //   node clients/testing/fault-proxy.mjs UPSTREAM     prints {"baseUrl", "controlUrl"} as one line and serves until its
 //                                                     standard input ends
 //
-// POST controlUrl takes a list of faults for the requests to come, and forgets what was there before. Each fault is used by
-// the first request it fits, once. GET controlUrl lists the requests that came: [{ path, payment, authorization, fault }].
+// POST controlUrl takes a list of faults for the requests to come, and forgets what was there before. Each fault is
+// used by the first request it fits, once. GET controlUrl lists the requests that came: [{ path, payment,
+// authorization, fault }].
 //
 //   on        "paid", "unpaid" (of the paid routes), or the path; every request when absent
 //   cut       how many bytes of the answer pass before the connection is reset, a negative number counted from its end;
@@ -21,12 +22,18 @@ import { createServer, request as send } from "node:http";
 import { once } from "node:events";
 import { pathToFileURL } from "node:url";
 
-const paidRoutes = [/\/api\/card\/(purchase|topup)$/, /\/api\/esim\/purchase$/, /Service\/(PurchaseCard|TopUpCard|PurchaseEsim)$/];
+const paidRoutes = [
+  /\/api\/card\/(purchase|topup)$/,
+  /\/api\/esim\/purchase$/,
+  /Service\/(PurchaseCard|TopUpCard|PurchaseEsim)$/,
+];
 
 /** Starts a proxy before a service. */
 export async function startFaultProxy(upstream) {
   const state = { faults: [], requests: [] };
-  const server = createServer((request, response) => void pass(new URL(upstream), state, request, response).catch(() => request.socket.destroy()));
+  const server = createServer(
+    (request, response) => void pass(new URL(upstream), state, request, response).catch(() => request.socket.destroy()),
+  );
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   return {
@@ -77,7 +84,14 @@ function fits(on, path, paid) {
 }
 
 function forward(upstream, { method, url, headers }, body) {
-  const outgoing = send({ host: upstream.hostname, port: upstream.port, method, path: url, headers: { ...headers, host: upstream.host }, agent: false });
+  const outgoing = send({
+    host: upstream.hostname,
+    port: upstream.port,
+    method,
+    path: url,
+    headers: { ...headers, host: upstream.host },
+    agent: false,
+  });
   const sent = new Promise((done) => outgoing.once("finish", done).once("error", done));
   const reply = once(outgoing, "response").then(async ([incoming]) => {
     const stream = /^application\/connect\+/.test(incoming.headers["content-type"] ?? "");
@@ -104,7 +118,13 @@ function changed(answered, { terms, dead }) {
     if (resource) challenge.resource.url = resource;
     changes["payment-required"] = base64(challenge);
   }
-  if (dead) changes["payment-response"] = base64({ success: false, transaction: "", network: "eip155:8453", errorReason: "expired" });
+  if (dead)
+    changes["payment-response"] = base64({
+      success: false,
+      transaction: "",
+      network: "eip155:8453",
+      errorReason: "expired",
+    });
   return { ...answered, changes };
 }
 
@@ -121,7 +141,8 @@ function head(incoming, changes) {
   const lines = [`HTTP/1.1 ${incoming.statusCode} ${incoming.statusMessage}`];
   for (let i = 0; i < incoming.rawHeaders.length; i += 2) {
     const [name, value] = incoming.rawHeaders.slice(i, i + 2);
-    if (/^(transfer-encoding|content-length|connection|keep-alive)$/i.test(name) || name.toLowerCase() in changes) continue;
+    if (/^(transfer-encoding|content-length|connection|keep-alive)$/i.test(name) || name.toLowerCase() in changes)
+      continue;
     lines.push(`${name}: ${value}`);
   }
   for (const [name, value] of Object.entries(changes)) lines.push(`${name}: ${value}`);
@@ -150,10 +171,20 @@ async function relay(incoming, socket, { cutMessage }) {
 
 function problem(status) {
   const body = JSON.stringify({
-    type: "/problems/dependency_down", title: "Something the service depends on does not answer.", status, detail: "The fault proxy says so.",
-    code: "dependency_down", retryable: true, safeToPayAgain: false, nextAction: "wait_and_retry", requestId: "fault-proxy",
+    type: "/problems/dependency_down",
+    title: "Something the service depends on does not answer.",
+    status,
+    detail: "The fault proxy says so.",
+    code: "dependency_down",
+    retryable: true,
+    safeToPayAgain: false,
+    nextAction: "wait_and_retry",
+    requestId: "fault-proxy",
   });
-  return Buffer.from(`HTTP/1.1 ${status} Faulty\r\nContent-Type: application/problem+json\r\nX-Request-Id: fault-proxy\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`);
+  return Buffer.from(
+    `HTTP/1.1 ${status} Faulty\r\nContent-Type: application/problem+json\r\nX-Request-Id: fault-proxy\r\n` +
+      `Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
+  );
 }
 
 async function write(socket, bytes, { cut, delayMs = 0 }) {

@@ -1,30 +1,29 @@
-// A service that lies, one for the tests of every client. It stands before a real one, may take a payment on the chain by
-// itself, and answers what it is told to.
+// A service that lies, one for the tests of every client. It stands before a real one, may take a payment on the chain
+// by itself, and answers what it is told to.
 //
-//   node clients/testing/hostile-service.mjs UPSTREAM RPC USDC    prints {"baseUrl", "controlUrl"} as one line and serves
-//                                                                 until its standard input ends
+//   node clients/testing/hostile-service.mjs UPSTREAM RPC USDC    prints {"baseUrl", "controlUrl"} as one line and
+// serves                                                                 until its standard input ends
 //
-// POST controlUrl takes { "lies": [...] } and forgets what was there before. GET controlUrl tells { requests, taken, elsewhere }:
-// the requests that came, the payments it took on the chain, and the requests that reached another host of its own. What a
-// lie says:
+// POST controlUrl takes { "lies": [...] } and forgets what was there before. GET controlUrl tells { requests, taken,
+// elsewhere }: the requests that came, the payments it took on the chain, and the requests that reached another host of
+// its own. What a lie says:
 //
 //   on        "paid", "unpaid" (of the paid routes), or the path; every request when absent
 //   times     how many requests it is for, 1 when absent; 0 is every one
 //   take      moves the money of the payment that came, before it answers
-//   ask       answers with the real service's challenge, as if nothing had been paid; with `terms`, changed so: of its offer,
-//             and `resource`; `accepts` is how many copies of the offer there are
-//   dead      adds a PAYMENT-RESPONSE that calls the payment dead; receipt one that calls it settled
-//   order     answers 200 with an order that fits the request, changed so
-//   problem   answers with this problem (RFC 9457), in the form of the protocol that asked
-//   status, body, headers   the answer, or changes of it; a header may name "{elsewhere}"
-//   bomb      answers with so many MiB of zeros, compressed
-//   endless   answers with so many MiB of spaces, a piece at a time
-//   redirect  a Location: "here" or "elsewhere"
+//   ask       answers with the real service's challenge, as if nothing had been paid; with `terms`, changed so: of its
+// offer,             and `resource`; `accepts` is how many copies of the offer there are   dead      adds a
+// PAYMENT-RESPONSE that calls the payment dead; receipt one that calls it settled   order     answers 200 with an order
+// that fits the request, changed so   problem   answers with this problem (RFC 9457), in the form of the protocol that
+// asked   status, body, headers   the answer, or changes of it; a header may name "{elsewhere}"   bomb      answers
+// with so many MiB of zeros, compressed   endless   answers with so many MiB of spaces, a piece at a time   redirect  a
+// Location: "here" or "elsewhere"
 //
-// The cases of hostile.json have steps besides: `do` is what is bought, a card, an eSIM of a plan or of any ("esim-any"),
-// a top-up, or an eSIM's order that was opened before ("pay"), whose id is its key. `key` names the purchase; it is empty
-// for one without a key, and "told" for the key that its error or its order named. `expect` is what comes of it: ok,
-// terms, denied, refused, ambiguous, or any error. A client repeats a payment once, and as usual where something is ok.
+// The cases of hostile.json have steps besides: `do` is what is bought, a card, an eSIM of a plan or of any
+// ("esim-any"), a top-up, or an eSIM's order that was opened before ("pay"), whose id is its key. `key` names the
+// purchase; it is empty for one without a key, and "told" for the key that its error or its order named. `expect` is
+// what comes of it: ok, terms, denied, refused, ambiguous, or any error. A client repeats a payment once, and as usual
+// where something is ok.
 import { createServer, request as send } from "node:http";
 import { once } from "node:events";
 import { pathToFileURL } from "node:url";
@@ -34,19 +33,32 @@ const paidRoutes = [
   /\/api\/card\/(purchase|topup)$/, /\/api\/esim\/purchase$/, /\/pay\/[^/]+$/,
   /Service\/(PurchaseCard|TopUpCard|PurchaseEsim|PayOrder)$/,
 ];
-const kinds = [[/card\/purchase$|PurchaseCard$/, "card_issue"], [/card\/topup$|TopUpCard$/, "card_topup"], [/esim\/purchase$|PurchaseEsim$/, "esim"]];
+const kinds = [
+  [/card\/purchase$|PurchaseCard$/, "card_issue"],
+  [/card\/topup$|TopUpCard$/, "card_topup"],
+  [/esim\/purchase$|PurchaseEsim$/, "esim"],
+];
 /** An account that the development chain lets anybody act for. */
 const thief = "0x00000000000000000000000000000000000bad00";
 
 /** Starts a hostile service. */
 export async function startHostileService(upstream, rpcUrl, usdc) {
-  const state = { lies: [], requests: [], taken: [], elsewhere: 0, upstream: new URL(upstream), chain: chainOf(rpcUrl, usdc) };
+  const state = {
+    lies: [],
+    requests: [],
+    taken: [],
+    elsewhere: 0,
+    upstream: new URL(upstream),
+    chain: chainOf(rpcUrl, usdc),
+  };
   const elsewhere = await listen((request, response) => {
     state.elsewhere++;
     response.end("{}");
   });
   state.elsewhereUrl = elsewhere.url;
-  const server = await listen((request, response) => void answer(state, request, response).catch(() => request.socket.destroy()));
+  const server = await listen(
+    (request, response) => void answer(state, request, response).catch(() => request.socket.destroy()),
+  );
   state.baseUrl = server.url;
   return {
     baseUrl: server.url,
@@ -74,9 +86,15 @@ async function answer(state, request, response) {
   const body = await bytesOf(request);
   const payment = request.headers["payment-signature"];
   const lie = next(state, request.url, payment !== undefined);
-  state.requests.push({ path: request.url, payment: payment ?? null, authorization: request.headers.authorization ?? null, lie: lie ?? null });
+  state.requests.push({
+    path: request.url,
+    payment: payment ?? null,
+    authorization: request.headers.authorization ?? null,
+    lie: lie ?? null,
+  });
   if (!lie) return pass(await ask(state, request, body, payment), response);
-  if (lie.take && payment) state.taken.push(await state.chain.take(JSON.parse(Buffer.from(payment, "base64").toString("utf8"))));
+  if (lie.take && payment)
+    state.taken.push(await state.chain.take(JSON.parse(Buffer.from(payment, "base64").toString("utf8"))));
   if (lie.bomb) return burst(response, lie);
   if (lie.endless) return drip(response, lie.endless);
   const real = lie.ask || lie.terms ? await ask(state, request, body, undefined) : plain(lie);
@@ -101,31 +119,57 @@ function lied(state, request, body, real, lie) {
   const headers = { ...real.headers };
   if (lie.terms || lie.accepts !== undefined) headers["payment-required"] = changed(headers["payment-required"], lie);
   const receipt = { transaction: `0x${"ab".repeat(32)}`, network: "eip155:8453" };
-  if (lie.dead) headers["payment-response"] = base64({ ...receipt, success: false, transaction: "", errorReason: "expired" });
+  if (lie.dead)
+    headers["payment-response"] = base64({ ...receipt, success: false, transaction: "", errorReason: "expired" });
   if (lie.receipt) headers["payment-response"] = base64({ ...receipt, success: true });
-  if (lie.redirect) headers.location = (lie.redirect === "elsewhere" ? state.elsewhereUrl : state.baseUrl) + request.url;
+  if (lie.redirect)
+    headers.location = (lie.redirect === "elsewhere" ? state.elsewhereUrl : state.baseUrl) + request.url;
   Object.assign(headers, lie.headers);
-  if (lie.problem) return { status: lie.problem.status, headers: { ...headers, ...problemType(request) }, body: problemOf(request, lie.problem) };
-  const text = lie.order ? orderOf(request, body, lie.order) : lie.body ?? real.body;
+  if (lie.problem)
+    return {
+      status: lie.problem.status,
+      headers: { ...headers, ...problemType(request) },
+      body: problemOf(request, lie.problem),
+    };
+  const text = lie.order ? orderOf(request, body, lie.order) : (lie.body ?? real.body);
   return { status: lie.status ?? real.status, headers, body: text };
 }
 
 const isConnect = ({ url }) => /Service\//.test(url);
-const problemType = (request) => ({ "content-type": isConnect(request) ? "application/json" : "application/problem+json" });
+const problemType = (request) => ({
+  "content-type": isConnect(request) ? "application/json" : "application/problem+json",
+});
 
 // problemOf is a problem as REST has it, or as the detail of an error of the Connect protocol.
 function problemOf(request, problem) {
   if (!isConnect(request)) return JSON.stringify(problem);
-  const value = Buffer.concat(Object.entries(problemFields).flatMap(([name, number]) => field(number, problem[name]))).toString("base64").replace(/=+$/, "");
-  return JSON.stringify({ code: "already_exists", message: problem.detail, details: [{ type: "roamcard.v1.Problem", value }] });
+  const value = Buffer.concat(Object.entries(problemFields).flatMap(([name, number]) => field(number, problem[name])))
+    .toString("base64")
+    .replace(/=+$/, "");
+  return JSON.stringify({
+    code: "already_exists",
+    message: problem.detail,
+    details: [{ type: "roamcard.v1.Problem", value }],
+  });
 }
 
-const problemFields = { type: 1, title: 2, status: 3, detail: 4, code: 5, retryable: 6, safeToPayAgain: 7, nextAction: 8, requestId: 9 };
+const problemFields = {
+  type: 1,
+  title: 2,
+  status: 3,
+  detail: 4,
+  code: 5,
+  retryable: 6,
+  safeToPayAgain: 7,
+  nextAction: 8,
+  requestId: 9,
+};
 
 // field is a member of a protobuf message: a text, or a small number or boolean.
 function field(number, value) {
   if (value === undefined || value === false) return [];
-  if (typeof value === "string") return [Buffer.from([(number << 3) | 2]), varint(Buffer.byteLength(value)), Buffer.from(value)];
+  if (typeof value === "string")
+    return [Buffer.from([(number << 3) | 2]), varint(Buffer.byteLength(value)), Buffer.from(value)];
   return [Buffer.from([number << 3]), varint(Number(value))];
 }
 
@@ -136,7 +180,11 @@ function varint(value) {
 }
 
 function plain({ order, body }) {
-  return { status: 200, headers: { "content-type": order || !body?.startsWith("<") ? "application/json" : "text/html" }, body: "{}" };
+  return {
+    status: 200,
+    headers: { "content-type": order || !body?.startsWith("<") ? "application/json" : "text/html" },
+    body: "{}",
+  };
 }
 
 // orderOf is an order that could be the answer to a request, with changes.
@@ -146,9 +194,19 @@ function orderOf({ url, headers }, body, changes) {
   const { from, value } = payment.payload?.authorization ?? {};
   const order = {
     orderId: asked.orderId ?? /\/pay\/([^/]+)$/.exec(url)?.[1] ?? `ord_${crypto.randomUUID()}`,
-    operationId: crypto.randomUUID(), kind: kinds.find(([path]) => path.test(url))?.[1] ?? "card_topup",
-    status: "settled", amountUsdCents: Number(value ?? 0) / 10_000, createdAt: new Date().toISOString(),
-    payment: { payer: from, network: "eip155:8453", asset: payment.accepted?.asset, amount: value, transaction: `0x${"ab".repeat(32)}`, settledAt: new Date().toISOString() },
+    operationId: crypto.randomUUID(),
+    kind: kinds.find(([path]) => path.test(url))?.[1] ?? "card_topup",
+    status: "settled",
+    amountUsdCents: Number(value ?? 0) / 10_000,
+    createdAt: new Date().toISOString(),
+    payment: {
+      payer: from,
+      network: "eip155:8453",
+      asset: payment.accepted?.asset,
+      amount: value,
+      transaction: `0x${"ab".repeat(32)}`,
+      settledAt: new Date().toISOString(),
+    },
     ...changes,
   };
   if (changes.payer) order.payment = { ...order.payment, payer: changes.payer };
@@ -202,7 +260,11 @@ async function drip(response, mebibytes) {
 // chainOf moves money by payments that others signed, as anybody who has one can.
 function chainOf(rpcUrl, usdc) {
   const rpc = async (method, ...params) => {
-    const answer = await fetch(rpcUrl, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ jsonrpc: "2.0", id: 1, method, params }) });
+    const answer = await fetch(rpcUrl, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ jsonrpc: "2.0", id: 1, method, params }),
+    });
     const { result, error } = await answer.json();
     if (error) throw new Error(`${method}: ${error.message}`);
     return result;
@@ -215,8 +277,15 @@ function chainOf(rpcUrl, usdc) {
       await ready;
       // transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,uint8,bytes32,bytes32)
       const [r, s, v] = [signature.slice(2, 66), signature.slice(66, 130), signature.slice(130)];
-      const words = [a.from, a.to, a.value, a.validAfter, a.validBefore, a.nonce, `0x${v}`, `0x${r}`, `0x${s}`].map(word);
-      const hash = await rpc("eth_sendTransaction", { from: thief, to: usdc, data: `0xe3ee160e${words.join("")}`, gas: "0x30d40" });
+      const words = [a.from, a.to, a.value, a.validAfter, a.validBefore, a.nonce, `0x${v}`, `0x${r}`, `0x${s}`].map(
+        word,
+      );
+      const hash = await rpc("eth_sendTransaction", {
+        from: thief,
+        to: usdc,
+        data: `0xe3ee160e${words.join("")}`,
+        gas: "0x30d40",
+      });
       for (let tries = 0; tries < 200; tries++) {
         const receipt = await rpc("eth_getTransactionReceipt", hash);
         if (receipt) return { from: a.from, nonce: a.nonce, value: a.value, moved: receipt.status === "0x1" };

@@ -1,6 +1,6 @@
-// Walks through what the clients call of a service, by both protocols, and tells the shape of every answer: its status, the
-// headers that clients read, and the members of its body with their types. The fakes of the testing packages are held to what
-// the real service told: clients/testing/shapes.json.
+// Walks through what the clients call of a service, by both protocols, and tells the shape of every answer: its status,
+// the headers that clients read, and the members of its body with their types. The fakes of the testing packages are
+// held to what the real service told: clients/testing/shapes.json.
 //
 //   node clients/testing/journey.mjs BASEURL WALLETKEY      prints { "<call>": shape } as JSON
 //
@@ -10,7 +10,15 @@ import { pathToFileURL } from "node:url";
 
 const require = createRequire(new URL("../typescript/package.json", import.meta.url));
 const { privateKeyToAccount } = require("viem/accounts");
-const read = ["content-type", "payment-required", "payment-response", "www-authenticate", "retry-after", "x-request-id", "date"];
+const read = [
+  "content-type",
+  "payment-required",
+  "payment-response",
+  "www-authenticate",
+  "retry-after",
+  "x-request-id",
+  "date",
+];
 
 /** Walks, and gives the shapes by the names of the calls. */
 export async function walk(baseUrl, key) {
@@ -38,9 +46,16 @@ class Walker {
     const text = await response.text();
     const json = text && /json/.test(response.headers.get("content-type") ?? "") ? JSON.parse(text) : undefined;
     const seen = read.filter((h) => response.headers.has(h));
-    const decoded = Object.fromEntries(seen.filter((h) => h.startsWith("payment-")).map((h) => [h, shapeOf(offered(response.headers.get(h)))]));
+    const decoded = Object.fromEntries(
+      seen.filter((h) => h.startsWith("payment-")).map((h) => [h, shapeOf(offered(response.headers.get(h)))]),
+    );
     this.shapes[name] = {
-      status: response.status, headers: seen, type: response.headers.get("content-type"), ...decoded, body: shapeOf(json), ...problemIn(json),
+      status: response.status,
+      headers: seen,
+      type: response.headers.get("content-type"),
+      ...decoded,
+      body: shapeOf(json),
+      ...problemIn(json),
     };
     return { json, response };
   }
@@ -67,8 +82,13 @@ class Walker {
     const now = Math.floor(Date.now() / 1000);
     const field = (type, name) => ({ name, type });
     const authorization = {
-      from: this.account.address, to: offer.payTo, value: offer.amount, validAfter: String(now - 600), validBefore: String(now + 120),
-      nonce: `0x${Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString("hex")}`, ...changes,
+      from: this.account.address,
+      to: offer.payTo,
+      value: offer.amount,
+      validAfter: String(now - 600),
+      validBefore: String(now + 120),
+      nonce: `0x${Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString("hex")}`,
+      ...changes,
     };
     const signature = await this.account.signTypedData({
       domain: { name: offer.extra.name, version: offer.extra.version, chainId: 8453, verifyingContract: offer.asset },
@@ -81,15 +101,25 @@ class Walker {
       },
       message: authorization,
     });
-    return Buffer.from(JSON.stringify({ x402Version: 2, resource, accepted: offer, payload: { signature, authorization } })).toString("base64");
+    return Buffer.from(
+      JSON.stringify({ x402Version: 2, resource, accepted: offer, payload: { signature, authorization } }),
+    ).toString("base64");
   }
 
   async signIn() {
     const { address } = this.account;
-    const { json: challenge } = await this.rpc("sign-in challenge", "AuthService/CreateChallenge", { address, preferredMessageSchemes: ["eip191"] });
+    const { json: challenge } = await this.rpc("sign-in challenge", "AuthService/CreateChallenge", {
+      address,
+      preferredMessageSchemes: ["eip191"],
+    });
     const signature = await this.account.signMessage({ message: challenge.message });
     const { intentId, messageScheme } = challenge;
-    const { json } = await this.rpc("sign-in", "AuthService/VerifyChallenge", { address, signature, intentId, messageScheme });
+    const { json } = await this.rpc("sign-in", "AuthService/VerifyChallenge", {
+      address,
+      signature,
+      intentId,
+      messageScheme,
+    });
     this.session = { authorization: `Bearer ${json.accessToken}` };
   }
 
@@ -109,12 +139,18 @@ class Walker {
     await this.signIn();
     await this.rpc("session", "AuthService/GetSession", {}, this.session);
     await this.rpc("no cards", "CardService/ListCards", {}, this.session);
-    await this.rpc("top-up without a card", "CardService/TopUpCard", { amountUsdCents: 2500, idempotencyKey: "journey-early" });
+    await this.rpc("top-up without a card", "CardService/TopUpCard", {
+      amountUsdCents: 2500,
+      idempotencyKey: "journey-early",
+    });
     await this.pay("card", "/roamcard.v1.CardService/PurchaseCard", { idempotencyKey: "journey-card" });
     await this.rpc("cards", "CardService/ListCards", {}, this.session);
     await this.rpc("balance", "CardService/GetCardBalance", { id: this.card }, this.session);
     await this.pay("top-up, REST", "/api/card/topup", { amountUsdCents: 3000, idempotencyKey: "journey-topup" });
-    await this.rpc("another request under the key", "CardService/TopUpCard", { amountUsdCents: 2500, idempotencyKey: "journey-topup" });
+    await this.rpc("another request under the key", "CardService/TopUpCard", {
+      amountUsdCents: 2500,
+      idempotencyKey: "journey-topup",
+    });
   }
 
   // issued waits for a card, which takes the real service a moment.
@@ -127,7 +163,10 @@ class Walker {
   }
 
   async buyEsim() {
-    const order = await this.pay("eSIM, REST", "/api/esim/purchase", { planId: this.plan.planId, idempotencyKey: "journey-esim" });
+    const order = await this.pay("eSIM, REST", "/api/esim/purchase", {
+      planId: this.plan.planId,
+      idempotencyKey: "journey-esim",
+    });
     const token = { "x-esim-delivery-token": order.delivery.token };
     await this.rpc("eSIM order", "EsimService/GetEsimOrder", { orderId: order.orderId }, token);
     await this.rpc("eSIM credentials", "EsimService/GetEsimCredentials", { orderId: order.orderId }, this.session);
@@ -135,9 +174,19 @@ class Walker {
 
   async openAndPay() {
     const key = (name) => ({ ...this.session, "idempotency-key": `journey-${name}` });
-    const { json: topUp } = await this.rpc("opened top-up", "OrderService/CreateOrder", { amountUsdCents: 2500 }, key("open-topup"));
+    const { json: topUp } = await this.rpc(
+      "opened top-up",
+      "OrderService/CreateOrder",
+      { amountUsdCents: 2500 },
+      key("open-topup"),
+    );
     await this.pay("pay", `/pay/${topUp.order.orderId}`, undefined);
-    const { json: esim } = await this.rpc("opened eSIM", "EsimService/CreateEsimOrder", { planId: this.plan.planId }, key("open-esim"));
+    const { json: esim } = await this.rpc(
+      "opened eSIM",
+      "EsimService/CreateEsimOrder",
+      { planId: this.plan.planId },
+      key("open-esim"),
+    );
     await this.rpc("unpaid order", "OrderService/GetOrder", { orderId: esim.order.orderId }, this.session);
     await this.rpc("pay, Connect, unpaid", "OrderService/PayOrder", { orderId: esim.order.orderId });
     await this.rpc("orders", "OrderService/ListOrders", {}, this.session);
@@ -147,10 +196,13 @@ class Walker {
     await this.rpc("unknown order", "OrderService/GetOrder", { orderId: "ord_unknown" }, this.session);
     await this.rpc("no session", "OrderService/ListOrders", {});
     await this.rpc("second card", "CardService/PurchaseCard", { idempotencyKey: "journey-second" });
-    const { response } = await this.call("eSIM to refuse, unpaid", "POST", "/api/esim/purchase", { body: { planId: this.plan.planId, idempotencyKey: "journey-bad" } });
+    const { response } = await this.call("eSIM to refuse, unpaid", "POST", "/api/esim/purchase", {
+      body: { planId: this.plan.planId, idempotencyKey: "journey-bad" },
+    });
     const terms = decode(response.headers.get("payment-required"));
     const body = { planId: this.plan.planId, idempotencyKey: "journey-bad" };
-    const refused = async (name, payment) => this.call(name, "POST", "/api/esim/purchase", { body, headers: { "payment-signature": payment } });
+    const refused = async (name, payment) =>
+      this.call(name, "POST", "/api/esim/purchase", { body, headers: { "payment-signature": payment } });
     await refused("payment of less", await this.sign(terms, { value: "1" }));
     await refused("payment that is over", await this.sign(terms, { validBefore: "1700000000" }));
     await refused("payment of nonsense", "%%%");
@@ -184,5 +236,7 @@ function decode(header) {
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {
   const shapes = Object.entries(await walk(process.argv[2], process.argv[3]));
-  console.log(`{\n${shapes.map(([call, shape]) => `${JSON.stringify(call)}: ${JSON.stringify(shape)}`).join(",\n")}\n}`);
+  console.log(
+    `{\n${shapes.map(([call, shape]) => `${JSON.stringify(call)}: ${JSON.stringify(shape)}`).join(",\n")}\n}`,
+  );
 }

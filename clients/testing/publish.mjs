@@ -6,4 +6,8 @@ const text = readFileSync(at("published.json"), "utf8");
 mkdirSync(at("../python/src/roamcard/testing/"), { recursive: true });
 writeFileSync(at("../go/roamcard/roamcardtest/published.json"), text);
 writeFileSync(at("../python/src/roamcard/testing/published.json"), text);
-writeFileSync(at("../typescript/src/testing/published.ts"), `// Made of clients/testing/published.json by tools/gen.sh.\nexport const text = ${JSON.stringify(JSON.stringify(JSON.parse(text)))};\n`);
+writeFileSync(
+  at("../typescript/src/testing/published.ts"),
+  "// Made of clients/testing/published.json by tools/gen.sh.\n" +
+    `export const text = ${JSON.stringify(JSON.stringify(JSON.parse(text)))};\n`,
+);

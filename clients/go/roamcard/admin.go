@@ -68,7 +68,8 @@ func (a Admin) TransfersPage(ctx context.Context, status, token string) (*Page[*
 	return page(res.GetTransfers(), res.NextPageToken), nil
 }
 
-// Findings lists what differs between the books, newest first: open or resolved, of one code or, when it is empty, of any.
+// Findings lists what differs between the books, newest first: open or resolved, of one code or, when it is empty, of
+// any.
 func (a Admin) Findings(ctx context.Context, status, code string) iter.Seq2[*roamcardv1.Finding, error] {
 	return pages(func(token string) (*Page[*roamcardv1.Finding], error) {
 		return a.FindingsPage(ctx, status, code, token)
@@ -77,7 +78,8 @@ func (a Admin) Findings(ctx context.Context, status, code string) iter.Seq2[*roa
 
 // FindingsPage reads one page of what Findings lists: the first one, or the one that token names.
 func (a Admin) FindingsPage(ctx context.Context, status, code, token string) (*Page[*roamcardv1.Finding], error) {
-	res, err := a.ListFindings(ctx, &roamcardv1.ListFindingsRequest{Status: given(status), Code: given(code), PageToken: given(token)})
+	res, err := a.ListFindings(ctx,
+		&roamcardv1.ListFindingsRequest{Status: given(status), Code: given(code), PageToken: given(token)})
 	if err != nil {
 		return nil, err
 	}

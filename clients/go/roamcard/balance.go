@@ -27,7 +27,8 @@ func USDCBalance(ctx context.Context, rpcURL, account string) (USDC, error) {
 	}
 	body, err := json.Marshal(map[string]any{
 		"jsonrpc": "2.0", "id": 1, "method": "eth_call",
-		"params": []any{map[string]string{"to": BaseUSDC, "data": "0x" + hex.EncodeToString(x402.BalanceCall(holder))}, "latest"},
+		"params": []any{map[string]string{"to": BaseUSDC, "data": "0x" + hex.EncodeToString(x402.BalanceCall(holder))},
+			"latest"},
 	})
 	if err != nil {
 		return 0, fmt.Errorf("encode the call: %w", err)

@@ -35,7 +35,8 @@ type call struct {
 // mayBePaid keeps the payer out of streams and of bodies that are no roamcard request.
 func mayBePaid(req *http.Request) bool {
 	return isPayPath(req.URL.Path) ||
-		(req.Method == http.MethodPost && strings.HasPrefix(req.Header.Get("Content-Type"), "application/json") && req.ContentLength <= maxPaidBody)
+		(req.Method == http.MethodPost && strings.HasPrefix(req.Header.Get("Content-Type"), "application/json") &&
+			req.ContentLength <= maxPaidBody)
 }
 
 func (p *Payer) read(req *http.Request) (call, error) {

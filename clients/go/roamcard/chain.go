@@ -92,14 +92,17 @@ type event struct {
 }
 
 // usedFor finds what a nonce was used for. A transfer of the amount is the payment itself, so it is not void.
-func (p *Payer) usedFor(ctx context.Context, a SignedAuthorization, nonce x402.Hash, payer x402.Address, head, at uint64) (string, error) {
+func (p *Payer) usedFor(
+	ctx context.Context, a SignedAuthorization, nonce x402.Hash, payer x402.Address, head, at uint64,
+) (string, error) {
 	from := head - min(head, uint64(max(0, int64(at)-a.SignedAt))/blockTime+searchSlack)
 	topics := []any{[]string{x402.TopicUsed.String(), x402.TopicCanceled.String()}, payer.Word().String(), nonce.String()}
 	for ; from <= head; from += logRange {
 		var found []event
 		filter := map[string]any{
 			"address": p.Policy.asset(), "topics": topics,
-			"fromBlock": "0x" + strconv.FormatUint(from, 16), "toBlock": "0x" + strconv.FormatUint(min(from+logRange-1, head), 16),
+			"fromBlock": "0x" + strconv.FormatUint(from, 16),
+			"toBlock":   "0x" + strconv.FormatUint(min(from+logRange-1, head), 16),
 		}
 		if err := p.rpc(ctx, &found, "eth_getLogs", filter); err != nil {
 			return "", err
@@ -129,7 +132,8 @@ func (p *Payer) movedElse(ctx context.Context, used event, payer x402.Address, a
 	}
 	for _, l := range receipt.Logs {
 		index, err := quantity(l.LogIndex)
-		if err != nil || index != at+1 || len(l.Topics) != 3 || l.Topics[0] != x402.TopicTransfer.String() || l.Topics[1] != payer.Word().String() {
+		if err != nil || index != at+1 || len(l.Topics) != 3 || l.Topics[0] != x402.TopicTransfer.String() ||
+			l.Topics[1] != payer.Word().String() {
 			continue
 		}
 		moved, ok := new(big.Int).SetString(strings.TrimPrefix(l.Data, "0x"), 16)

@@ -1,7 +1,8 @@
 // Package roamcard is the Go client of the roamcard service: it buys virtual cards and travel eSIMs for
 // USDC, and cannot pay twice by accident.
 //
-//	call ─► 402 ─► terms checked ─► policy ─► budget taken ─► signed once, kept ─► sent ─► the answer, or the same bytes again
+//	call ─► 402 ─► terms checked ─► policy ─► budget taken ─► signed once, kept ─► sent
+//	─► the answer, or the same bytes again
 //
 // Every paid call is made under an idempotency key. What is signed for a key is in the store before its
 // first byte leaves, so that an answer which is lost, a 503, a timeout or a crash are all met the same way: by

@@ -81,7 +81,8 @@ type AmbiguousPaymentError struct {
 
 // Error implements error.
 func (e *AmbiguousPaymentError) Error() string {
-	return fmt.Sprintf("%v; call again with the idempotency key %q, which cannot pay twice: %v", ErrAmbiguousPayment, e.IdempotencyKey, e.Err)
+	return fmt.Sprintf("%v; call again with the idempotency key %q, which cannot pay twice: %v", ErrAmbiguousPayment,
+		e.IdempotencyKey, e.Err)
 }
 
 // Unwrap gives the kind, and what the last attempt met.
@@ -187,7 +188,8 @@ func poor(err *APIError, header http.Header) error {
 		return err
 	}
 	required, malformed := x402.DecodeRequired(header.Get(x402.HeaderRequired))
-	if malformed != nil || !strings.Contains(required.Error, "insufficient_balance") && !strings.Contains(required.Error, "insufficient_funds") {
+	if malformed != nil || !strings.Contains(required.Error, "insufficient_balance") &&
+		!strings.Contains(required.Error, "insufficient_funds") {
 		return err
 	}
 	return &PaymentError{Kind: ErrInsufficientFunds, Detail: "no money moved", Err: err}
@@ -214,7 +216,9 @@ func problemError(p *roamcardv1.Problem, cause *connect.Error) *APIError {
 	}
 	return &APIError{
 		Fields: fields,
-		Status: int(p.GetStatus()), Code: p.GetCode(), Title: p.GetTitle(), Detail: p.GetDetail(), Retryable: p.GetRetryable(),
-		SafeToPayAgain: p.GetSafeToPayAgain(), NextAction: p.GetNextAction(), RequestID: p.GetRequestId(), OrderID: p.GetOrderId(), cause: cause,
+		Status: int(p.GetStatus()), Code: p.GetCode(), Title: p.GetTitle(), Detail: p.GetDetail(),
+		Retryable: p.GetRetryable(), SafeToPayAgain: p.GetSafeToPayAgain(), NextAction: p.GetNextAction(),
+		RequestID: p.GetRequestId(),
+		OrderID:   p.GetOrderId(), cause: cause,
 	}
 }

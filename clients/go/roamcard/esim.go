@@ -47,7 +47,8 @@ type Plans struct{ client *Client }
 // of the kind country or region, when these are not empty.
 func (p Plans) List(ctx context.Context, country, kind string) iter.Seq2[*roamcardv1.EsimPlan, error] {
 	return pages(func(string) (*Page[*roamcardv1.EsimPlan], error) {
-		res, err := p.client.Services.Esim.ListEsimPlans(ctx, &roamcardv1.ListEsimPlansRequest{CountryCode: given(country), Type: given(kind)})
+		res, err := p.client.Services.Esim.ListEsimPlans(ctx,
+			&roamcardv1.ListEsimPlansRequest{CountryCode: given(country), Type: given(kind)})
 		return page(res.GetPlans(), nil), err
 	})
 }
@@ -59,7 +60,8 @@ type ESIMs struct{ client *Client }
 // settled before anything is signed and stays the same for the key. The key is as in Cards.Purchase.
 func (e ESIMs) Purchase(ctx context.Context, planID, key string) (*BoughtESIM, error) {
 	bought, err := e.client.buy(ctx, key, func(ctx context.Context, key string) (*roamcardv1.Order, error) {
-		res, err := e.client.Services.Esim.PurchaseEsim(ctx, &roamcardv1.PurchaseEsimRequest{IdempotencyKey: key, PlanId: given(planID)})
+		res, err := e.client.Services.Esim.PurchaseEsim(ctx,
+			&roamcardv1.PurchaseEsimRequest{IdempotencyKey: key, PlanId: given(planID)})
 		return res.GetOrder(), err
 	})
 	if err != nil {

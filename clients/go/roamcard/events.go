@@ -23,7 +23,8 @@ type Events struct {
 func LogEvents(log *slog.Logger, others *Events) *Events {
 	payment := func(what string, tell func(*Events, Quote)) func(Quote) {
 		return func(q Quote) {
-			log.Info(what, "operation", q.Operation, "idempotencyKey", q.IdempotencyKey, "amountUsd", q.Amount.String(), "payTo", q.PayTo)
+			log.Info(what, "operation", q.Operation, "idempotencyKey", q.IdempotencyKey, "amountUsd", q.Amount.String(), "payTo",
+				q.PayTo)
 			tell(others, q)
 		}
 	}

@@ -135,7 +135,8 @@ func (b Book) check() error {
 		default:
 			return fmt.Errorf("purchase %s has no state", id)
 		}
-		if e.Key == "" || e.Operation == "" || e.Origin == "" || e.Path == "" || e.Payer == "" || len(e.Request) == 0 || e.Amount <= 0 {
+		if e.Key == "" || e.Operation == "" || e.Origin == "" || e.Path == "" || e.Payer == "" || len(e.Request) == 0 ||
+			e.Amount <= 0 {
 			return fmt.Errorf("purchase %s lacks a member", id)
 		}
 		if e.State == Signed && (e.Header == "" || len(e.Authorizations) == 0) {

@@ -29,7 +29,8 @@ func TestEnvironmentMakesAClientThatPays(t *testing.T) {
 	}
 	s := open(t)
 	environ(t, map[string]string{
-		"URL": " " + s.URL + " ", "WALLET_KEY_FILE": keyFile, "MODE": "policy_gated", "MAX_PER_PAYMENT_USD": "25", "MAX_PER_DAY_USD": "30.50",
+		"URL": " " + s.URL + " ", "WALLET_KEY_FILE": keyFile, "MODE": "policy_gated", "MAX_PER_PAYMENT_USD": "25",
+		"MAX_PER_DAY_USD":   "30.50",
 		"APPROVE_ABOVE_USD": "24.99", "JOURNAL": journal,
 	})
 	asked := 0
@@ -53,14 +54,16 @@ func TestEnvironmentMakesAClientThatPays(t *testing.T) {
 }
 
 func TestEnvironmentGoesAfterTheCode(t *testing.T) {
-	environ(t, map[string]string{"URL": "https://other.example", "MODE": "autonomous", "JOURNAL": t.TempDir(), "WALLET_KEY": key, "MAX_PER_PAYMENT_USD": "1", "MAX_PER_DAY_USD": "90"})
+	environ(t, map[string]string{"URL": "https://other.example", "MODE": "autonomous", "JOURNAL": t.TempDir(),
+		"WALLET_KEY": key, "MAX_PER_PAYMENT_USD": "1", "MAX_PER_DAY_USD": "90"})
 	s := open(t)
 	signer, err := roamcard.NewKeySigner("0x" + strings.Repeat("47", 32))
 	if err != nil {
 		t.Fatal(err)
 	}
 	c, err := roamcard.FromEnv(roamcard.Config{
-		BaseURL: s.URL, Signer: signer, Store: roamcard.NewMemoryStore(), Policy: roamcard.Policy{PayTo: payTo, MaxPerPayment: 2500},
+		BaseURL: s.URL, Signer: signer, Store: roamcard.NewMemoryStore(),
+		Policy: roamcard.Policy{PayTo: payTo, MaxPerPayment: 2500},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -84,14 +87,16 @@ func TestEnvironmentWithoutAWalletReads(t *testing.T) {
 func TestEnvironmentTellsAllMistakesAtOnce(t *testing.T) {
 	const secret = "not-a-key-but-secret"
 	environ(t, map[string]string{
-		"WALLET_KEY": secret, "MODE": "yolo", "MAX_PER_PAYMENT_USD": "0", "MAX_PER_DAY_USD": "1.234", "APPROVE_ABOVE_USD": "-1",
-		"OPERATOR_TOKEN": secret, "OPERATOR_TOKEN_FILE": "/nowhere",
+		"WALLET_KEY": secret, "MODE": "yolo", "MAX_PER_PAYMENT_USD": "0", "MAX_PER_DAY_USD": "1.234",
+		"APPROVE_ABOVE_USD": "-1",
+		"OPERATOR_TOKEN":    secret, "OPERATOR_TOKEN_FILE": "/nowhere",
 	})
 	_, err := roamcard.FromEnv(roamcard.Config{})
 	if err == nil {
 		t.Fatal("it was taken")
 	}
-	for _, name := range []string{"URL", "WALLET_KEY", "MODE", "MAX_PER_PAYMENT_USD", "MAX_PER_DAY_USD", "APPROVE_ABOVE_USD", "OPERATOR_TOKEN"} {
+	for _, name := range []string{"URL", "WALLET_KEY", "MODE", "MAX_PER_PAYMENT_USD", "MAX_PER_DAY_USD",
+		"APPROVE_ABOVE_USD", "OPERATOR_TOKEN"} {
 		if !strings.Contains(err.Error(), "ROAMCARD_"+name) {
 			t.Errorf("%s is not named in %v", name, err)
 		}
@@ -100,7 +105,8 @@ func TestEnvironmentTellsAllMistakesAtOnce(t *testing.T) {
 		t.Errorf("a secret is told: %v", err)
 	}
 	for _, values := range []map[string]string{
-		{"SIGNER": "sign"}, {"SIGNER_ADDRESS": payTo}, {"SIGNER": "sign", "SIGNER_ADDRESS": "0x1"}, {"WALLET_KEY": key, "WALLET_KEY_FILE": "/nowhere"},
+		{"SIGNER": "sign"}, {"SIGNER_ADDRESS": payTo}, {"SIGNER": "sign", "SIGNER_ADDRESS": "0x1"},
+		{"WALLET_KEY": key, "WALLET_KEY_FILE": "/nowhere"},
 		{"WALLET_KEY_FILE": "/nowhere"}, {"WALLET_KEY": key, "JOURNAL": "/dev/null/none"},
 	} {
 		values["URL"] = "https://api.example.com"

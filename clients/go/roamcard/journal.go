@@ -96,7 +96,8 @@ func (j journal) reserve(ctx context.Context, c call, wanted Entry, limit Cents)
 			return nil
 		}
 		if spent := b.spentWith(c, known, wanted.Amount, now); limit > 0 && spent > units(limit) {
-			return denied(ErrPolicyDenied, "with it, %s USD would be signed for in a day, and the cap is %s", inDollars(spent), limit)
+			return denied(ErrPolicyDenied, "with it, %s USD would be signed for in a day, and the cap is %s", inDollars(spent),
+				limit)
 		}
 		e := wanted
 		e.State, e.At, e.HeldUntil = Reserved, now.Unix(), now.Add(turnFor).Unix()
@@ -250,7 +251,8 @@ func (j journal) pin(ctx context.Context, origin, payTo string) error {
 		})
 	}
 	if err == nil && !strings.EqualFold(pinned, payTo) {
-		err = denied(ErrTermsMismatch, "the payee of %s was %s and now is %s; set Policy.PayTo to the right one", origin, pinned, payTo)
+		err = denied(ErrTermsMismatch, "the payee of %s was %s and now is %s; set Policy.PayTo to the right one", origin,
+			pinned, payTo)
 	}
 	return err
 }

@@ -59,7 +59,8 @@ func TestJournalIsThatOfEveryLanguage(t *testing.T) {
 				t.Fatal(err)
 			}
 			client, err := roamcard.New(roamcard.Config{
-				BaseURL: "https://roamcard.example", Signer: signer, Store: store, Now: func() time.Time { return time.Unix(v.Now, 0) },
+				BaseURL: "https://roamcard.example", Signer: signer, Store: store,
+				Now: func() time.Time { return time.Unix(v.Now, 0) },
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -111,7 +112,8 @@ func TestJournalThatCannotBeReadSignsNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := roamcard.NewFileStore(path)
-		if failed, ok := errors.AsType[*roamcard.JournalError](err); !ok || failed.File != path || string(failed.Reason) != v.Reason {
+		if failed, ok := errors.AsType[*roamcard.JournalError](err); !ok || failed.File != path ||
+			string(failed.Reason) != v.Reason {
 			t.Errorf("%s: %v; want one that is %s", v.Name, err, v.Reason)
 		}
 		if data, err := os.ReadFile(path); err != nil || string(data) != v.Text {
@@ -153,7 +155,8 @@ func TestAReservedPurchaseHasTheSchemaOfEveryLanguage(t *testing.T) {
 
 // A journal on a file system that takes no more is told by its name, and nothing is signed.
 func TestJournalOnAFullOrReadOnlyDiskSignsNothing(t *testing.T) {
-	for option, reason := range map[string]roamcard.JournalReason{"size=64k": roamcard.JournalFull, "ro": roamcard.JournalReadOnly} {
+	for option, reason := range map[string]roamcard.JournalReason{"size=64k": roamcard.JournalFull,
+		"ro": roamcard.JournalReadOnly} {
 		folder := t.TempDir()
 		if out, err := exec.Command("mount", "-t", "tmpfs", "-o", option, "tmpfs", folder).CombinedOutput(); err != nil {
 			t.Skipf("no file system can be mounted here: %v, %s", err, out)

@@ -22,7 +22,8 @@ type (
 )
 
 // reserved are headers that this package sets itself: to pay, to sign in, and for the protocol.
-var reserved = []string{"Authorization", "Payment-Signature", "Content-Type", "Content-Encoding", "Content-Length", "Accept-Encoding", "Host"}
+var reserved = []string{"Authorization", "Payment-Signature", "Content-Type", "Content-Encoding", "Content-Length",
+	"Accept-Encoding", "Host"}
 
 // WithHeader gives every request of the call made with ctx a header. Those that this package sets itself, to pay, to
 // sign in and for the protocol, it keeps: they are ignored here.

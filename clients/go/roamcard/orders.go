@@ -28,7 +28,8 @@ func (o Orders) Page(ctx context.Context, active bool, token string) (*Page[*roa
 	if active {
 		status = "active"
 	}
-	res, err := o.client.Services.Order.ListOrders(ctx, &roamcardv1.ListOrdersRequest{Status: given(status), PageToken: given(token)})
+	res, err := o.client.Services.Order.ListOrders(ctx,
+		&roamcardv1.ListOrdersRequest{Status: given(status), PageToken: given(token)})
 	if err != nil {
 		return nil, err
 	}

@@ -199,8 +199,10 @@ func (p *Payer) check(c call, header string) (Quote, offer, error) {
 		}
 	}
 	q := Quote{
-		Operation: c.operation(), IdempotencyKey: c.idempotencyKey, Resource: o.resource.URL, Description: o.resource.Description,
-		Amount: o.cents(), AmountUSDC: o.amount.String(), PayTo: o.payTo.String(), Asset: o.domain.Contract.String(), Network: o.accepted.Network,
+		Operation: c.operation(), IdempotencyKey: c.idempotencyKey, Resource: o.resource.URL,
+		Description: o.resource.Description,
+		Amount:      o.cents(), AmountUSDC: o.amount.String(), PayTo: o.payTo.String(), Asset: o.domain.Contract.String(),
+		Network: o.accepted.Network,
 	}
 	p.Events.quote(q)
 	return q, o, nil
@@ -218,8 +220,9 @@ func (p *Payer) sign(c call, header string) (Entry, error) {
 		return Entry{}, err
 	}
 	wanted := Entry{
-		Key: c.idempotencyKey, Operation: q.Operation, Origin: c.origin(), Path: c.path(), Payer: c.payer.Lower(), Request: c.asked,
-		Amount: int64(o.amount), Holder: rand.Text(),
+		Key: c.idempotencyKey, Operation: q.Operation, Origin: c.origin(), Path: c.path(), Payer: c.payer.Lower(),
+		Request: c.asked,
+		Amount:  int64(o.amount), Holder: rand.Text(),
 	}
 	for {
 		given, err := p.reserve(c, wanted)
@@ -303,7 +306,8 @@ func (p *Payer) authorize(c call, o offer, attempt int) (header string, signed S
 		ValidBefore: uint64(now.Unix() + min(int64(o.accepted.MaxTimeoutSeconds), validity)),
 		Nonce:       x402.DerivedNonce(c.origin(), c.path(), c.payer, c.idempotencyKey, attempt),
 	}
-	signed = SignedAuthorization{Nonce: a.Nonce.String(), Amount: int64(o.amount), SignedAt: now.Unix(), ValidBefore: int64(a.ValidBefore)}
+	signed = SignedAuthorization{Nonce: a.Nonce.String(), Amount: int64(o.amount), SignedAt: now.Unix(),
+		ValidBefore: int64(a.ValidBefore)}
 	raw, err := p.Signer.SignTypedData(c.req.Context(), transferDocument(o.domain, a))
 	if err != nil {
 		return "", signed, fmt.Errorf("sign the payment: %w", err)
@@ -315,7 +319,8 @@ func (p *Payer) authorize(c call, o offer, attempt int) (header string, signed S
 	if err != nil {
 		return "", signed, fmt.Errorf("the signer signed something else: %w", err)
 	}
-	header, err = x402.EncodePayment(x402.Payment{Accepted: o.accepted, Resource: o.resource, Authorization: a, Signature: signature})
+	header, err = x402.EncodePayment(x402.Payment{Accepted: o.accepted, Resource: o.resource, Authorization: a,
+		Signature: signature})
 	if err != nil {
 		return "", signed, fmt.Errorf("encode the payment: %w", err)
 	}
@@ -408,7 +413,8 @@ func (p *Payer) compareClocks(res *http.Response) error {
 	}
 	ours := p.now()
 	if off := ours.Sub(theirs).Abs(); off > maxClockDifference {
-		return denied(ErrClock, "it is %s here, and %s at the service", ours.UTC().Format(time.RFC3339), theirs.UTC().Format(time.RFC3339))
+		return denied(ErrClock, "it is %s here, and %s at the service", ours.UTC().Format(time.RFC3339),
+			theirs.UTC().Format(time.RFC3339))
 	}
 	return nil
 }

@@ -104,8 +104,9 @@ func (s *shop) required(r *http.Request) string {
 	required, err := x402.EncodeRequired(x402.PaymentRequired{
 		X402Version: x402.Version, Error: "Payment required", Resource: x402.Resource{URL: resource},
 		Accepts: []x402.Requirements{{
-			Scheme: x402.Scheme, Network: x402.NetworkID, Amount: s.amount, Asset: roamcard.BaseUSDC, PayTo: s.payTo, MaxTimeoutSeconds: 120,
-			Extra: map[string]any{"name": "USD Coin", "version": "2"},
+			Scheme: x402.Scheme, Network: x402.NetworkID, Amount: s.amount, Asset: roamcard.BaseUSDC, PayTo: s.payTo,
+			MaxTimeoutSeconds: 120,
+			Extra:             map[string]any{"name": "USD Coin", "version": "2"},
 		}},
 	})
 	if err != nil {
@@ -140,7 +141,8 @@ func order(path string, replayed bool) string {
 
 // sold is the answer to a payment that was taken.
 func (s *shop) sold(w http.ResponseWriter) {
-	receipt, err := x402.EncodeSettlement(x402.Settlement{Success: true, Network: x402.NetworkID, Transaction: "0x" + strings.Repeat("ab", 32)})
+	receipt, err := x402.EncodeSettlement(x402.Settlement{Success: true, Network: x402.NetworkID,
+		Transaction: "0x" + strings.Repeat("ab", 32)})
 	if err != nil {
 		panic(err)
 	}
@@ -200,7 +202,8 @@ func buy(p *roamcard.Payer, s *shop, key string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	res, err := (&http.Client{Transport: p}).Post(s.URL+"/api/card/purchase", "application/json", strings.NewReader(string(body)))
+	res, err := (&http.Client{Transport: p}).Post(s.URL+"/api/card/purchase", "application/json",
+		strings.NewReader(string(body)))
 	if err != nil {
 		return 0, err
 	}
@@ -218,13 +221,15 @@ func same(texts []string) bool {
 }
 
 func TestAnUnclearAnswerIsMetWithTheSameBytes(t *testing.T) {
-	s := open(t, hangUp, status(503, `{"code":"settlement_unknown"}`), status(409, `{"title":"Wait","status":409,"retryable":true}`))
+	s := open(t, hangUp, status(503, `{"code":"settlement_unknown"}`),
+		status(409, `{"title":"Wait","status":409,"retryable":true}`))
 	p, signed := payer(t, roamcard.NewMemoryStore())
 	if code, err := buy(p, s, "k"); code != 200 || err != nil {
 		t.Fatalf("answered %d, %v", code, err)
 	}
 	if got := s.sent(); len(got) != 4 || !same(got) || signed.n != 1 {
-		t.Errorf("%d payments, the same %v, %d signatures; expected 4 times the same, signed once", len(got), same(got), signed.n)
+		t.Errorf("%d payments, the same %v, %d signatures; expected 4 times the same, signed once", len(got), same(got),
+			signed.n)
 	}
 }
 
@@ -248,7 +253,8 @@ func TestAPaymentIsResumedAfterARestart(t *testing.T) {
 		}
 	}
 	if got := s.sent(); len(got) != 6 || !same(got) || signatures != 1 {
-		t.Errorf("%d payments, the same %v, %d signatures; expected 6 times the same, signed once", len(got), same(got), signatures)
+		t.Errorf("%d payments, the same %v, %d signatures; expected 6 times the same, signed once", len(got), same(got),
+			signatures)
 	}
 }
 
@@ -263,15 +269,18 @@ func TestNothingIsSignedAgainstThePolicyOrTheTerms(t *testing.T) {
 		{"autonomous without caps", func(p *roamcard.Policy) { p.MaxPerDay = 0 }, nil, roamcard.ErrPolicyDenied},
 		{"above the cap of a payment", func(p *roamcard.Policy) { p.MaxPerPayment = 2499 }, nil, roamcard.ErrPolicyDenied},
 		{"above the cap of a day", func(p *roamcard.Policy) { p.MaxPerDay = 2499 }, nil, roamcard.ErrPolicyDenied},
-		{"another operation", func(p *roamcard.Policy) { p.Operations = []string{roamcard.OpESIM} }, nil, roamcard.ErrPolicyDenied},
+		{"another operation", func(p *roamcard.Policy) { p.Operations = []string{roamcard.OpESIM} }, nil,
+			roamcard.ErrPolicyDenied},
 		{"nobody to ask", func(p *roamcard.Policy) { p.Mode = roamcard.HumanApproval }, nil, roamcard.ErrPolicyDenied},
 		{"said no", func(p *roamcard.Policy) {
 			p.Mode = roamcard.PolicyGated
 			p.Approve = func(context.Context, roamcard.Quote) (bool, error) { return false, nil }
 		}, nil, roamcard.ErrApprovalDenied},
-		{"another payee", nil, func(s *shop) { s.payTo = "0x0000000000000000000000000000000000000001" }, roamcard.ErrTermsMismatch},
+		{"another payee", nil, func(s *shop) { s.payTo = "0x0000000000000000000000000000000000000001" },
+			roamcard.ErrTermsMismatch},
 		{"another asset", func(p *roamcard.Policy) { p.Asset = payTo }, nil, roamcard.ErrTermsMismatch},
-		{"another origin", nil, func(s *shop) { s.resource = "https://elsewhere.example/api/card/purchase" }, roamcard.ErrTermsMismatch},
+		{"another origin", nil, func(s *shop) { s.resource = "https://elsewhere.example/api/card/purchase" },
+			roamcard.ErrTermsMismatch},
 		{"another route", nil, func(s *shop) { s.resource = s.URL + "/api/card/topup" }, roamcard.ErrTermsMismatch},
 		{"no amount", nil, func(s *shop) { s.amount = "0" }, roamcard.ErrTermsMismatch},
 	}
@@ -370,12 +379,13 @@ func TestOnlyAnOrderIsSuccess(t *testing.T) {
 		"nothing":       status(200, "{}"),
 		"another kind":  status(200, order(roamcard.OpESIM, false)),
 		"another price": status(200, `{"orderId":"ord_1","kind":"card_issue","amountUsdCents":2400}`),
-		"another payer": status(200, `{"orderId":"ord_1","kind":"card_issue","amountUsdCents":2500,"payment":{"payer":"`+payTo+`"}}`),
-		"numbered":      status(200, `{"orderId":"ord_1","kind":"card_issue","amountUsdCents":2500,"status":7}`),
-		"no time":       status(200, `{"orderId":"ord_1","kind":"card_issue","amountUsdCents":2500,"createdAt":"tomorrow"}`),
-		"shouted":       status(200, `{"ORDERID":"ord_1","KIND":"card_issue","AMOUNTUSDCENTS":2500}`),
-		"nested":        status(200, `{"order":`+order(roamcard.OpCard, false)+`}`),
-		"too long":      status(200, `{"orderId":"`+strings.Repeat("x", 2<<20)+`"}`),
+		"another payer": status(200,
+			`{"orderId":"ord_1","kind":"card_issue","amountUsdCents":2500,"payment":{"payer":"`+payTo+`"}}`),
+		"numbered": status(200, `{"orderId":"ord_1","kind":"card_issue","amountUsdCents":2500,"status":7}`),
+		"no time":  status(200, `{"orderId":"ord_1","kind":"card_issue","amountUsdCents":2500,"createdAt":"tomorrow"}`),
+		"shouted":  status(200, `{"ORDERID":"ord_1","KIND":"card_issue","AMOUNTUSDCENTS":2500}`),
+		"nested":   status(200, `{"order":`+order(roamcard.OpCard, false)+`}`),
+		"too long": status(200, `{"orderId":"`+strings.Repeat("x", 2<<20)+`"}`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, answer, answer, answer, answer, answer)
@@ -432,7 +442,8 @@ func TestClockThatIsOffSignsNothingAnew(t *testing.T) {
 		t.Errorf("with the clocks together: %d, %v, signed %d", code, err, signed.n)
 	}
 	theirs.add(time.Hour)
-	c, err := roamcard.New(roamcard.Config{BaseURL: s.URL, Signer: signed, Now: now.now, Policy: roamcard.Policy{PayTo: payTo}})
+	c, err := roamcard.New(roamcard.Config{BaseURL: s.URL, Signer: signed, Now: now.now,
+		Policy: roamcard.Policy{PayTo: payTo}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -445,7 +456,8 @@ func TestAKeyIsBoundToItsBody(t *testing.T) {
 	s := open(t)
 	p, _ := payer(t, roamcard.NewMemoryStore())
 	client := &http.Client{Transport: p}
-	for i, body := range []string{`{"idempotencyKey":"k","amountUsdCents":2500}`, `{ "idempotencyKey": "k", "amountUsdCents":2500 }`, `{"idempotencyKey":"k","amountUsdCents":2600}`} {
+	for i, body := range []string{`{"idempotencyKey":"k","amountUsdCents":2500}`,
+		`{ "idempotencyKey": "k", "amountUsdCents":2500 }`, `{"idempotencyKey":"k","amountUsdCents":2600}`} {
 		res, err := client.Post(s.URL+"/api/card/topup", "application/json", strings.NewReader(body))
 		if i == 2 {
 			if !errors.Is(err, roamcard.ErrKeyConflict) {
@@ -492,7 +504,8 @@ func TestAPaymentThatDiedUnansweredIsAskedAboutAndThenReplaced(t *testing.T) {
 	first, last := s.sent()[0], s.sent()[6]
 	a, err1 := x402.DecodePayment(first)
 	b, err2 := x402.DecodePayment(last)
-	if err1 != nil || err2 != nil || s.sent()[5] != first || first == last || a.Authorization.Nonce != b.Authorization.Nonce {
+	if err1 != nil || err2 != nil || s.sent()[5] != first || first == last ||
+		a.Authorization.Nonce != b.Authorization.Nonce {
 		t.Errorf("%v, %v: the old bytes were not sent first, or their successor has another nonce", err1, err2)
 	}
 }
@@ -526,7 +539,8 @@ func TestFullDiskLosesNoAnswer(t *testing.T) {
 	}
 	p.Store = &failing{Store: store, from: 2}
 	_, err := buy(p, s, "other")
-	if failed, ok := errors.AsType[*roamcard.JournalError](err); !ok || failed.IdempotencyKey != "other" || len(s.sent()) != 2 {
+	if failed, ok := errors.AsType[*roamcard.JournalError](err); !ok || failed.IdempotencyKey != "other" ||
+		len(s.sent()) != 2 {
 		t.Errorf("a payment that could not be kept: %v, sent %d", err, len(s.sent()))
 	}
 }

@@ -21,8 +21,8 @@ const (
 	linger = 1500 * time.Millisecond
 )
 
-// BrowserPresenter shows a card, or an eSIM, on a page that this machine serves once, on loopback, under an address that
-// cannot be guessed.
+// BrowserPresenter shows a card, or an eSIM, on a page that this machine serves once, on loopback, under an address
+// that cannot be guessed.
 type BrowserPresenter struct {
 	// Open brings a person to the page: it starts a browser, or prints the address.
 	Open func(ctx context.Context, url string) error
@@ -53,7 +53,8 @@ func (p BrowserPresenter) present(ctx context.Context, content string) (Presente
 	secret := make([]byte, 24)
 	_, _ = rand.Read(secret) // never fails: the program ends when there is no randomness
 	page := &onePage{
-		host: listener.Addr().String(), path: "/" + base64.RawURLEncoding.EncodeToString(secret), html: []byte(content), seen: make(chan struct{}),
+		host: listener.Addr().String(), path: "/" + base64.RawURLEncoding.EncodeToString(secret), html: []byte(content),
+		seen: make(chan struct{}),
 	}
 	srv := &http.Server{Handler: page, ReadHeaderTimeout: 5 * time.Second}
 	done := make(chan error, 1)
@@ -102,7 +103,8 @@ type onePage struct {
 // ServeHTTP implements http.Handler.
 func (o *onePage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	site := r.Header.Get("Sec-Fetch-Site")
-	if r.Host != o.host || r.Method != http.MethodGet || r.URL.Path != o.path || (site != "" && site != "none" && site != "same-origin") {
+	if r.Host != o.host || r.Method != http.MethodGet || r.URL.Path != o.path ||
+		(site != "" && site != "none" && site != "same-origin") {
 		http.NotFound(w, r)
 		return
 	}
@@ -114,7 +116,8 @@ func (o *onePage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	o.mu.Unlock()
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; base-uri 'none'")
+	h.Set("Content-Security-Policy",
+		"default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; base-uri 'none'")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
@@ -129,8 +132,8 @@ func (o *onePage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	close(o.seen)
 }
 
-// filled puts texts into a pattern, each escaped for an element or a quoted attribute. It is not html/template, which would
-// add 270 kB to every program, whether it shows anything or not.
+// filled puts texts into a pattern, each escaped for an element or a quoted attribute. It is not html/template, which
+// would add 270 kB to every program, whether it shows anything or not.
 func filled(pattern string, texts ...string) string {
 	escaped := make([]any, len(texts))
 	for i, text := range texts {
@@ -142,7 +145,8 @@ func filled(pattern string, texts ...string) string {
 func pageOf(title, list string) string {
 	return `<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>` + title + `</title>
-<style>body{font:16px system-ui;margin:15vh auto;max-width:26em}dl{border:1px solid #bbb;border-radius:1em;padding:1.5em}
+<style>body{font:16px system-ui;margin:15vh auto;max-width:26em}
+dl{border:1px solid #bbb;border-radius:1em;padding:1.5em}
 dt{color:#666;font-size:.8em}dd{margin:0 0 1em;font:1.4em ui-monospace,monospace}</style>
 <h1>` + title + `</h1><p>Shown once. Close this window when you are done.</p>
 <dl>` + list + `</dl></html>

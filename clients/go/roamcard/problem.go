@@ -38,7 +38,8 @@ func problemOf(res *http.Response) *APIError {
 }
 
 func statusError(status int) *APIError {
-	return &APIError{Status: status, Code: fmt.Sprintf("http_%d", status), Title: http.StatusText(status), Detail: http.StatusText(status)}
+	return &APIError{Status: status, Code: fmt.Sprintf("http_%d", status), Title: http.StatusText(status),
+		Detail: http.StatusText(status)}
 }
 
 // bodyOf reads a body and leaves it to be read again.

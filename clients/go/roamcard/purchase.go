@@ -26,7 +26,9 @@ type Purchase struct {
 	RequestID string `json:"requestId,omitempty"`
 }
 
-func (c *Client) buy(ctx context.Context, key string, call func(ctx context.Context, key string) (*roamcardv1.Order, error)) (*Purchase, error) {
+func (c *Client) buy(
+	ctx context.Context, key string, call func(ctx context.Context, key string) (*roamcardv1.Order, error),
+) (*Purchase, error) {
 	if c.config.Signer == nil {
 		return nil, ErrNoSigner
 	}
@@ -38,7 +40,8 @@ func (c *Client) buy(ctx context.Context, key string, call func(ctx context.Cont
 	if err != nil {
 		return nil, c.keyed(ctx, key, err)
 	}
-	bought := &Purchase{Order: order, IdempotencyKey: key, Transaction: order.GetPayment().GetTransaction(), RequestID: raw.RequestID()}
+	bought := &Purchase{Order: order, IdempotencyKey: key, Transaction: order.GetPayment().GetTransaction(),
+		RequestID: raw.RequestID()}
 	return bought, nil
 }
 
@@ -46,7 +49,8 @@ func (c *Client) buy(ctx context.Context, key string, call func(ctx context.Cont
 func (c *Client) keyed(ctx context.Context, key string, err error) error {
 	b, unread := c.config.Store.Read(context.WithoutCancel(ctx))
 	for _, e := range b.Purchases {
-		if e.Key == key && e.Origin == c.origin && len(e.Authorizations) > 0 && strings.EqualFold(e.Payer, c.config.Signer.Address()) {
+		if e.Key == key && e.Origin == c.origin && len(e.Authorizations) > 0 &&
+			strings.EqualFold(e.Payer, c.config.Signer.Address()) {
 			return keyed(err, key, e, c.config.Now())
 		}
 	}

@@ -119,7 +119,8 @@ func TestReadsAreMadeAgainWhereThatHelps(t *testing.T) {
 		})
 	}
 	s := script(t, says(503, "{}"), says(200, `{"contractVersion": 1}`))
-	if document, err := s.client(t).Discovery.Agent(t.Context()); err != nil || len(s.requests()) != 2 || !strings.Contains(string(document), "1") {
+	if document, err := s.client(t).Discovery.Agent(t.Context()); err != nil || len(s.requests()) != 2 ||
+		!strings.Contains(string(document), "1") {
 		t.Errorf("the contract: %s, %v after %d requests", document, err, len(s.requests()))
 	}
 }
@@ -222,14 +223,16 @@ func (f transport) RoundTrip(req *http.Request) (*http.Response, error) { return
 
 func TestListsHavePages(t *testing.T) {
 	t.Parallel()
-	first, last := says(200, `{"findings": [{"code": "a"}], "nextPageToken": "two"}`), says(200, `{"findings": [{"code": "b"}]}`)
+	first, last := says(200, `{"findings": [{"code": "a"}], "nextPageToken": "two"}`),
+		says(200, `{"findings": [{"code": "b"}]}`)
 	s := script(t, first, last, first, last)
 	c := s.client(t)
 	page, err := c.Admin.FindingsPage(t.Context(), "open", "", "")
 	if err != nil || len(page.Items) != 1 || page.Next != "two" {
 		t.Fatalf("%+v, %v", page, err)
 	}
-	if page, err = c.Admin.FindingsPage(t.Context(), "open", "", page.Next); err != nil || len(page.Items) != 1 || page.Next != "" {
+	if page, err = c.Admin.FindingsPage(t.Context(), "open", "", page.Next); err != nil || len(page.Items) != 1 ||
+		page.Next != "" {
 		t.Errorf("%+v, %v", page, err)
 	}
 	if all, err := roamcard.Collect(c.Admin.Findings(t.Context(), "open", "")); err != nil || len(all) != 2 {
@@ -246,11 +249,13 @@ func (s showsNothing) PresentESIM(context.Context, roamcard.ESIM) (roamcard.Pres
 
 func TestWhatATerminalWouldObeyIsNoESIM(t *testing.T) {
 	t.Parallel()
-	const code = `{"credentials": {"lpa": "LPA:1$a.example$%[1]s", "smdpAddress": "a.example", "matchingId": "%[1]s", "iccid": "%[2]s", "qrPng": "data:image/png;base64,AA=="}}`
+	const code = `{"credentials": {"lpa": "LPA:1$a.example$%[1]s", "smdpAddress": "a.example", "matchingId": "%[1]s", ` +
+		`"iccid": "%[2]s", "qrPng": "data:image/png;base64,AA=="}}`
 	ctx := roamcard.WithDeliveryToken(t.Context(), roamcard.NewSecret("token"))
 	for _, of := range [][2]string{{`X\u001b[2J`, "89"}, {"X", `89\u202e`}, {"X Y", "89"}} {
 		s := script(t, says(http.StatusOK, fmt.Sprintf(code, of[0], of[1])))
-		if _, err := s.client(t).ESIM.Install(ctx, "ord_1", showsNothing{t}); err == nil || err.Error() != "what came is not an eSIM" {
+		if _, err := s.client(t).ESIM.Install(ctx, "ord_1", showsNothing{t}); err == nil ||
+			err.Error() != "what came is not an eSIM" {
 			t.Errorf("%v: %v", of, err)
 		}
 	}

@@ -59,7 +59,8 @@ func ReportOf(err error) ErrorReport {
 	}
 	if journal, ok := errors.AsType[*JournalError](err); ok {
 		no := false // what it would have known of is not known
-		r.Code, r.NextAction, r.SafeToPayAgain, r.IdempotencyKey = "journal_"+string(journal.Reason), "fix_journal", &no, journal.IdempotencyKey
+		r.Code, r.NextAction, r.SafeToPayAgain, r.IdempotencyKey = "journal_"+string(journal.Reason), "fix_journal", &no,
+			journal.IdempotencyKey
 	}
 	told := r.Status != 0
 	for _, own := range ownCodes {
@@ -96,7 +97,8 @@ func ReportOf(err error) ErrorReport {
 func (e *APIError) report() ErrorReport {
 	safe := e.SafeToPayAgain && e.RetryAt.IsZero()
 	r := ErrorReport{
-		Code: e.Code, Detail: e.Detail, Status: e.Status, RequestID: e.RequestID, SafeToPayAgain: &safe, NextAction: e.NextAction,
+		Code: e.Code, Detail: e.Detail, Status: e.Status, RequestID: e.RequestID, SafeToPayAgain: &safe,
+		NextAction:     e.NextAction,
 		IdempotencyKey: e.IdempotencyKey, OrderID: e.OrderID, Fields: e.Fields,
 	}
 	if !e.RetryAt.IsZero() {

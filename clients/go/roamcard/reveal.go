@@ -97,7 +97,8 @@ func open(key hpke.PrivateKey, box *roamcardv1.SealedCredentials, cardID string)
 	}
 	defer clear(plain)
 	var c Credentials
-	if err := json.Unmarshal(plain, &c); err != nil || !cardNumber.MatchString(c.Number) || !cardCode.MatchString(c.SecurityCode) {
+	if err := json.Unmarshal(plain, &c); err != nil || !cardNumber.MatchString(c.Number) ||
+		!cardCode.MatchString(c.SecurityCode) {
 		// A decoding error could quote the number, and a terminal would obey what is none.
 		return Credentials{}, errors.New("what was sealed is not a card")
 	}

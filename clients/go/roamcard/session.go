@@ -68,7 +68,8 @@ func (c *Client) token(ctx context.Context, stale string) (string, error) {
 		return "", ErrNoSigner
 	}
 	address := c.config.Signer.Address()
-	ch, err := c.Services.Auth.CreateChallenge(ctx, &roamcardv1.CreateChallengeRequest{Address: address, PreferredMessageSchemes: []string{messageScheme}})
+	ch, err := c.Services.Auth.CreateChallenge(ctx,
+		&roamcardv1.CreateChallengeRequest{Address: address, PreferredMessageSchemes: []string{messageScheme}})
 	if err != nil {
 		return "", fmt.Errorf("ask for a sign-in message: %w", err)
 	}
@@ -138,7 +139,9 @@ func (c *Client) authorized() connect.UnaryInterceptorFunc {
 	}
 }
 
-func (c *Client) signedIn(ctx context.Context, req connect.AnyRequest, next connect.UnaryFunc) (connect.AnyResponse, error) {
+func (c *Client) signedIn(
+	ctx context.Context, req connect.AnyRequest, next connect.UnaryFunc,
+) (connect.AnyResponse, error) {
 	if req.Header().Get(deliveryHeader) != "" || headersOf(ctx).Get(deliveryHeader) != "" {
 		return next(ctx, req)
 	}

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/term"
 )
 
-// TerminalPresenter shows a card, or an eSIM, on the controlling terminal's other screen, and clears it at a key or after
-// a minute. Pipes and files never get it.
+// TerminalPresenter shows a card, or an eSIM, on the controlling terminal's other screen, and clears it at a key or
+// after a minute. Pipes and files never get it.
 type TerminalPresenter struct {
 	// For is how long the card stays; zero means a minute.
 	For time.Duration
@@ -23,7 +23,8 @@ var ErrNoTerminal = errors.New("there is no terminal to show the card on")
 
 // Present implements Presenter.
 func (p TerminalPresenter) Present(ctx context.Context, c Credentials) (Presented, error) {
-	return p.present(ctx, Grouped(c.Number), fmt.Sprintf("valid to %02d/%d   code %s", c.ExpiryMonth, c.ExpiryYear, c.SecurityCode))
+	return p.present(ctx, Grouped(c.Number),
+		fmt.Sprintf("valid to %02d/%d   code %s", c.ExpiryMonth, c.ExpiryYear, c.SecurityCode))
 }
 
 // PresentESIM implements ESIMPresenter.
@@ -32,7 +33,8 @@ func (p TerminalPresenter) PresentESIM(ctx context.Context, e ESIM) (Presented, 
 	if err != nil {
 		return Presented{}, err
 	}
-	return p.present(ctx, append(strings.Split(picture, "\n"), e.LPA.Reveal(), "SM-DP+ address "+e.SMDPAddress.Reveal(), "activation code "+e.MatchingID.Reveal(), "ICCID "+e.ICCID.Reveal())...)
+	return p.present(ctx, append(strings.Split(picture, "\n"), e.LPA.Reveal(), "SM-DP+ address "+e.SMDPAddress.Reveal(),
+		"activation code "+e.MatchingID.Reveal(), "ICCID "+e.ICCID.Reveal())...)
 }
 
 func (p TerminalPresenter) present(ctx context.Context, lines ...string) (_ Presented, err error) {

@@ -121,7 +121,8 @@ func (w *watch) show(o *roamcardv1.Order) {
 
 // stateOf is what may change about an order.
 func stateOf(o *roamcardv1.Order) string {
-	return strings.Join([]string{o.GetStatus(), o.GetIssuance().GetStatus(), o.GetTopup().GetStatus(), o.GetDelivery().GetStatus()}, " ")
+	return strings.Join([]string{o.GetStatus(), o.GetIssuance().GetStatus(), o.GetTopup().GetStatus(),
+		o.GetDelivery().GetStatus()}, " ")
 }
 
 // mayPass says that a failure to read may pass by itself.

@@ -16,7 +16,9 @@ const client = new Roamcard({
 
 try {
   const order = await client.cards.purchase({ idempotencyKey: "example-card" });
-  console.log(`Order ${order.orderId} ${order.replayed ? "was paid before" : "is paid"} by ${order.receipt.transaction}.`);
+  console.log(
+    `Order ${order.orderId} ${order.replayed ? "was paid before" : "is paid"} by ${order.receipt.transaction}.`,
+  );
   const card = await order.waitUntilActive({ onUpdate: (now) => console.log(`The order is ${now.status}.`) });
   console.log(`Card ${card.id} ending in ${card.last4} is ACTIVE.`);
   const { presented } = await client.cards.reveal(card.id, { present: pagePresenter() });

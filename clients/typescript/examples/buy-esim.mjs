@@ -1,4 +1,5 @@
-// Buys the cheapest eSIM of a country and shows it: WALLET_KEY=0x… node examples/buy-esim.mjs JP, with `roamcard dev` running.
+// Buys the cheapest eSIM of a country and shows it: WALLET_KEY=0x… node examples/buy-esim.mjs JP, with `roamcard dev`
+// running.
 import { Roamcard } from "roamcard";
 import { FileStore, pagePresenter } from "roamcard/node";
 import { privateKeyToAccount } from "viem/accounts";

@@ -19,6 +19,9 @@ const client = new Roamcard({
   store: new FileStore(".roamcard"),
 });
 
-const { order } = await client.cards.topUp({ amountUsdCents: 2500, idempotencyKey: `top-up of ${new Date().toISOString().slice(0, 10)}` });
+const { order } = await client.cards.topUp({
+  amountUsdCents: 2500,
+  idempotencyKey: `top-up of ${new Date().toISOString().slice(0, 10)}`,
+});
 console.log(`The card is credited with ${(order.topup.cardCreditUsdCents / 100).toFixed(2)} US dollars.`);
 for await (const now of client.orders.watch(order.orderId)) console.log(`The order is ${now.status}.`);

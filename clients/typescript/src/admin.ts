@@ -26,7 +26,9 @@ export class Admin {
 
   /** Reads what happened in the last days, 7 when absent, without raw identifiers. */
   activity({ days, ...options }: CallOptions & { days?: number } = {}): Call<Activity> {
-    return this.#connection.call(options, (wire) => this.#connection.activity.getActivity(days === undefined ? {} : { days }, wire));
+    return this.#connection.call(options, (wire) =>
+      this.#connection.activity.getActivity(days === undefined ? {} : { days }, wire),
+    );
   }
 
   /** Deletes expired product events now. */
@@ -45,12 +47,18 @@ export class Admin {
 
   /** Reads a withdrawal from the issuer, without doing it again. */
   reconcileFeeJob(id: string, options: CallOptions = {}): Call<FeeJob> {
-    return this.#connection.call(options, async (wire) => present((await this.#connection.operator.reconcileFeeJob({ id }, wire)).job));
+    return this.#connection.call(options, async (wire) =>
+      present((await this.#connection.operator.reconcileFeeJob({ id }, wire)).job),
+    );
   }
 
   /** Tries a withdrawal again that the issuer says has failed. */
   retryFeeJob(id: string, { reason, idempotencyKey, ...options }: ActOptions): Call<FeeJob> {
-    return this.#connection.call(options, async (wire) => present((await this.#connection.operator.retryFeeJob({ id, reason }, wire)).job), { [keyHeader]: idempotencyKey });
+    return this.#connection.call(
+      options,
+      async (wire) => present((await this.#connection.operator.retryFeeJob({ id, reason }, wire)).job),
+      { [keyHeader]: idempotencyKey },
+    );
   }
 
   /** Reads how many sign-in challenges are kept, and how many of them too long. */
@@ -64,12 +72,19 @@ export class Admin {
   }
 
   /** Reads the orders that somebody has to look at, or those of a status: one by one, or by page(). */
-  orders({ status, pageSize, pageToken, ...options }: ListOptions & { status?: OrderStatus } = {}): Listing<QueuedOrder> {
-    return listing({ pageSize, pageToken }, (page) => this.#connection.call(options, async (wire) => {
-      const request = { ...page, ...(status !== undefined && { status }) };
-      const { orders, nextPageToken } = await this.#connection.operator.listOrderQueue(request, wire);
-      return { items: plain(orders), nextPageToken };
-    }));
+  orders({
+    status,
+    pageSize,
+    pageToken,
+    ...options
+  }: ListOptions & { status?: OrderStatus } = {}): Listing<QueuedOrder> {
+    return listing({ pageSize, pageToken }, (page) =>
+      this.#connection.call(options, async (wire) => {
+        const request = { ...page, ...(status !== undefined && { status }) };
+        const { orders, nextPageToken } = await this.#connection.operator.listOrderQueue(request, wire);
+        return { items: plain(orders), nextPageToken };
+      }),
+    );
   }
 
   /** Reads all there is about an order. */
@@ -78,30 +93,51 @@ export class Admin {
   }
 
   /** Decides what becomes of an order in review. */
-  decideOrder(orderId: string, { action, reason, idempotencyKey, ...options }: ActOptions & { action: "refund" | "retry" | "fulfilled" }): Call<QueuedOrder> {
+  decideOrder(
+    orderId: string,
+    { action, reason, idempotencyKey, ...options }: ActOptions & { action: "refund" | "retry" | "fulfilled" },
+  ): Call<QueuedOrder> {
     const request = { orderId, action, reason };
-    return this.#connection.call(options, async (wire) => present((await this.#connection.operator.decideOrder(request, wire)).order), { [keyHeader]: idempotencyKey });
+    return this.#connection.call(
+      options,
+      async (wire) => present((await this.#connection.operator.decideOrder(request, wire)).order),
+      { [keyHeader]: idempotencyKey },
+    );
   }
 
   /** Lists which products are paused. */
   switches(options: CallOptions = {}): Call<Switch[]> {
-    return this.#connection.call(options, async (wire) => (await this.#connection.operator.listSwitches({}, wire)).switches);
+    return this.#connection.call(
+      options,
+      async (wire) => (await this.#connection.operator.listSwitches({}, wire)).switches,
+    );
   }
 
   /** Pauses the sale of a product, or resumes it. */
-  setSwitch(product: Product, { paused, reason, idempotencyKey, ...options }: ActOptions & { paused: boolean }): Call<Switch> {
+  setSwitch(
+    product: Product,
+    { paused, reason, idempotencyKey, ...options }: ActOptions & { paused: boolean },
+  ): Call<Switch> {
     const request = { product, paused, reason };
-    return this.#connection.call(options, async (wire) => present((await this.#connection.operator.setSwitch(request, wire)).switch), { [keyHeader]: idempotencyKey });
+    return this.#connection.call(
+      options,
+      async (wire) => present((await this.#connection.operator.setSwitch(request, wire)).switch),
+      { [keyHeader]: idempotencyKey },
+    );
   }
 
   /** Compares the books with the chain and the issuer now. */
   reconcile(options: CallOptions = {}): Call<Reconciliation> {
-    return this.#connection.call(options, async (wire) => present((await this.#connection.operator.reconcile({}, wire)).report));
+    return this.#connection.call(options, async (wire) =>
+      present((await this.#connection.operator.reconcile({}, wire)).report),
+    );
   }
 
   /** Reads the last comparison. */
   reconciliation(options: CallOptions = {}): Call<Reconciliation> {
-    return this.#connection.call(options, async (wire) => present((await this.#connection.operator.getReconciliation({}, wire)).report));
+    return this.#connection.call(options, async (wire) =>
+      present((await this.#connection.operator.getReconciliation({}, wire)).report),
+    );
   }
 
   /** Reads what differs between the books, of any code or of one: what is open, or what is resolved. */
@@ -117,7 +153,11 @@ export class Admin {
 
   /** Says that a finding is understood. It blocks nothing until there is more of it. */
   resolveFinding(id: string, { reason, idempotencyKey, ...options }: ActOptions): Call<Finding> {
-    return this.#connection.call(options, async (wire) => present((await this.#connection.operator.resolveFinding({ id, reason }, wire)).finding), { [keyHeader]: idempotencyKey });
+    return this.#connection.call(
+      options,
+      async (wire) => present((await this.#connection.operator.resolveFinding({ id, reason }, wire)).finding),
+      { [keyHeader]: idempotencyKey },
+    );
   }
 
   /** Reads the transfers to the payee that belong to no order: the open ones, or those that are resolved. */
@@ -136,6 +176,10 @@ export class Admin {
     transaction: string; logIndex: number; resolution: TransferResolution;
   }): Call<StrayTransfer> {
     const request = { transaction, logIndex, resolution, reason };
-    return this.#connection.call(options, async (wire) => present((await this.#connection.operator.resolveTransfer(request, wire)).transfer), { [keyHeader]: idempotencyKey });
+    return this.#connection.call(
+      options,
+      async (wire) => present((await this.#connection.operator.resolveTransfer(request, wire)).transfer),
+      { [keyHeader]: idempotencyKey },
+    );
   }
 }

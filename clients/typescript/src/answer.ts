@@ -23,13 +23,21 @@ export function faultOf(order: AnsweredOrder | undefined, entry: Entry): Roamcar
   const { orderId, kind, amountUsdCents, replayed, payment } = order ?? {};
   const expected = productAt(entry.operation)?.kind;
   if (typeof orderId !== "string" || orderId === "") return new RoamcardError("the service answered without an order");
-  if (expected !== undefined && kind !== expected) return new RoamcardError(`the service answered with an order of another kind, ${String(kind)}`);
-  if (expected === undefined && orderId !== entry.key) return new RoamcardError(`the service answered with order ${orderId}`);
-  if (!Number.isSafeInteger(amountUsdCents) || BigInt(amountUsdCents as number) * unitsPerCent !== BigInt(entry.amount)) {
+  if (expected !== undefined && kind !== expected)
+    return new RoamcardError(`the service answered with an order of another kind, ${String(kind)}`);
+  if (expected === undefined && orderId !== entry.key)
+    return new RoamcardError(`the service answered with order ${orderId}`);
+  if (
+    !Number.isSafeInteger(amountUsdCents) ||
+    BigInt(amountUsdCents as number) * unitsPerCent !== BigInt(entry.amount)
+  ) {
     return new RoamcardError(`the service answered with an order of ${String(amountUsdCents)} cents`);
   }
-  if (payment && !sameAddress(String(payment.payer), entry.payer)) return new RoamcardError("the service answered with an order that another wallet has paid");
-  if (entry.orderId !== undefined && orderId !== entry.orderId) return new AnotherOrderError(`the service answered with order ${orderId}, and before with ${entry.orderId}`);
-  if (entry.state === "settled" && replayed !== true) return new AnotherOrderError("the service answered a repeat as if it were new");
+  if (payment && !sameAddress(String(payment.payer), entry.payer))
+    return new RoamcardError("the service answered with an order that another wallet has paid");
+  if (entry.orderId !== undefined && orderId !== entry.orderId)
+    return new AnotherOrderError(`the service answered with order ${orderId}, and before with ${entry.orderId}`);
+  if (entry.state === "settled" && replayed !== true)
+    return new AnotherOrderError("the service answered a repeat as if it were new");
   return undefined;
 }

@@ -5,7 +5,10 @@ import type { Fetch } from "./rest.js";
 /** The most bytes of an answer that are read, once it is decompressed. */
 export const mostBytes = 1 << 20;
 
-/** A fetch that follows no redirect and reads no more than mostBytes. Messages of streams are bounded one by one, by their protocol. */
+/**
+ * A fetch that follows no redirect and reads no more than mostBytes. Messages of streams are bounded one by one, by
+ * their protocol.
+ */
 export function bounded(send: Fetch): Fetch {
   return async (input, init) => {
     const response = await send(input, { ...init, redirect: "manual" });

@@ -88,7 +88,8 @@ export function listing<T>(first: PageOptions, read: (page: WirePage) => Call<Sl
     const call = read({ ...(pageSize !== undefined && { pageSize }), ...(pageToken !== undefined && { pageToken }) });
     const result = call.then(({ items, nextPageToken: token = "" }): Page<T> => {
       if (token !== "" && token === pageToken) throw new RoamcardError("the service answers with the same page again");
-      const next = () => (token === "" ? rejected("there is no page after this one") : page({ pageSize, pageToken: token }));
+      const next = () =>
+        token === "" ? rejected("there is no page after this one") : page({ pageSize, pageToken: token });
       return { items, hasNext: token !== "", nextPageToken: token || undefined, next };
     });
     const withRawResponse = async () => ({ data: await result, response: (await call.withRawResponse()).response });

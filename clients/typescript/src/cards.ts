@@ -18,12 +18,19 @@ export class Cards {
   }
 
   /**
-   * Buys a card for 25.00. It is issued meanwhile: see waitUntilActive. Without a key one is made; keep the one that comes
-   * back. After an AmbiguousPaymentError call again with the same key.
+   * Buys a card for 25.00. It is issued meanwhile: see waitUntilActive. Without a key one is made; keep the one that
+   * comes back. After an AmbiguousPaymentError call again with the same key.
    */
   purchase({ idempotencyKey = newKey(), ...options }: PurchaseOptions = {}): Call<CardOrder> {
-    return this.#connection.pay(options, async (wire, seen) =>
-      new CardOrder(this, this.#orders, await paid(this.#connection.cards.purchaseCard({ idempotencyKey }, wire), idempotencyKey, seen)));
+    return this.#connection.pay(
+      options,
+      async (wire, seen) =>
+        new CardOrder(
+          this,
+          this.#orders,
+          await paid(this.#connection.cards.purchaseCard({ idempotencyKey }, wire), idempotencyKey, seen),
+        ),
+    );
   }
 
   /**
@@ -38,7 +45,9 @@ export class Cards {
       new PaidOrder(this.#orders, await paid(this.#connection.cards.topUpCard(request, wire), idempotencyKey, seen)));
   }
 
-  /** Waits until the card of an order is ACTIVE, and returns it. It rejects when no card comes of the order by itself. */
+  /**
+   * Waits until the card of an order is ACTIVE, and returns it. It rejects when no card comes of the order by itself.
+   */
   async waitUntilActive(order: Order | string, options: WaitOptions = {}): Promise<Card> {
     const { timeoutMs: _, onUpdate: __, intervalMs: ___, ...reading } = options;
     for await (const { issuance, orderId } of this.#orders.waiting(order, options)) {
@@ -61,10 +70,13 @@ export class Cards {
   }
 
   /**
-   * Shows a card's number and code to a person. The service seals them to a key that the presenter makes for this once; the
-   * caller learns whether they were seen, and nothing else.
+   * Shows a card's number and code to a person. The service seals them to a key that the presenter makes for this once;
+   * the caller learns whether they were seen, and nothing else.
    */
-  async reveal(cardId: string, { present: presenter, ...options }: CallOptions & { present: Presenter }): Promise<Presented> {
+  async reveal(
+    cardId: string,
+    { present: presenter, ...options }: CallOptions & { present: Presenter },
+  ): Promise<Presented> {
     const showing = await presenter.prepare();
     const sealed = await this.#sealed(cardId, showing.recipientKey, options);
     return showing.show(cardId, sealed, options.signal);
@@ -73,7 +85,10 @@ export class Cards {
   #sealed(id: string, recipientKey: string, options: CallOptions): Promise<SealedCredentials> {
     const { cards, signer, origin } = this.#connection;
     return this.#connection.call(options, async (wire) => {
-      const challenge = await cards.createRevealChallenge({ id, recipientKey, preferredMessageSchemes: [schemeOf(signer)] }, wire);
+      const challenge = await cards.createRevealChallenge(
+        { id, recipientKey, preferredMessageSchemes: [schemeOf(signer)] },
+        wire,
+      );
       const key = recipientKey.replace(/=+$/, "").replaceAll("+", "-").replaceAll("/", "_");
       const signature = await signChallenge(signer, challenge, {
         origin, primaryType: "RevealCard", members: { cardId: id, recipientKey: key },

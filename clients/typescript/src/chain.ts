@@ -24,7 +24,10 @@ interface Log {
 export class Chain {
   constructor(readonly url: string, readonly asset: string, readonly fetch: Fetch) {}
 
-  /** Which authorizations of a purchase the chain can never take, as of a block that nothing undoes. What cannot be asked is left out. */
+  /**
+   * Which authorizations of a purchase the chain can never take, as of a block that nothing undoes. What cannot be
+   * asked is left out.
+   */
   async voids(entry: Entry): Promise<Map<number, Void>> {
     const found = new Map<number, Void>();
     for (const [i, authorization] of entry.authorizations.entries()) {
@@ -46,21 +49,30 @@ export class Chain {
         address: this.asset, topics: [[topics.used, topics.cancelled], `0x${word(entry.payer)}`, nonce],
         fromBlock: hex(from), toBlock: hex(Math.min(from + logRange - 1, head)),
       });
-      if (log) return log.topics[0] === topics.cancelled ? "cancelled" : this.#elsewhere(log, entry.payer, BigInt(amount));
+      if (log)
+        return log.topics[0] === topics.cancelled ? "cancelled" : this.#elsewhere(log, entry.payer, BigInt(amount));
     }
     return undefined;
   }
 
-  // elsewhere reads the transfer that comes directly after an authorization's use: one of the amount is the payment itself.
+  // elsewhere reads the transfer that comes directly after an authorization's use: one of the amount is the payment
+  // itself.
   async #elsewhere(used: Log, payer: string, amount: bigint): Promise<Void | undefined> {
     const { logs } = await this.#ask<{ logs: Log[] }>("eth_getTransactionReceipt", used.transactionHash);
-    const next = logs.find((l) => Number(l.logIndex) === Number(used.logIndex) + 1 && l.topics[0] === topics.transfer && l.topics[1] === `0x${word(payer)}`);
+    const next = logs.find(
+      (l) =>
+        Number(l.logIndex) === Number(used.logIndex) + 1 &&
+        l.topics[0] === topics.transfer &&
+        l.topics[1] === `0x${word(payer)}`,
+    );
     return next && BigInt(next.data) !== amount ? "used_elsewhere" : undefined;
   }
 
   async #ask<T>(method: string, ...params: unknown[]): Promise<T> {
     const response = await this.fetch(this.url, {
-      method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ jsonrpc: "2.0", id: 1, method, params }),
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ jsonrpc: "2.0", id: 1, method, params }),
       signal: AbortSignal.timeout(30_000),
     });
     const { result } = (await response.json()) as { result?: T };

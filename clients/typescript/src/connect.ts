@@ -28,7 +28,10 @@ export function payingInterceptor(payer: Payer, signer: Signer): Interceptor {
  * of a plan.
  */
 export async function attemptOf(
-  payer: Payer, request: UnaryRequest, next: (request: UnaryRequest) => Promise<UnaryResponse>, wallet: string | undefined,
+  payer: Payer,
+  request: UnaryRequest,
+  next: (request: UnaryRequest) => Promise<UnaryResponse>,
+  wallet: string | undefined,
 ): Promise<Attempt<UnaryResponse> | undefined> {
   const method = nameOf(request.method);
   let { message } = request;
@@ -76,7 +79,8 @@ export function replyOf(reason: unknown): Exclude<Reply<never>, { kind: "done" }
   const error = problemOf(cause);
   if (!error) return { kind: "unclear", error: failure(cause) };
   const terms = cause.metadata.get(requiredHeader);
-  if (error.status === 402 && terms) return { kind: "terms", header: terms, error, dead: provesDead(cause.metadata), date: cause.metadata.get("date") };
+  if (error.status === 402 && terms)
+    return { kind: "terms", header: terms, error, dead: provesDead(cause.metadata), date: cause.metadata.get("date") };
   if (isUnclear(error.status, error.retryable)) {
     return { kind: "unclear", error, orderId: error.orderId, waitMs: error.retryAfterMs, answered: true };
   }

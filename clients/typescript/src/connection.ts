@@ -1,7 +1,13 @@
 // What the parts of a client share: the calls, the wallet's session, and the payments.
 import { MethodOptions_IdempotencyLevel as Idempotency } from "@bufbuild/protobuf/wkt";
 import {
-  type Client, type ContextValues, createClient, createContextKey, createContextValues, type Interceptor, type Transport,
+  type Client,
+  type ContextValues,
+  createClient,
+  createContextKey,
+  createContextValues,
+  type Interceptor,
+  type Transport,
   type UnaryResponse,
 } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-web";
@@ -45,8 +51,8 @@ export interface RoamcardOptions {
   /** The service's public origin, when `baseUrl` is a gateway before it: what its terms and messages name. */
   origin?: string | undefined;
   /**
-   * A node of the chain that the caller trusts. With it, a payment that the chain shows to be void gives its budget back at
-   * once; without it, time alone does.
+   * A node of the chain that the caller trusts. With it, a payment that the chain shows to be void gives its budget
+   * back at once; without it, time alone does.
    */
   rpcUrl?: string | undefined;
   /** Another HTTP client, with fetch's signature: for proxies, certificates, tests. */
@@ -123,7 +129,12 @@ export class Connection {
     this.auth = createClient(AuthService, transport);
     this.operator = createClient(OperatorService, transport);
     this.activity = createClient(ActivityService, transport);
-    this.payer = new Payer({ ...options, policy: options.policy ?? { mode: "human_approval" }, origin: this.origin, published: () => this.#published() });
+    this.payer = new Payer({
+      ...options,
+      policy: options.policy ?? { mode: "human_approval" },
+      origin: this.origin,
+      published: () => this.#published(),
+    });
   }
 
   /** The wallet; throws when the client has none. */
@@ -138,8 +149,8 @@ export class Connection {
   }
 
   /**
-   * Makes a paid call. Its signal goes past the generated client, which would put the signal's reason in the place of an
-   * AmbiguousPaymentError.
+   * Makes a paid call. Its signal goes past the generated client, which would put the signal's reason in the place of
+   * an AmbiguousPaymentError.
    */
   pay<T>(options: CallOptions, run: (options: WireOptions, seen: Headers) => Promise<T>): Call<T> {
     return this.#made(options, {}, (wire, { headers }) => {
@@ -151,7 +162,9 @@ export class Connection {
   /** Makes a call and gives its result as plain data. */
   call<T>(options: CallOptions, run: Run<T>, headers: Record<string, string> = {}): Call<Plain<T>> {
     const { signal } = options;
-    return this.#made(options, headers, (wire, seen) => run({ ...wire, signal }, seen).then((result) => plain<T>(result)));
+    return this.#made(options, headers, (wire, seen) =>
+      run({ ...wire, signal }, seen).then((result) => plain<T>(result)),
+    );
   }
 
   #made<T>(options: CallOptions, own: Record<string, string>, run: Run<T>): Call<T> {
@@ -175,7 +188,8 @@ export class Connection {
   async *following(orderId: string, after: number | undefined, options: CallOptions): AsyncGenerator<Change, void> {
     const wire = { headers: headersOf(options, {}), signal: options.signal };
     const request = { orderId, ...(after !== undefined && { after }) };
-    for await (const { order, cursor } of this.orders.watchOrder(request, wire)) yield { order: order && plain(order), cursor };
+    for await (const { order, cursor } of this.orders.watchOrder(request, wire))
+      yield { order: order && plain(order), cursor };
   }
 
   /** Asks for the price of a paid call and signs nothing. */
@@ -196,14 +210,17 @@ export class Connection {
   async #published() {
     const plans = async () => (await this.esims.listEsimPlans({})).plans;
     // A wallet may read its orders: what one of them costs is what it was told when the order was made.
-    const orderUnits = async (orderId: string) => unitsOfCents((await this.orders.getOrder({ orderId })).order?.amountUsdCents ?? 0);
+    const orderUnits = async (orderId: string) =>
+      unitsOfCents((await this.orders.getOrder({ orderId })).order?.amountUsdCents ?? 0);
     return { ...publishedOf(await this.runtime.getConfig({}), plans), orderUnits };
   }
 
   // paying answers 402.
   #paying(): Interceptor {
     return (next) => async (request) => {
-      const attempt = request.stream ? undefined : await attemptOf(this.payer, request, async (r) => (await next(r)) as UnaryResponse, this.#signer?.address);
+      const attempt = request.stream
+        ? undefined
+        : await attemptOf(this.payer, request, async (r) => (await next(r)) as UnaryResponse, this.#signer?.address);
       if (!attempt) return next(request);
       if (request.contextValues.get(quoting)) throw new Quoted(await this.payer.quote(attempt));
       const { timeoutMs } = request.contextValues.get(perCall);
@@ -283,15 +300,32 @@ function headersOf({ headers }: CallOptions, own: Record<string, string>): Heade
   return all;
 }
 
-const { listCards, ensureCard, getCardBalance, createRevealChallenge, revealCard, createCardOrder } = CardService.method;
+const { listCards, ensureCard, getCardBalance, createRevealChallenge, revealCard, createCardOrder } =
+  CardService.method;
 const { getOrder, listOrders, watchOrder, createOrder } = OrderService.method;
 const { getEsimOrder, getEsimCredentials, createEsimOrder, rotateEsimToken } = EsimService.method;
 const { getSession, logout } = AuthService.method;
 const { getActivity, pruneActivity } = ActivityService.method;
 const ownerMethods = new Set(
   [
-    listCards, ensureCard, getCardBalance, createRevealChallenge, revealCard, createCardOrder, getOrder, listOrders, watchOrder, createOrder,
-    getEsimOrder, getEsimCredentials, createEsimOrder, rotateEsimToken, getSession, logout, getActivity, pruneActivity,
+    listCards,
+    ensureCard,
+    getCardBalance,
+    createRevealChallenge,
+    revealCard,
+    createCardOrder,
+    getOrder,
+    listOrders,
+    watchOrder,
+    createOrder,
+    getEsimOrder,
+    getEsimCredentials,
+    createEsimOrder,
+    rotateEsimToken,
+    getSession,
+    logout,
+    getActivity,
+    pruneActivity,
   ].map(nameOf),
 );
 

@@ -65,12 +65,16 @@ export class Quotes {
 
   /** Asks what a card costs. */
   card(options: CallOptions = {}): Promise<Quotation> {
-    return this.#connection.quote(options, (wire) => this.#connection.cards.purchaseCard({ idempotencyKey: newKey() }, wire));
+    return this.#connection.quote(options, (wire) =>
+      this.#connection.cards.purchaseCard({ idempotencyKey: newKey() }, wire),
+    );
   }
 
   /** Asks what a top-up costs. */
   topup({ amountUsdCents, ...options }: CallOptions & { amountUsdCents: number }): Promise<Quotation> {
-    return this.#connection.quote(options, (wire) => this.#connection.cards.topUpCard({ amountUsdCents, idempotencyKey: newKey() }, wire));
+    return this.#connection.quote(options, (wire) =>
+      this.#connection.cards.topUpCard({ amountUsdCents, idempotencyKey: newKey() }, wire),
+    );
   }
 
   /** Asks what an eSIM costs: a plan, or the cheapest that can be had. */

@@ -30,7 +30,13 @@ export type WrongField = Pick<FieldProblem, "path" | "rule" | "message">;
 
 /** What the service advises after a failure. */
 export type NextAction =
-  | "retry_same_request" | "wait_and_retry" | "poll_order" | "sign_new_payment" | "fix_request" | "sign_in" | "contact_support";
+  | "retry_same_request"
+  | "wait_and_retry"
+  | "poll_order"
+  | "sign_new_payment"
+  | "fix_request"
+  | "sign_in"
+  | "contact_support";
 
 /** A failure as the service told it (RFC 9457). Codes are stable; texts are for people. */
 export interface ProblemFields {

@@ -45,30 +45,50 @@ export class Esims {
   }
 
   /**
-   * Buys an eSIM: a plan at its published price, or the cheapest that can be had, at any price within the caps. It is often
-   * there with the answer; otherwise waitUntilFulfilled tells when install can show it. Without a key one is made; after an
-   * AmbiguousPaymentError call again with the same key.
+   * Buys an eSIM: a plan at its published price, or the cheapest that can be had, at any price within the caps. It is
+   * often there with the answer; otherwise waitUntilFulfilled tells when install can show it. Without a key one is
+   * made; after an AmbiguousPaymentError call again with the same key.
    */
-  purchase({ planId, idempotencyKey = newKey(), ...options }: PurchaseOptions & { planId?: string | undefined } = {}): Call<EsimOrder> {
+  purchase({
+    planId,
+    idempotencyKey = newKey(),
+    ...options
+  }: PurchaseOptions & { planId?: string | undefined } = {}): Call<EsimOrder> {
     const request = { idempotencyKey, ...(planId !== undefined && { planId }) };
-    return this.#connection.pay(options, async (wire, seen) =>
-      new EsimOrder(this.#orders, await paid(this.#connection.esims.purchaseEsim(request, wire), idempotencyKey, seen)));
+    return this.#connection.pay(
+      options,
+      async (wire, seen) =>
+        new EsimOrder(
+          this.#orders,
+          await paid(this.#connection.esims.purchaseEsim(request, wire), idempotencyKey, seen),
+        ),
+    );
   }
 
   /** Reads an eSIM order, without its secrets. */
   status(orderId: string, { deliveryToken, ...options }: DeliveryOptions = {}): Call<Order> {
-    return this.#connection.call(options, async (wire) => present((await this.#connection.esims.getEsimOrder({ orderId }, wire)).order), opening(deliveryToken));
+    return this.#connection.call(
+      options,
+      async (wire) => present((await this.#connection.esims.getEsimOrder({ orderId }, wire)).order),
+      opening(deliveryToken),
+    );
   }
 
   /**
-   * Shows the eSIM of a fulfilled order to a person: of one that was just bought, by its delivery token, or by the wallet's
-   * session. The caller learns whether it was seen, and nothing else.
+   * Shows the eSIM of a fulfilled order to a person: of one that was just bought, by its delivery token, or by the
+   * wallet's session. The caller learns whether it was seen, and nothing else.
    */
-  async install(order: EsimOrder | string, { present: presenter, ...options }: DeliveryOptions & { present: EsimPresenter }): Promise<Presented> {
+  async install(
+    order: EsimOrder | string,
+    { present: presenter, ...options }: DeliveryOptions & { present: EsimPresenter },
+  ): Promise<Presented> {
     const known = typeof order === "string" ? undefined : order;
-    const credentials = known?.credentials ?? (await this.#credentials(typeof order === "string" ? order : order.orderId, {
-      deliveryToken: known?.deliveryToken, ...options,
-    }));
+    const credentials =
+      known?.credentials ??
+      (await this.#credentials(typeof order === "string" ? order : order.orderId, {
+        deliveryToken: known?.deliveryToken,
+        ...options,
+      }));
     return presenter.presentEsim(credentials, options.signal);
   }
 
@@ -82,7 +102,10 @@ export class Esims {
 
 /** A paid eSIM. Its secrets are not in the order. */
 export class EsimOrder extends PaidOrder {
-  /** Opens this one order for 30 days, for whoever holds it. A repeat may come without; the wallet's session does as well. */
+  /**
+   * Opens this one order for 30 days, for whoever holds it. A repeat may come without; the wallet's session does as
+   * well.
+   */
   readonly deliveryToken: Secret<string> | undefined;
   /** The eSIM itself, when it was ready in time: see install. */
   readonly credentials: Secret<EsimCredentials> | undefined;
@@ -90,7 +113,10 @@ export class EsimOrder extends PaidOrder {
   constructor(orders: Orders, answer: Paid) {
     const { credentials, delivery, ...order } = answer.order;
     const { token, ...shown } = delivery ?? {};
-    super(orders, { ...answer, order: { ...order, ...(delivery && { delivery: shown as NonNullable<Order["delivery"]> }) } });
+    super(orders, {
+      ...answer,
+      order: { ...order, ...(delivery && { delivery: shown as NonNullable<Order["delivery"]> }) },
+    });
     this.deliveryToken = token ? new Secret(token) : undefined;
     this.credentials = credentials && new Secret(credentials);
   }

@@ -6,7 +6,16 @@ export type { RoamcardOptions } from "./connection.js";
 export type { Discovery, Quotes } from "./discovery.js";
 export * from "./errors.js";
 export type { DeliveryOptions, EsimOrder, Esims, PlanFilter, Plans } from "./esims.js";
-export { type Book, emptyBook, type Entry, Journal, MemoryStore, readBook, type SignedAuthorization, type Store } from "./journal.js";
+export {
+  type Book,
+  emptyBook,
+  type Entry,
+  Journal,
+  MemoryStore,
+  readBook,
+  type SignedAuthorization,
+  type Store,
+} from "./journal.js";
 export type { Logger } from "./logger.js";
 export { type Dollars, dollarsOf, unitsOfDollars } from "./money.js";
 export type { Orders, PaidOrder, PurchaseOptions, WaitOptions } from "./orders.js";

@@ -1,4 +1,5 @@
-// What was signed, kept before it is sent: the reason that nothing is paid twice. One schema for the clients of all languages.
+// What was signed, kept before it is sent: the reason that nothing is paid twice. One schema for the clients of all
+// languages.
 import { JournalError, KeyConflictError, PolicyDeniedError, RoamcardError, TermsMismatchError } from "./errors.js";
 import { dollarsOf } from "./money.js";
 import { nonceOf, sameAddress } from "./x402.js";
@@ -32,8 +33,8 @@ export interface Entry {
   /** In USDC's smallest unit, a decimal string. */
   amount: string;
   /**
-   * reserved: the budget is taken, nothing is signed. signed: the payment may be on its way. settled: the service answered
-   * with the order. refused: it answered that no money moved, which frees no budget.
+   * reserved: the budget is taken, nothing is signed. signed: the payment may be on its way. settled: the service
+   * answered with the order. refused: it answered that no money moved, which frees no budget.
    */
   state: "reserved" | "signed" | "settled" | "refused";
   /** When the budget was taken, and then when it was last signed. */
@@ -67,15 +68,19 @@ export function emptyBook(): Book {
 }
 
 /**
- * Keeps the book. `update` reads it, lets it be changed and keeps the change, alone among all who share the store; when it
- * resolves, the change survives a power cut. When the change throws, nothing is kept. What fails throws a JournalError.
+ * Keeps the book. `update` reads it, lets it be changed and keeps the change, alone among all who share the store; when
+ * it resolves, the change survives a power cut. When the change throws, nothing is kept. What fails throws a
+ * JournalError.
  */
 export interface Store {
   read(): Promise<Book>;
   update<T>(change: (book: Book) => T): Promise<T>;
 }
 
-/** A store that ends with the process. Enough for trials: the derived nonce still keeps a purchase from being paid twice. */
+/**
+ * A store that ends with the process. Enough for trials: the derived nonce still keeps a purchase from being paid
+ * twice.
+ */
 export class MemoryStore implements Store {
   #book = emptyBook();
 
@@ -98,7 +103,8 @@ export class MemoryStore implements Store {
 export function readBook(value: unknown, file: string): Book {
   const book = objectOf(value);
   if (!book) throw new JournalError(file, "damaged", "it is no JSON object");
-  if (book.schema !== "roamcard.journal" || book.version !== 2) throw new JournalError(file, "foreign", "it is not a journal of version 2");
+  if (book.schema !== "roamcard.journal" || book.version !== 2)
+    throw new JournalError(file, "foreign", "it is not a journal of version 2");
   const wrong = faultOf(book);
   if (wrong) throw new JournalError(file, "damaged", wrong);
   const unknown = unknownIn(book as unknown as Book);
@@ -114,12 +120,28 @@ const optional = (check: Check): Check => (v) => v === undefined || check(v);
 const oneOf = (...values: string[]): Check => (v) => values.includes(v as string);
 
 const authorizationMembers: Record<keyof SignedAuthorization, Check> = {
-  nonce: text, amount: units, signedAt: count, validBefore: count, void: optional(oneOf("expired", "cancelled", "used_elsewhere")),
+  nonce: text,
+  amount: units,
+  signedAt: count,
+  validBefore: count,
+  void: optional(oneOf("expired", "cancelled", "used_elsewhere")),
 };
 const entryMembers: Record<keyof Entry, Check> = {
-  key: text, operation: text, origin: text, path: text, payer: text, request: (v) => objectOf(v) !== undefined, amount: units,
-  state: oneOf("reserved", "signed", "settled", "refused"), at: count, holder: optional(text), heldUntil: optional(count),
-  header: optional(text), orderId: optional(text), attempt: count, authorizations: Array.isArray,
+  key: text,
+  operation: text,
+  origin: text,
+  path: text,
+  payer: text,
+  request: (v) => objectOf(v) !== undefined,
+  amount: units,
+  state: oneOf("reserved", "signed", "settled", "refused"),
+  at: count,
+  holder: optional(text),
+  heldUntil: optional(count),
+  header: optional(text),
+  orderId: optional(text),
+  attempt: count,
+  authorizations: Array.isArray,
 };
 
 function faultOf({ payees, purchases }: Record<string, unknown>): string | undefined {
@@ -127,9 +149,15 @@ function faultOf({ payees, purchases }: Record<string, unknown>): string | undef
   if (!known || !bought || !Object.values(known).every(text)) return "its members are not those of a journal";
   for (const [id, value] of Object.entries(bought)) {
     const entry = objectOf(value);
-    const wrong = entry && (wrongMember(entry, entryMembers) ?? (entry.authorizations as unknown[]).map((a) => wrongMember(objectOf(a) ?? {}, authorizationMembers)).find(Boolean));
+    const wrong =
+      entry &&
+      (wrongMember(entry, entryMembers) ??
+        (entry.authorizations as unknown[])
+          .map((a) => wrongMember(objectOf(a) ?? {}, authorizationMembers))
+          .find(Boolean));
     if (!entry || wrong) return `purchase ${id} has a wrong ${wrong ?? "form"}`;
-    if (entry.state === "signed" && (!entry.header || (entry.authorizations as unknown[]).length === 0)) return `purchase ${id} is signed without a payment`;
+    if (entry.state === "signed" && (!entry.header || (entry.authorizations as unknown[]).length === 0))
+      return `purchase ${id} is signed without a payment`;
   }
   return undefined;
 }
@@ -152,11 +180,15 @@ function objectOf(value: unknown): Record<string, unknown> | undefined {
   return value && typeof value === "object" && !Array.isArray(value) ? (value as Record<string, unknown>) : undefined;
 }
 
-/** What a purchase is given: the turn to sign it, what is signed already, or neither while somebody else has the turn. */
+/**
+ * What a purchase is given: the turn to sign it, what is signed already, or neither while somebody else has the turn.
+ */
 export type Turn = { kind: "sign"; attempt: number } | { kind: "signed"; entry: Entry } | { kind: "wait" };
 
 /** What is reserved of a purchase. */
-export type Wanted = Omit<Entry, "state" | "at" | "attempt" | "heldUntil" | "authorizations" | "header" | "orderId"> & { holder: string };
+export type Wanted = Omit<Entry, "state" | "at" | "attempt" | "heldUntil" | "authorizations" | "header" | "orderId"> & {
+  holder: string;
+};
 
 /** How many seconds the service's clock may differ from this one. */
 export const clockDifference = 60;
@@ -194,7 +226,9 @@ export class Journal {
 
   /** Purchases whose outcome is not known, oldest first. */
   async pending(): Promise<Entry[]> {
-    return Object.values((await this.store.read()).purchases).filter((e) => e.state === "signed").sort((a, b) => a.at - b.at);
+    return Object.values((await this.store.read()).purchases)
+      .filter((e) => e.state === "signed")
+      .sort((a, b) => a.at - b.at);
   }
 
   /** What counts for the last 24 hours, in USDC's smallest unit. */
@@ -208,8 +242,8 @@ export class Journal {
   }
 
   /**
-   * Takes the turn to sign a purchase, and its budget; the caps are checked and taken in one step. Of all who share the store
-   * one has the turn at a time.
+   * Takes the turn to sign a purchase, and its budget; the caps are checked and taken in one step. Of all who share the
+   * store one has the turn at a time.
    */
   async reserve(id: string, wanted: Wanted, perDay: bigint | undefined): Promise<Turn> {
     // The nonces are derived before: a change of the book cannot wait.
@@ -225,7 +259,11 @@ export class Journal {
       const taken = entry?.state === "reserved" && entry.holder !== wanted.holder && (entry.heldUntil ?? 0) >= now;
       if (taken || (entry?.attempt ?? 0) !== (known?.attempt ?? 0)) return { kind: "wait" };
       const others = Object.fromEntries(Object.entries(book.purchases).filter(([other]) => other !== id));
-      const over = excess(spentOf({ ...book, purchases: others }, now) + takenBy(entry?.authorizations ?? [], now, nonce, BigInt(wanted.amount)), perDay);
+      const over = excess(
+        spentOf({ ...book, purchases: others }, now) +
+          takenBy(entry?.authorizations ?? [], now, nonce, BigInt(wanted.amount)),
+        perDay,
+      );
       if (over) throw new PolicyDeniedError(over);
       const { attempt = 0, authorizations = [], header, orderId } = entry ?? {};
       book.purchases[id] = {
@@ -238,16 +276,27 @@ export class Journal {
 
   /** Keeps a turn, for as long as a person or a wallet takes. */
   hold(id: string, holder: string): Promise<void> {
-    return this.#change(id, (entry) => (entry.state === "reserved" && entry.holder === holder ? { ...entry, at: this.now(), heldUntil: this.now() + turn } : entry));
+    return this.#change(id, (entry) =>
+      entry.state === "reserved" && entry.holder === holder
+        ? { ...entry, at: this.now(), heldUntil: this.now() + turn }
+        : entry,
+    );
   }
 
   /** Keeps a signed payment. A turn that was lost meanwhile keeps it from being sent. */
   sign(id: string, holder: string, header: string, authorization: SignedAuthorization): Promise<Entry> {
     return this.store.update((book) => {
       const entry = book.purchases[id];
-      if (entry?.state !== "reserved" || entry.holder !== holder) throw new RoamcardError("the journal was changed meanwhile; nothing was sent");
+      if (entry?.state !== "reserved" || entry.holder !== holder)
+        throw new RoamcardError("the journal was changed meanwhile; nothing was sent");
       const { holder: _, heldUntil: __, ...rest } = entry;
-      return (book.purchases[id] = { ...rest, state: "signed", header, at: authorization.signedAt, authorizations: [...entry.authorizations, authorization] });
+      return (book.purchases[id] = {
+        ...rest,
+        state: "signed",
+        header,
+        at: authorization.signedAt,
+        authorizations: [...entry.authorizations, authorization],
+      });
     });
   }
 
@@ -269,8 +318,8 @@ export class Journal {
 
   /**
    * The service said that no money moved. `dead` says that it had taken the payment up and calls it dead, now or to a
-   * repeat: the next one needs a nonce of its own, once the chain can no longer take this one. However often it is told,
-   * it counts once for a nonce.
+   * repeat: the next one needs a nonce of its own, once the chain can no longer take this one. However often it is
+   * told, it counts once for a nonce.
    */
   refuse(id: string, header: string, dead: boolean): Promise<void> {
     return this.#change(id, (entry) => {
@@ -289,14 +338,16 @@ export class Journal {
     });
   }
 
-  /** Until when the chain could take the last payment of a purchase, in seconds since 1970; undefined when it cannot. */
+  /**
+   * Until when the chain could take the last payment of a purchase, in seconds since 1970; undefined when it cannot.
+   */
   liveUntil(entry: Entry): number | undefined {
     const last = entry.authorizations.at(-1);
     return last && isLive(last, this.now()) ? last.validBefore + expiryMargin : undefined;
   }
 
-  // Whether the purchase has a payment whose bytes are the only ones to send: one that may have been taken, or that the chain
-  // could still take.
+  // Whether the purchase has a payment whose bytes are the only ones to send: one that may have been taken, or that the
+  // chain could still take.
   #isSendable(entry: Entry): boolean {
     if (entry.state === "signed" || entry.state === "settled") return entry.header !== undefined;
     return entry.state === "refused" && entry.header !== undefined && this.liveUntil(entry) !== undefined;
@@ -314,7 +365,9 @@ export class Journal {
     const known = (await this.store.read()).payees[origin];
     const pinned = known ?? (await this.store.update((book) => (book.payees[origin] ??= payTo)));
     if (!sameAddress(pinned, payTo)) {
-      throw new TermsMismatchError(`the payee of ${origin} was ${pinned} and now is ${payTo}; set allow.payTo to the right one`);
+      throw new TermsMismatchError(
+        `the payee of ${origin} was ${pinned} and now is ${payTo}; set allow.payTo to the right one`,
+      );
     }
   }
 }
@@ -335,7 +388,9 @@ function fits(entry: Entry, key: string, request: Record<string, unknown>): void
 // explaining tells a store that fails from a service that does not answer.
 function explaining(store: Store): Store {
   const explain = (error: unknown) => {
-    throw error instanceof RoamcardError ? error : new JournalError("of the store", "failed", String(error), { cause: error });
+    throw error instanceof RoamcardError
+      ? error
+      : new JournalError("of the store", "failed", String(error), { cause: error });
   };
   return { read: () => store.read().catch(explain), update: (change) => store.update(change).catch(explain) };
 }
@@ -347,8 +402,8 @@ function spentOf(book: Book, now: number): bigint {
   }, 0n);
 }
 
-// takenBy is what authorizations could take, and one more: the token takes a nonce once, so of those that share one only the
-// largest counts. Only the chain frees one: a service that says no money moved may have taken it all the same.
+// takenBy is what authorizations could take, and one more: the token takes a nonce once, so of those that share one
+// only the largest counts. Only the chain frees one: a service that says no money moved may have taken it all the same.
 function takenBy(authorizations: SignedAuthorization[], now: number, nonce = "", amount = 0n): bigint {
   const most = new Map(amount > 0n ? [[nonce, amount]] : []);
   for (const a of authorizations) {

@@ -16,7 +16,10 @@ export function logging(logger: Logger): Interceptor {
   return (next) => async (request) => {
     const began = Date.now();
     const fields = (more: Record<string, unknown>, headers?: Headers) => ({
-      method: `${request.service.typeName}/${request.method.name}`, ms: Date.now() - began, requestId: headers?.get(requestIdHeader) ?? undefined, ...more,
+      method: `${request.service.typeName}/${request.method.name}`,
+      ms: Date.now() - began,
+      requestId: headers?.get(requestIdHeader) ?? undefined,
+      ...more,
     });
     try {
       const response = await next(request);

@@ -2,7 +2,9 @@
 
 const unitsPerDollar = 1_000_000n;
 
-/** US dollars as a decimal string ("25.00") or a whole number. Fractions of a number are refused: they are not exact. */
+/**
+ * US dollars as a decimal string ("25.00") or a whole number. Fractions of a number are refused: they are not exact.
+ */
 export type Dollars = string | number;
 
 /** An amount in USDC's smallest unit. */

@@ -40,23 +40,35 @@ export class Orders {
 
   /** Reads one order of this wallet. */
   get(orderId: string, options: CallOptions = {}): Call<Order> {
-    return this.#connection.call(options, async (wire) => present((await this.#connection.orders.getOrder({ orderId }, wire)).order));
+    return this.#connection.call(options, async (wire) =>
+      present((await this.#connection.orders.getOrder({ orderId }, wire)).order),
+    );
   }
 
   /** Reads the wallet's orders, newest first: one by one, which asks for pages as they are needed, or by page(). */
-  list({ active, pageSize, pageToken, ...options }: CallOptions & PageOptions & { active?: boolean } = {}): Listing<Order> {
-    return listing({ pageSize, pageToken }, (page) => this.#connection.call(options, async (wire) => {
-      const request = { ...page, ...(active && { status: "active" }) };
-      const { orders, nextPageToken } = await this.#connection.orders.listOrders(request, wire);
-      return { items: plain(orders), nextPageToken };
-    }));
+  list({
+    active,
+    pageSize,
+    pageToken,
+    ...options
+  }: CallOptions & PageOptions & { active?: boolean } = {}): Listing<Order> {
+    return listing({ pageSize, pageToken }, (page) =>
+      this.#connection.call(options, async (wire) => {
+        const request = { ...page, ...(active && { status: "active" }) };
+        const { orders, nextPageToken } = await this.#connection.orders.listOrders(request, wire);
+        return { items: plain(orders), nextPageToken };
+      }),
+    );
   }
 
   /**
    * Yields an order now and whenever its status changes, until it moves no more by itself. It follows the service's
    * stream, and asks again every `intervalMs` where streams do not get through; what may pass by itself is waited out.
    */
-  watch(orderId: string, options: Pick<WaitOptions, "signal" | "headers" | "intervalMs"> = {}): AsyncGenerator<Order, void> {
+  watch(
+    orderId: string,
+    options: Pick<WaitOptions, "signal" | "headers" | "intervalMs"> = {},
+  ): AsyncGenerator<Order, void> {
     const { signal, headers, intervalMs = standardInterval } = options;
     const source: Source = {
       stream: (after, until) => this.#connection.following(orderId, after, { headers, signal: until }),
@@ -87,18 +99,34 @@ export class Orders {
    * back.
    */
   openCard({ idempotencyKey, ...options }: PurchaseOptions = {}): Call<Order> {
-    return this.#connection.call(options, async (wire) => present((await this.#connection.cards.createCardOrder({}, wire)).order), keyed(idempotencyKey));
+    return this.#connection.call(
+      options,
+      async (wire) => present((await this.#connection.cards.createCardOrder({}, wire)).order),
+      keyed(idempotencyKey),
+    );
   }
 
   /** Opens an order that funds the wallet's card and is paid later. */
   openTopUp({ amountUsdCents, idempotencyKey, ...options }: PurchaseOptions & { amountUsdCents: number }): Call<Order> {
-    return this.#connection.call(options, async (wire) => present((await this.#connection.orders.createOrder({ amountUsdCents }, wire)).order), keyed(idempotencyKey));
+    return this.#connection.call(
+      options,
+      async (wire) => present((await this.#connection.orders.createOrder({ amountUsdCents }, wire)).order),
+      keyed(idempotencyKey),
+    );
   }
 
   /** Opens an order for an eSIM that is paid later: a plan, or the cheapest. */
-  openEsim({ planId, idempotencyKey = newKey(), ...options }: PurchaseOptions & { planId?: string | undefined } = {}): Call<Order> {
+  openEsim({
+    planId,
+    idempotencyKey = newKey(),
+    ...options
+  }: PurchaseOptions & { planId?: string | undefined } = {}): Call<Order> {
     const request = planId === undefined ? {} : { planId };
-    return this.#connection.call(options, async (wire) => present((await this.#connection.esims.createEsimOrder(request, wire)).order), keyed(idempotencyKey));
+    return this.#connection.call(
+      options,
+      async (wire) => present((await this.#connection.esims.createEsimOrder(request, wire)).order),
+      keyed(idempotencyKey),
+    );
   }
 
   /** Pays an order that exists: itself, its id or its payable_url. It is safe to repeat; the order's id is its key. */
@@ -125,7 +153,13 @@ export async function paid(
 ): Promise<Paid> {
   // Calls of one purchase share their answer: each has its own order.
   const order = plain(present((await answer).order));
-  return { order, idempotencyKey, replayed: order.replayed ?? false, receipt: decodeReceipt(seen.get(responseHeader)), requestId: requestIdOf(seen) };
+  return {
+    order,
+    idempotencyKey,
+    replayed: order.replayed ?? false,
+    receipt: decodeReceipt(seen.get(responseHeader)),
+    requestId: requestIdOf(seen),
+  };
 }
 
 /**
@@ -175,7 +209,10 @@ function keyed(idempotencyKey: string | undefined): Record<string, string> {
 function payableOf(origin: string, order: Order | string): string {
   const id = idOf(order);
   if (!id.includes("/")) return id;
-  const [, named] = URL.canParse(id) && new URL(id).origin === origin ? (/^(?:\/api\/x402)?\/pay\/([^/]+)$/.exec(new URL(id).pathname) ?? []) : [];
+  const [, named] =
+    URL.canParse(id) && new URL(id).origin === origin
+      ? (/^(?:\/api\/x402)?\/pay\/([^/]+)$/.exec(new URL(id).pathname) ?? [])
+      : [];
   if (!named) throw new TermsMismatchError(`${id} is no payable_url of ${origin}; nothing was signed`);
   return decodeURIComponent(named);
 }

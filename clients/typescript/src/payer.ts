@@ -3,7 +3,13 @@ import { until } from "./abort.js";
 import { type AnsweredOrder, AnotherOrderError, faultOf } from "./answer.js";
 import { Chain } from "./chain.js";
 import {
-  AmbiguousPaymentError, type ApiError, ClockError, InsufficientFundsError, PaymentError, RoamcardError, TermsMismatchError,
+  AmbiguousPaymentError,
+  type ApiError,
+  ClockError,
+  InsufficientFundsError,
+  PaymentError,
+  RoamcardError,
+  TermsMismatchError,
 } from "./errors.js";
 import {
   canonical, clockDifference, type Entry, Journal, MemoryStore, type SignedAuthorization, type Store,
@@ -15,7 +21,15 @@ import { bounded } from "./bounded.js";
 import type { Fetch } from "./rest.js";
 import type { Signer } from "./signers.js";
 import {
-  type Authorization, authorizationTypedData, decodePayment, decodeTerms, encodePayment, nonceOf, type Offer, sameAddress, type Terms,
+  type Authorization,
+  authorizationTypedData,
+  decodePayment,
+  decodeTerms,
+  encodePayment,
+  nonceOf,
+  type Offer,
+  sameAddress,
+  type Terms,
 } from "./x402.js";
 
 /** What became of one request. */
@@ -51,7 +65,10 @@ export interface Attempt<T> {
   key: string;
   /** The request in the documented JSON; a key belongs to it for good. */
   request: Record<string, unknown>;
-  /** The URL that the challenge has to name; undefined for any of the origin, which an order that was made first may name. */
+  /**
+   * The URL that the challenge has to name; undefined for any of the origin, which an order that was made first may
+   * name.
+   */
   resource: string | undefined;
   /** The price in USDC's smallest unit, from what the service publishes; undefined when only the caps decide. */
   price(published: Published): bigint | undefined | Promise<bigint | undefined>;
@@ -109,8 +126,8 @@ export interface PayerOptions {
   /** Reads what the service publishes. */
   published(): Promise<Published>;
   /**
-   * A node of the chain that the caller trusts. With it, an authorization that the chain shows to be void gives its budget
-   * back at once; without it, time alone does.
+   * A node of the chain that the caller trusts. With it, an authorization that the chain shows to be void gives its
+   * budget back at once; without it, time alone does.
    */
   rpcUrl?: string | undefined;
   /** Another HTTP client for that node. */
@@ -132,7 +149,11 @@ export interface Quotation {
 
 /** What a log says of an event. */
 const messages: Record<keyof PaymentEvents, string> = {
-  onQuote: "payment quoted", onApproval: "payment approved", onSigned: "payment signed", onReplay: "payment sent again", onSettled: "payment settled",
+  onQuote: "payment quoted",
+  onApproval: "payment approved",
+  onSigned: "payment signed",
+  onReplay: "payment sent again",
+  onSettled: "payment settled",
 };
 
 const backdate = 600;
@@ -160,7 +181,8 @@ export class Payer {
     this.#rules = new Rules(options.policy);
     this.#options = options;
     const send = options.fetch ?? ((input: string | URL | Request, init?: RequestInit) => fetch(input, init));
-    this.#chain = options.rpcUrl === undefined ? undefined : new Chain(options.rpcUrl, this.#rules.asset, bounded(send));
+    this.#chain =
+      options.rpcUrl === undefined ? undefined : new Chain(options.rpcUrl, this.#rules.asset, bounded(send));
   }
 
   /**
@@ -173,7 +195,8 @@ export class Payer {
       const reply = known && (await this.#present(attempt, id, known));
       if (reply?.kind === "done") return reply.value;
       // Until the chain can no longer take a payment, there is no other one of its purchase.
-      if (reply && (reply.kind !== "terms" || (await this.#isLive(id)))) throw await this.#failure(attempt.key, id, reply);
+      if (reply && (reply.kind !== "terms" || (await this.#isLive(id))))
+        throw await this.#failure(attempt.key, id, reply);
       const terms = reply ? termsOf(reply) : await this.#ask(attempt);
       const entry = await this.#sign(attempt, id, terms, signer);
       const answer = await this.#present(attempt, id, entry);
@@ -213,13 +236,17 @@ export class Payer {
     const { quote } = await this.#check(attempt, terms);
     const amount = BigInt(quote.amount);
     const reason = this.#rules.reason(quote) ?? (await this.journal.overBudget(amount, this.#rules.perDay));
-    const verdict = { allowed: reason === undefined, ...(reason !== undefined && { reason }), asks: this.#rules.asks(amount) };
+    const verdict = {
+      allowed: reason === undefined,
+      ...(reason !== undefined && { reason }),
+      asks: this.#rules.asks(amount),
+    };
     return { quote, terms, ...verdict };
   }
 
   /**
-   * Takes over a payment that somebody else signed, such as the official x402 client: it is held to the policy, kept, and
-   * sent until the answer is clear. When the purchase has a payment already, that one is sent instead.
+   * Takes over a payment that somebody else signed, such as the official x402 client: it is held to the policy, kept,
+   * and sent until the answer is clear. When the purchase has a payment already, that one is sent instead.
    */
   carry<T>(attempt: Attempt<T>, payer: string, header: string): Promise<Reply<T>> {
     return this.#once(attempt, payer, async (id) => {
@@ -263,15 +290,16 @@ export class Payer {
     throw error;
   }
 
-  // isLive says whether the chain could still take the last payment of a purchase, after it was asked where there is a node.
+  // isLive says whether the chain could still take the last payment of a purchase, after it was asked where there is a
+  // node.
   async #isLive(id: string): Promise<boolean> {
     await this.#prove(id);
     const entry = await this.journal.entry(id).catch(() => undefined);
     return entry?.state !== "refused" || this.journal.liveUntil(entry) !== undefined;
   }
 
-  // prove keeps what the chain says of the payments of a purchase, or of all of them. What cannot be asked or kept stays
-  // as it is.
+  // prove keeps what the chain says of the payments of a purchase, or of all of them. What cannot be asked or kept
+  // stays as it is.
   async #prove(id?: string): Promise<void> {
     if (!this.#chain) return;
     const book = await this.journal.store.read().catch(() => undefined);
@@ -297,7 +325,8 @@ export class Payer {
       const reply = await this.#send(attempt, undefined);
       if (reply.kind === "terms") return termsOf(reply);
       if (reply.kind === "done") throw unpaid();
-      if (reply.kind === "refused" || reply.answered || replay >= this.#maxReplays || attempt.signal?.aborted) throw reply.error;
+      if (reply.kind === "refused" || reply.answered || replay >= this.#maxReplays || attempt.signal?.aborted)
+        throw reply.error;
       await pause(firstPause * 2 ** replay, attempt.signal);
     }
   }
@@ -318,8 +347,14 @@ export class Payer {
     });
     if (!pinned) await this.journal.pinPayee(this.origin, offer.payTo);
     const quote: Quote = {
-      operation: attempt.operation, idempotencyKey: attempt.key, resource: terms.resource.url,
-      amount: offer.amount, amountUsd: dollarsOf(BigInt(offer.amount)), payTo: offer.payTo, asset: offer.asset, network: offer.network,
+      operation: attempt.operation,
+      idempotencyKey: attempt.key,
+      resource: terms.resource.url,
+      amount: offer.amount,
+      amountUsd: dollarsOf(BigInt(offer.amount)),
+      payTo: offer.payTo,
+      asset: offer.asset,
+      network: offer.network,
     };
     return { quote, offer };
   }
@@ -341,7 +376,12 @@ export class Payer {
       const validBefore = now + Math.min(offer.maxTimeoutSeconds, validity);
       const nonce = await nonceOf(this.origin, attempt.path, signer.address, attempt.key, attempts);
       const authorization: Authorization = {
-        from: signer.address, to: offer.payTo, value: offer.amount, validAfter: String(now - backdate), validBefore: String(validBefore), nonce,
+        from: signer.address,
+        to: offer.payTo,
+        value: offer.amount,
+        validAfter: String(now - backdate),
+        validBefore: String(validBefore),
+        nonce,
       };
       const signature = await until(attempt.signal, signatureOf(signer, offer, authorization));
       const entry = await this.#kept(attempt.key, id, holder, encodePayment(terms, offer, authorization, signature), {
@@ -365,8 +405,16 @@ export class Payer {
     const payment = decodePayment(header);
     if (!payment) throw new TermsMismatchError("the PAYMENT-SIGNATURE header cannot be read; it was not sent");
     const { accepted, authorization } = payment;
-    const { quote } = await this.#check(attempt, { x402Version: 2, accepts: [accepted], resource: { url: attempt.resource ?? this.origin } });
-    if (!sameAddress(authorization.from, payer) || !sameAddress(authorization.to, accepted.payTo) || authorization.value !== accepted.amount) {
+    const { quote } = await this.#check(attempt, {
+      x402Version: 2,
+      accepts: [accepted],
+      resource: { url: attempt.resource ?? this.origin },
+    });
+    if (
+      !sameAddress(authorization.from, payer) ||
+      !sameAddress(authorization.to, accepted.payTo) ||
+      authorization.value !== accepted.amount
+    ) {
       throw new TermsMismatchError("the authorization is not for the terms it accepts; it was not sent");
     }
     const [signedAt, validBefore] = [Math.floor(Date.now() / 1000), Number(authorization.validBefore)];
@@ -381,23 +429,34 @@ export class Payer {
     return this.#inTurn(attempt, id, quote, payer, (holder) => this.#kept(attempt.key, id, holder, header, signed));
   }
 
-  // inTurn takes the budget and asks for approval, alone among all who share the store, and then lets the payment be made. What
-  // somebody else has made meanwhile is taken instead. Whatever fails gives turn and budget back.
+  // inTurn takes the budget and asks for approval, alone among all who share the store, and then lets the payment be
+  // made. What somebody else has made meanwhile is taken instead. Whatever fails gives turn and budget back.
   async #inTurn(
-    { signal, path, request }: Attempt<unknown>, id: string, quote: Quote, payer: string, make: (holder: string, attempts: number) => Promise<Entry>,
+    { signal, path, request }: Attempt<unknown>,
+    id: string,
+    quote: Quote,
+    payer: string,
+    make: (holder: string, attempts: number) => Promise<Entry>,
   ): Promise<Entry> {
     const amount = BigInt(quote.amount);
     this.#rules.cap(quote.operation, amount);
     const holder = crypto.randomUUID();
     const wanted = {
-      key: quote.idempotencyKey, operation: quote.operation, origin: this.origin, path, payer: payer.toLowerCase(), request,
-      amount: quote.amount, holder,
+      key: quote.idempotencyKey,
+      operation: quote.operation,
+      origin: this.origin,
+      path,
+      payer: payer.toLowerCase(),
+      request,
+      amount: quote.amount,
+      holder,
     };
     if ((await this.journal.overBudget(amount, this.#rules.perDay)) !== undefined) await this.#prove();
     for (;;) {
       const turn = await this.journal.reserve(id, wanted, this.#rules.perDay);
       if (turn.kind === "signed") return turn.entry;
-      if (turn.kind === "sign") return this.#holding(id, holder, async () => (await this.#approve(quote, signal), make(holder, turn.attempt)));
+      if (turn.kind === "sign")
+        return this.#holding(id, holder, async () => (await this.#approve(quote, signal), make(holder, turn.attempt)));
       await pause(firstPause, signal);
       signal?.throwIfAborted();
     }
@@ -418,7 +477,8 @@ export class Payer {
   }
 
   async #approve(quote: Quote, signal: AbortSignal | undefined): Promise<void> {
-    if (await until(signal, this.#rules.approve(quote))) this.#tell("onApproval", quote, { operation: quote.operation, amountUsd: quote.amountUsd });
+    if (await until(signal, this.#rules.approve(quote)))
+      this.#tell("onApproval", quote, { operation: quote.operation, amountUsd: quote.amountUsd });
     signal?.throwIfAborted();
   }
 
@@ -438,8 +498,13 @@ export class Payer {
       }
       orderId ??= reply.orderId;
       const useless = reply.error instanceof AnotherOrderError;
-      if (useless || replay >= this.#maxReplays || attempt.signal?.aborted) throw new AmbiguousPaymentError(attempt.key, orderId, { cause: reply.error });
-      this.#tell("onReplay", { idempotencyKey: attempt.key, replay: replay + 1, error: reply.error }, { replay: replay + 1, error: String(reply.error) });
+      if (useless || replay >= this.#maxReplays || attempt.signal?.aborted)
+        throw new AmbiguousPaymentError(attempt.key, orderId, { cause: reply.error });
+      this.#tell(
+        "onReplay",
+        { idempotencyKey: attempt.key, replay: replay + 1, error: reply.error },
+        { replay: replay + 1, error: String(reply.error) },
+      );
       await pause(reply.waitMs ?? Math.min(firstPause * 2 ** replay, lastPause), attempt.signal);
     }
   }
@@ -450,9 +515,12 @@ export class Payer {
     return error ? { kind: "unclear", error, answered: true } : reply;
   }
 
-  // noted keeps an answer from being lost because it could not be written down: the next call with the key gets it again.
+  // noted keeps an answer from being lost because it could not be written down: the next call with the key gets it
+  // again.
   async #noted(written: Promise<void>): Promise<void> {
-    await written.catch((error: unknown) => this.#options.logger?.warn("the journal was not written", { error: String(error) }));
+    await written.catch((error: unknown) =>
+      this.#options.logger?.warn("the journal was not written", { error: String(error) }),
+    );
   }
 
   async #send<T>(attempt: Attempt<T>, payment: string | undefined): Promise<Reply<T>> {
@@ -466,7 +534,11 @@ export class Payer {
   }
 
   // tell reports an event. A handler in error must not keep a payment from being sent, nor make a sent one look unsent.
-  #tell<K extends keyof PaymentEvents>(name: K, event: Parameters<NonNullable<PaymentEvents[K]>>[0], fields: Record<string, unknown>): void {
+  #tell<K extends keyof PaymentEvents>(
+    name: K,
+    event: Parameters<NonNullable<PaymentEvents[K]>>[0],
+    fields: Record<string, unknown>,
+  ): void {
     const { logger, events } = this.#options;
     const { idempotencyKey } = event;
     logger?.[name === "onReplay" ? "warn" : "info"](messages[name], { idempotencyKey, ...fields });
@@ -484,7 +556,8 @@ async function signatureOf(signer: Signer, offer: Offer, authorization: Authoriz
   const signature = await signer.signTypedData(authorizationTypedData(offer, authorization)).catch((cause: unknown) => {
     throw new PaymentError("the wallet did not sign; nothing was sent", { cause });
   });
-  if (!/^0x[0-9a-fA-F]{130}$/.test(signature)) throw new PaymentError("the wallet returned no signature of 65 bytes; nothing was sent");
+  if (!/^0x[0-9a-fA-F]{130}$/.test(signature))
+    throw new PaymentError("the wallet returned no signature of 65 bytes; nothing was sent");
   return signature;
 }
 
@@ -498,12 +571,14 @@ function termsOf({ header, date }: { header: string; date?: string | null }): Te
   return decodeTerms(header);
 }
 
-// compareClocks refuses to sign by a clock that differs from the service's: the payment would be refused, or be good for
-// longer than meant.
+// compareClocks refuses to sign by a clock that differs from the service's: the payment would be refused, or be good
+// for longer than meant.
 function compareClocks(date: string | null | undefined): void {
   const theirs = date ? Date.parse(date) : NaN;
   if (!(Math.abs(theirs - Date.now()) > clockDifference * 1000)) return;
-  throw new ClockError(`it is ${new Date().toISOString()} here, and ${new Date(theirs).toISOString()} at the service; nothing was signed`);
+  throw new ClockError(
+    `it is ${new Date().toISOString()} here, and ${new Date(theirs).toISOString()} at the service; nothing was signed`,
+  );
 }
 
 type Refusal = { kind: "terms"; header: string; error: ApiError } | { kind: "refused"; error: ApiError };
@@ -512,7 +587,10 @@ type Refusal = { kind: "terms"; header: string; error: ApiError } | { kind: "ref
 function failureOf(reply: Refusal): Error {
   if (reply.kind !== "terms" || !/insufficient_(balance|funds)/.test(reasonIn(reply.header))) return reply.error;
   const poor = new InsufficientFundsError("the wallet holds less USDC than the price", { cause: reply.error });
-  return Object.assign(poor, reply.error.idempotencyKey !== undefined && { idempotencyKey: reply.error.idempotencyKey });
+  return Object.assign(
+    poor,
+    reply.error.idempotencyKey !== undefined && { idempotencyKey: reply.error.idempotencyKey },
+  );
 }
 
 function reasonIn(header: string): string {

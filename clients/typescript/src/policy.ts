@@ -86,14 +86,22 @@ export class Rules {
       ["asset", offer?.asset, this.asset, sameAddress(String(offer?.asset), this.asset)],
       ["payee", offer?.payTo, expected.payTo, sameAddress(String(offer?.payTo), expected.payTo)],
       expected.resource === undefined
-        ? ["resource", terms.resource.url, `one of ${expected.origin}`, originOf(terms.resource.url) === expected.origin]
+        ? [
+            "resource",
+            terms.resource.url,
+            `one of ${expected.origin}`,
+            originOf(terms.resource.url) === expected.origin,
+          ]
         : exactly("resource", terms.resource.url, expected.resource),
       exactly("signing domain's name", extra.name, expected.domain.name),
       exactly("signing domain's version", extra.version, expected.domain.version),
       ["amount", amount, expected.amount ?? "a whole number of units", isAmount(amount, expected.amount)],
     ];
     for (const [what, got, want, fits] of facts) {
-      if (!fits) throw new TermsMismatchError(`the 402 names the ${what} ${String(got)}, expected ${String(want)}; nothing was signed`);
+      if (!fits)
+        throw new TermsMismatchError(
+          `the 402 names the ${what} ${String(got)}, expected ${String(want)}; nothing was signed`,
+        );
     }
     const seconds = offer!.maxTimeoutSeconds;
     if (!Number.isSafeInteger(seconds) || seconds <= 0 || seconds > maxWindow) {
@@ -105,16 +113,22 @@ export class Rules {
   /** Refuses what no approval could allow. The cap of the day is held by the journal. */
   cap(operation: string, amount: bigint): void {
     const { mode, allow } = this.policy;
-    if (allow?.operations && !allow.operations.includes(operation)) throw new PolicyDeniedError(`the policy does not allow ${operation}`);
+    if (allow?.operations && !allow.operations.includes(operation))
+      throw new PolicyDeniedError(`the policy does not allow ${operation}`);
     if (mode === "autonomous" && (this.perPayment === undefined || this.perDay === undefined)) {
       throw new PolicyDeniedError("autonomous payments need maxPerPaymentUsd and maxPerDayUsd");
     }
     if (this.perPayment !== undefined && amount > this.perPayment) {
-      throw new PolicyDeniedError(`${dollarsOf(amount)} US dollars is more than the ${dollarsOf(this.perPayment)} allowed for a payment`);
+      throw new PolicyDeniedError(
+        `${dollarsOf(amount)} US dollars is more than the ${dollarsOf(this.perPayment)} allowed for a payment`,
+      );
     }
   }
 
-  /** Why this payment would be denied, whoever is asked; undefined when it would not. The cap of the day is held by the journal. */
+  /**
+   * Why this payment would be denied, whoever is asked; undefined when it would not. The cap of the day is held by the
+   * journal.
+   */
   reason({ operation, amount }: Quote): string | undefined {
     try {
       this.cap(operation, BigInt(amount));
@@ -128,7 +142,8 @@ export class Rules {
 
   /** Whether this payment has to be asked for. */
   asks(amount: bigint): boolean {
-    if (this.policy.mode === "policy_gated") return amount > this.#approveAbove || this.policy.approveAboveUsd === undefined;
+    if (this.policy.mode === "policy_gated")
+      return amount > this.#approveAbove || this.policy.approveAboveUsd === undefined;
     return this.policy.mode !== "autonomous";
   }
 
@@ -144,7 +159,9 @@ export class Rules {
   #approver(amount: bigint): Policy["approve"] {
     if (!this.asks(amount)) return undefined;
     if (this.policy.approve) return (quote) => this.policy.approve!(quote);
-    throw new PolicyDeniedError(`${this.policy.mode} needs an approve function for a payment of ${dollarsOf(amount)} US dollars`);
+    throw new PolicyDeniedError(
+      `${this.policy.mode} needs an approve function for a payment of ${dollarsOf(amount)} US dollars`,
+    );
   }
 }
 

@@ -22,7 +22,9 @@ export interface ProductRow {
   path: string;
   /** The method that sells it over Connect, gRPC and gRPC-Web. */
   method: DescMethod;
-  /** Whether its items are plans: a request that names none is sent as one for the cheapest, which has a price to check. */
+  /**
+   * Whether its items are plans: a request that names none is sent as one for the cheapest, which has a price to check.
+   */
   hasPlans: boolean;
   /** The price in USDC's smallest unit, from what the service publishes. */
   price(published: Published, item: Item): bigint | Promise<bigint>;

@@ -7,7 +7,15 @@ import { apiError, type ProblemFields, RoamcardError, TermsMismatchError } from 
 import { AuthService } from "./gen/roamcard/v1/auth_pb.js";
 import { OrderService } from "./gen/roamcard/v1/order_pb.js";
 import { unitsOfCents } from "./money.js";
-import { type Attempt, isUnclear, Payer, type PayerOptions, type Published, type Reply, retryAfterMs } from "./payer.js";
+import {
+  type Attempt,
+  isUnclear,
+  Payer,
+  type PayerOptions,
+  type Published,
+  type Reply,
+  retryAfterMs,
+} from "./payer.js";
 import { paymentOf, payRoute, productAt, type Purchase, purchaseOf } from "./products.js";
 import { retrying, standardRetries } from "./retry.js";
 import { Session } from "./session.js";
@@ -24,7 +32,9 @@ export interface FetchOptions extends Omit<PayerOptions, "published" | "origin">
   baseUrl: string;
   /** The service's public origin, when `baseUrl` is a gateway before it. */
   origin?: string;
-  /** Answers 402. Without it the fetch signs nothing: put an official x402 client on top and name its wallet as `payer`. */
+  /**
+   * Answers 402. Without it the fetch signs nothing: put an official x402 client on top and name its wallet as `payer`.
+   */
   signer?: Signer;
   /** The address of the wallet with which the client on top of this fetch signs. */
   payer?: string;
@@ -34,17 +44,18 @@ export interface FetchOptions extends Omit<PayerOptions, "published" | "origin">
 }
 
 /**
- * A fetch that pays for the service's paid routes and passes everything else through. Under an official x402 client, which
- * signs by itself, it lets no terms through that are not as published, keeps what was signed and sends it again until
- * the answer is clear; when a purchase has a payment already, that one goes out at once and the client on top sees 200
- * instead of 402.
+ * A fetch that pays for the service's paid routes and passes everything else through. Under an official x402 client,
+ * which signs by itself, it lets no terms through that are not as published, keeps what was signed and sends it again
+ * until the answer is clear; when a purchase has a payment already, that one goes out at once and the client on top
+ * sees 200 instead of 402.
  */
 export function payingFetch(options: FetchOptions): Fetch {
   const send = bounded(named(options.fetch ?? ((input, init) => fetch(input, init))));
   const base = trimmed(options.baseUrl);
   const origin = trimmed(options.origin ?? base);
   const { signer } = options;
-  const orderUnits = async (orderId: string) => signer && unitsOf(orderId, { baseUrl: base, fetch: send }, origin, signer);
+  const orderUnits = async (orderId: string) =>
+    signer && unitsOf(orderId, { baseUrl: base, fetch: send }, origin, signer);
   const read = () => retrying(() => publishedBy(send, base, orderUnits), options.maxRetries ?? standardRetries);
   const payer = new Payer({ ...options, origin, published: read });
   const wallet = options.payer ?? options.signer?.address;
@@ -104,14 +115,22 @@ async function attemptOf(
       const headers = new Headers(request.headers);
       if (payment) headers.set(signatureHeader, payment);
       else headers.delete(signatureHeader);
-      return replyOf(await send(new Request(request.url, { method: request.method, headers, signal, ...(text !== "" && { body: text }) })));
+      return replyOf(
+        await send(
+          new Request(request.url, { method: request.method, headers, signal, ...(text !== "" && { body: text }) }),
+        ),
+      );
     },
     order: ({ body }) => objectOf(new TextDecoder().decode(body)),
   };
 }
 
 // boughtBy says what a request buys; of one that is wrong the service will say what is wrong.
-function boughtBy(method: string, path: string, text: string): (Purchase & { request: Record<string, unknown> }) | undefined {
+function boughtBy(
+  method: string,
+  path: string,
+  text: string,
+): (Purchase & { request: Record<string, unknown> }) | undefined {
   const [, orderId] = /^(?:\/api\/x402)?\/pay\/([^/?#]+)$/.exec(path) ?? [];
   if (orderId && ["GET", "POST"].includes(method)) return { ...paymentOf(orderId), request: { orderId } };
   const product = method === "POST" ? productAt(path) : undefined;
@@ -137,9 +156,22 @@ async function replyOf(response: Response): Promise<Reply<Answer>> {
     return { kind: "unclear", error: new RoamcardError(`the service answered ${status} without an order`), answer };
   }
   const problem = (objectOf(text) ?? {}) as Partial<ProblemFields>;
-  const error = apiError({ ...problem, status, code: problem.code ?? `http_${status}`, retryAfterMs: retryAfterMs(response.headers.get("retry-after")) });
+  const error = apiError({
+    ...problem,
+    status,
+    code: problem.code ?? `http_${status}`,
+    retryAfterMs: retryAfterMs(response.headers.get("retry-after")),
+  });
   const terms = response.headers.get(requiredHeader);
-  if (status === 402 && terms) return { kind: "terms", header: terms, error, answer, dead: provesDead(response.headers), date: response.headers.get("date") };
+  if (status === 402 && terms)
+    return {
+      kind: "terms",
+      header: terms,
+      error,
+      answer,
+      dead: provesDead(response.headers),
+      date: response.headers.get("date"),
+    };
   if (isUnclear(status, error.retryable)) {
     return { kind: "unclear", error, orderId: error.orderId, waitMs: error.retryAfterMs, answered: true, answer };
   }
@@ -170,7 +202,12 @@ async function publishedBy(send: Fetch, base: string, orderUnits: Published["ord
   if (!response.ok || !config?.network || !config.card) {
     const { status, headers } = response;
     const wait = retryAfterMs(headers.get("retry-after"));
-    throw apiError({ status, code: `http_${status}`, detail: "the service's terms cannot be read", retryAfterMs: wait });
+    throw apiError({
+      status,
+      code: `http_${status}`,
+      detail: "the service's terms cannot be read",
+      retryAfterMs: wait,
+    });
   }
   const plans = async () => {
     const catalogue = objectOf(await (await send(`${base}/api/esim/plans`)).text());
@@ -195,7 +232,9 @@ export function publishedOf(
   if (!network || !card) throw new RoamcardError("the service publishes no terms");
   const { payTo, asset, assetName, assetVersion } = network;
   const cheapestPlan = async (): Promise<string> => {
-    const [cheapest] = (await plans()).sort((a, b) => Number(BigInt(a.amount) - BigInt(b.amount)) || (a.planId < b.planId ? -1 : 1));
+    const [cheapest] = (await plans()).sort(
+      (a, b) => Number(BigInt(a.amount) - BigInt(b.amount)) || (a.planId < b.planId ? -1 : 1),
+    );
     if (!cheapest) throw new TermsMismatchError("no plan is published; nothing was signed");
     return cheapest.planId;
   };
@@ -204,7 +243,10 @@ export function publishedOf(
     if (!plan) throw new TermsMismatchError(`no plan ${planId} is published; nothing was signed`);
     return BigInt(plan.amount);
   };
-  const [cardUnits, defaultTopupUnits] = [unitsOfCents(card.walletPaymentUsdCents), unitsOfCents(card.defaultOrderUsdCents)];
+  const [cardUnits, defaultTopupUnits] = [
+    unitsOfCents(card.walletPaymentUsdCents),
+    unitsOfCents(card.defaultOrderUsdCents),
+  ];
   return { payTo, asset, assetName, assetVersion, cardUnits, defaultTopupUnits, cheapestPlan, planUnits };
 }
 

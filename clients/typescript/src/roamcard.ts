@@ -48,17 +48,24 @@ export class Roamcard {
   /** Purchases of this wallet in the store whose outcome is not known, oldest first: see resume. */
   async pending(): Promise<Pending[]> {
     const entries = await this.#pending();
-    return entries.map(({ operation, key, amount, at }) => ({ operation, key, amount, at: new Date(at * 1000).toISOString() }));
+    return entries.map(({ operation, key, amount, at }) => ({
+      operation,
+      key,
+      amount,
+      at: new Date(at * 1000).toISOString(),
+    }));
   }
 
   /**
-   * Takes up a purchase with the request that the store has and the same signed bytes. It is one whose outcome is not known,
-   * or that was paid and whose caller may not have heard of it: its order comes again.
+   * Takes up a purchase with the request that the store has and the same signed bytes. It is one whose outcome is not
+   * known, or that was paid and whose caller may not have heard of it: its order comes again.
    */
   async resume(idempotencyKey: string, options: CallOptions = {}): Promise<PaidOrder> {
     const { purchases } = await this.#connection.payer.journal.store.read();
     const settled = Object.values(purchases).filter((e) => e.state === "settled" && e.header !== undefined);
-    const entry = [...(await this.#pending()), ...settled.filter((e) => this.#isMine(e))].find((e) => e.key === idempotencyKey);
+    const entry = [...(await this.#pending()), ...settled.filter((e) => this.#isMine(e))].find(
+      (e) => e.key === idempotencyKey,
+    );
     if (!entry) throw new RoamcardError(`the store has no payment under ${idempotencyKey} that could be sent again`);
     return this.#resume(entry, options);
   }
@@ -68,7 +75,12 @@ export class Roamcard {
     const all: Resumed[] = [];
     for (const entry of await this.#pending()) {
       const { operation, key: idempotencyKey } = entry;
-      all.push(await this.#resume(entry, options).then((order) => ({ operation, idempotencyKey, order }), (error: unknown) => ({ operation, idempotencyKey, error })));
+      all.push(
+        await this.#resume(entry, options).then(
+          (order) => ({ operation, idempotencyKey, order }),
+          (error: unknown) => ({ operation, idempotencyKey, error }),
+        ),
+      );
     }
     return all;
   }

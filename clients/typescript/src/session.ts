@@ -41,7 +41,11 @@ export class Session {
   async #signIn(): Promise<{ token: string; until: number }> {
     const { address } = this.signer;
     const challenge = await this.auth.createChallenge({ address, preferredMessageSchemes: [schemeOf(this.signer)] });
-    const signature = await signChallenge(this.signer, challenge, { origin: this.origin, primaryType: "SignIn", resources: [] });
+    const signature = await signChallenge(this.signer, challenge, {
+      origin: this.origin,
+      primaryType: "SignIn",
+      resources: [],
+    });
     const { intentId, messageScheme } = challenge;
     const session = await this.auth.verifyChallenge({ address, signature, intentId, messageScheme });
     const until = session.expiresAt ? timestampDate(session.expiresAt).getTime() - margin : 0;
@@ -69,7 +73,8 @@ export interface Purpose {
 export async function signChallenge(
   signer: Signer, challenge: CreateChallengeResponse | CreateRevealChallengeResponse, purpose: Purpose,
 ): Promise<string> {
-  if (challenge.messageScheme !== schemeOf(signer)) throw new UntrustedMessageError(`the message is in ${challenge.messageScheme}; it was not signed`);
+  if (challenge.messageScheme !== schemeOf(signer))
+    throw new UntrustedMessageError(`the message is in ${challenge.messageScheme}; it was not signed`);
   if (signer.signMessage) {
     checkText(challenge.message, signer.address, purpose);
     return signer.signMessage({ message: challenge.message });
@@ -90,7 +95,8 @@ function checkText(text: string, address: string, { origin, resources }: Purpose
     body.split("\n").includes(`URI: ${origin}`) && body.split("\n").includes(`Chain ID: ${chainId}`) &&
     resources.every((r) => named.includes(r)) &&
     named.every((r) => resources.includes(r) || (resources.length > 0 && r.startsWith("urn:roamcard:session:")));
-  if (!fits) throw new UntrustedMessageError(`the message to sign is not for ${origin} and this purpose; it was not signed`);
+  if (!fits)
+    throw new UntrustedMessageError(`the message to sign is not for ${origin} and this purpose; it was not signed`);
 }
 
 // checkTyped sees to it that what is signed is a message, and never a transfer.
@@ -101,7 +107,8 @@ function checkTyped(data: TypedData, address: string, { origin, primaryType, mem
     data.primaryType === primaryType && domain.name === "roamcard" && !("verifyingContract" in domain) &&
     domain.chainId === chainId && sameAddress(String(message.address), address) &&
     Object.entries(wanted).every(([name, value]) => message[name] === value);
-  if (!fits) throw new UntrustedMessageError(`the typed data to sign is not for ${origin} and this purpose; it was not signed`);
+  if (!fits)
+    throw new UntrustedMessageError(`the typed data to sign is not for ${origin} and this purpose; it was not signed`);
 }
 
 function typedDataOf(data: JsonObject | undefined): TypedData {

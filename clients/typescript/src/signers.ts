@@ -29,7 +29,9 @@ export async function eip1193Signer(provider: Eip1193Provider, address?: string)
   return {
     address: account,
     async signTypedData(data) {
-      return String(await provider.request({ method: "eth_signTypedData_v4", params: [account, JSON.stringify(data)] }));
+      return String(
+        await provider.request({ method: "eth_signTypedData_v4", params: [account, JSON.stringify(data)] }),
+      );
     },
     async signMessage({ message }) {
       const bytes = [...new TextEncoder().encode(message)];

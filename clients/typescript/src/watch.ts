@@ -29,8 +29,8 @@ const longestPause = 30_000;
 const patience = 2;
 
 /**
- * Yields an order now and whenever it changed, until it moves no more by itself. A stream that breaks is gone on with where it
- * left off, after a look at the order.
+ * Yields an order now and whenever it changed, until it moves no more by itself. A stream that breaks is gone on with
+ * where it left off, after a look at the order.
  */
 export async function* watch(source: Source, intervalMs: number, signal?: AbortSignal): AsyncGenerator<Order, void> {
   let after: number | undefined;
@@ -70,7 +70,11 @@ export async function* watch(source: Source, intervalMs: number, signal?: AbortS
 }
 
 // bounded ends a stream that is silent for too long.
-async function* bounded(source: Source, after: number | undefined, signal: AbortSignal | undefined): AsyncGenerator<Change, void> {
+async function* bounded(
+  source: Source,
+  after: number | undefined,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<Change, void> {
   const silent = new AbortController();
   const stop = () => silent.abort();
   let timer = setTimeout(stop, after === undefined ? firstAnswerMs : silenceMs);

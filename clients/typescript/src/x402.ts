@@ -67,7 +67,9 @@ export function decodeTerms(header: string): Terms {
 /** Reads a PAYMENT-RESPONSE header; undefined when there is none that can be read. */
 export function decodeReceipt(header: string | null | undefined): Receipt | undefined {
   const receipt = header ? (decode(header) as Partial<Receipt> | undefined) : undefined;
-  return typeof receipt?.success === "boolean" && typeof receipt.transaction === "string" ? (receipt as Receipt) : undefined;
+  return typeof receipt?.success === "boolean" && typeof receipt.transaction === "string"
+    ? (receipt as Receipt)
+    : undefined;
 }
 
 /** Whether the headers of a 402 prove that the payment was taken up and can never arrive. */
@@ -93,7 +95,12 @@ export function authorizationTypedData(offer: Offer, authorization: Authorizatio
   const field = (name: string, type: string) => ({ name, type });
   return {
     types: {
-      EIP712Domain: [field("name", "string"), field("version", "string"), field("chainId", "uint256"), field("verifyingContract", "address")],
+      EIP712Domain: [
+        field("name", "string"),
+        field("version", "string"),
+        field("chainId", "uint256"),
+        field("verifyingContract", "address"),
+      ],
       TransferWithAuthorization: [
         field("from", "address"), field("to", "address"), field("value", "uint256"),
         field("validAfter", "uint256"), field("validBefore", "uint256"), field("nonce", "bytes32"),
@@ -106,9 +113,10 @@ export function authorizationTypedData(offer: Offer, authorization: Authorizatio
 }
 
 /**
- * The EIP-3009 nonce of a purchase. The token takes a nonce of a payer once: however often a purchase is signed, even by a
- * client that lost its journal, the chain itself refuses to pay for it twice. Each part is preceded by its length.
- * `path` is the documented REST path whatever the protocol; `attempt` counts the authorizations that the service proved dead.
+ * The EIP-3009 nonce of a purchase. The token takes a nonce of a payer once: however often a purchase is signed, even
+ * by a client that lost its journal, the chain itself refuses to pay for it twice. Each part is preceded by its length.
+ * `path` is the documented REST path whatever the protocol; `attempt` counts the authorizations that the service proved
+ * dead.
  */
 export async function nonceOf(origin: string, path: string, payer: string, key: string, attempt = 0): Promise<string> {
   const chunks: number[] = [];

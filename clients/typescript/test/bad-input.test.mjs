@@ -15,7 +15,12 @@ const curveOrder = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd03
 const requests = [
   ["a key of 200 characters", 402, "payment_required", { body: text("k".repeat(200)) }],
   ["a key of 200 characters outside the basic plane", 402, "payment_required", { body: text("😀".repeat(200)) }],
-  ["a charset", 402, "payment_required", { body: good, headers: { "content-type": "application/json; charset=utf-8" } }],
+  [
+    "a charset",
+    402,
+    "payment_required",
+    { body: good, headers: { "content-type": "application/json; charset=utf-8" } },
+  ],
   ["no body at all", 402, "payment_required", { headers: {} }],
   ["an empty body", 402, "payment_required", { body: "" }],
   ["an empty object", 400, "schema_invalid", { body: "{}" }],
@@ -30,7 +35,12 @@ const requests = [
   ["a member in snake_case", 400, "schema_invalid", { body: '{"idempotency_key":"k"}' }],
   ["a member in other case", 400, "schema_invalid", { body: '{"idempotencykey":"k"}' }],
   ["a member twice", 400, "schema_invalid", { body: '{"idempotencyKey":"k","idempotencyKey":"k"}' }],
-  ["a member twice, once escaped", 400, "schema_invalid", { body: '{"idempotencyKey":"k","idempotency\\u004bey":"l"}' }],
+  [
+    "a member twice, once escaped",
+    400,
+    "schema_invalid",
+    { body: '{"idempotencyKey":"k","idempotency\\u004bey":"l"}' },
+  ],
   ["a truncated body", 400, "schema_invalid", { body: good.slice(0, -4) }],
   ["something after the body", 400, "schema_invalid", { body: good + good }],
   ["an array", 400, "schema_invalid", { body: `[${good}]` }],
@@ -42,10 +52,25 @@ const requests = [
   ["a body of 5 kB", 413, "body_too_large", { body: text("k".repeat(5000)) }],
   ["a body of 1 MB", 413, "body_too_large", { body: text("k".repeat(1 << 20)) }],
   ["plain text", 415, "media_type_unsupported", { body: good, headers: { "content-type": "text/plain" } }],
-  ["a form", 415, "media_type_unsupported", { body: "idempotencyKey=k", headers: { "content-type": "application/x-www-form-urlencoded" } }],
+  [
+    "a form",
+    415,
+    "media_type_unsupported",
+    { body: "idempotencyKey=k", headers: { "content-type": "application/x-www-form-urlencoded" } },
+  ],
   ["no content type", 415, "media_type_unsupported", { body: good, headers: {} }],
-  ["another charset", 415, "media_type_unsupported", { body: good, headers: { "content-type": "application/json; charset=latin1" } }],
-  ["a compressed body", 415, "media_type_unsupported", { body: good, headers: { ...json, "content-encoding": "gzip" } }],
+  [
+    "another charset",
+    415,
+    "media_type_unsupported",
+    { body: good, headers: { "content-type": "application/json; charset=latin1" } },
+  ],
+  [
+    "a compressed body",
+    415,
+    "media_type_unsupported",
+    { body: good, headers: { ...json, "content-encoding": "gzip" } },
+  ],
   ["GET", 405, "method_not_allowed", { method: "GET", headers: {} }],
   ["PUT", 405, "method_not_allowed", { method: "PUT", body: good }],
   ["DELETE", 405, "method_not_allowed", { method: "DELETE", headers: {} }],
@@ -64,15 +89,31 @@ scenario("bad requests", async (t) => {
     await t.test(`${what}: ${status}`, async () => {
       const answer = await send(dev.baseUrl, { path: purchasePath, headers: json, ...request });
       check(answer, status, code);
-      if (status === 405) assert.ok((answer.headers.allow ?? "").split(", ").every((m) => m !== "HEAD"), `Allow: ${answer.headers.allow}`);
+      if (status === 405)
+        assert.ok(
+          (answer.headers.allow ?? "").split(", ").every((m) => m !== "HEAD"),
+          `Allow: ${answer.headers.allow}`,
+        );
       if (status === 405 && request.path === undefined) assert.match(answer.headers.allow ?? "", /\bPOST\b/);
       if (status === 404) assert.equal(answer.headers.location, undefined, "a redirect");
     });
   }
   await t.test("names the member that is wrong", async () => {
-    for (const [body, path] of [['{"idempotencyKey":"k","planId":"p"}', "planId"], ["{}", "idempotencyKey"], [text(""), "idempotencyKey"]]) {
-      const problem = check(await send(dev.baseUrl, { path: purchasePath, headers: json, body }), 400, "schema_invalid");
-      assert.deepEqual(problem.fields.map((f) => f.path), [path], body);
+    for (const [body, path] of [
+      ['{"idempotencyKey":"k","planId":"p"}', "planId"],
+      ["{}", "idempotencyKey"],
+      [text(""), "idempotencyKey"],
+    ]) {
+      const problem = check(
+        await send(dev.baseUrl, { path: purchasePath, headers: json, body }),
+        400,
+        "schema_invalid",
+      );
+      assert.deepEqual(
+        problem.fields.map((f) => f.path),
+        [path],
+        body,
+      );
       for (const f of problem.fields) assert.ok(f.rule && f.message, JSON.stringify(f));
     }
   });
@@ -91,10 +132,13 @@ const r = {
 };
 const stranger = "0x000000000000000000000000000000000000dEaD";
 const now = () => Math.floor(Date.now() / 1000);
-const signed = (changes, domain) => async (terms, wallet) => headerOf(await signAuthorization(wallet, terms, changes, domain));
+const signed = (changes, domain) => async (terms, wallet) =>
+  headerOf(await signAuthorization(wallet, terms, changes, domain));
 const accepted = (changes) => edited((p) => ({ ...p, accepted: { ...p.accepted, ...changes } }));
-const authorized = (changes) => edited((p) => ({ ...p, payload: { ...p.payload, authorization: { ...p.payload.authorization, ...changes } } }));
-const signature = (change) => edited((p) => ({ ...p, payload: { ...p.payload, signature: change(p.payload.signature) } }));
+const authorized = (changes) =>
+  edited((p) => ({ ...p, payload: { ...p.payload, authorization: { ...p.payload.authorization, ...changes } } }));
+const signature = (change) =>
+  edited((p) => ({ ...p, payload: { ...p.payload, signature: change(p.payload.signature) } }));
 const edited = (change) => async (terms, wallet) => encode(JSON.stringify(change(await signPayment(wallet, terms))));
 const rewritten = (change) => async (terms, wallet) => encode(change(JSON.stringify(await signPayment(wallet, terms))));
 const encode = (s) => Buffer.from(s).toString("base64");
@@ -129,7 +173,11 @@ const malformed = [
 const refused = [
   ["version 1", "invalid_x402_version", edited((p) => ({ ...p, x402Version: 1 }))],
   ["the scheme upto", "invalid_exact_evm_scheme", accepted({ scheme: "upto" })],
-  ["permit2", "unsupported_payload_type", edited((p) => ({ ...p, payload: { signature: p.payload.signature, permit2Authorization: {} } }))],
+  [
+    "permit2",
+    "unsupported_payload_type",
+    edited((p) => ({ ...p, payload: { signature: p.payload.signature, permit2Authorization: {} } })),
+  ],
   ["another network accepted", r.network, accepted({ network: "eip155:84532" })],
   ["another spelling of the network", r.network, accepted({ network: "eip155:08453" })],
   ["another asset accepted", r.asset, accepted({ asset: "0x036CbD53842c5426634e7929541eC2318f3dCF7e" })],
@@ -142,7 +190,11 @@ const refused = [
   ["everything", r.value, signed({ value: String(2n ** 256n - 1n) })],
   ["an expired authorization", r.before, async (...to) => signed({ validBefore: String(now() - 1) })(...to)],
   ["an authorization about to expire", r.before, async (...to) => signed({ validBefore: String(now() + 10) })(...to)],
-  ["an authorization for ten years", r.before, async (...to) => signed({ validBefore: String(now() + 315360000) })(...to)],
+  [
+    "an authorization for ten years",
+    r.before,
+    async (...to) => signed({ validBefore: String(now() + 315360000) })(...to),
+  ],
   ["an authorization for later", r.after, async (...to) => signed({ validAfter: String(now() + 60) })(...to)],
   ["the name of the test token", r.signature, signed({}, { name: "USDC" })],
   ["another version of the token", r.signature, signed({}, { version: "1" })],
@@ -164,9 +216,12 @@ scenario("bad payments", async (t) => {
   const before = await chain.snapshot(bystander);
   const key = newKey();
   const terms = termsOf(await purchaseLeg(dev.baseUrl, key));
-  const pay = (header) => send(dev.baseUrl, {
-    path: purchasePath, headers: { ...json, "payment-signature": header }, body: JSON.stringify({ idempotencyKey: key }),
-  });
+  const pay = (header) =>
+    send(dev.baseUrl, {
+      path: purchasePath,
+      headers: { ...json, "payment-signature": header },
+      body: JSON.stringify({ idempotencyKey: key }),
+    });
   for (const [what, make] of malformed) {
     await t.test(`${what}: 400`, async () => {
       const answer = await pay(await make(terms, bystander));
@@ -203,7 +258,11 @@ scenario("bad payments", async (t) => {
   await t.test("a good payment with a bad body is a bad request: 400", async () => {
     const header = headerOf(await signPayment(bystander, terms));
     for (const body of ["{}", '{"idempotencyKey":"k","x":1}', ""]) {
-      const answer = await send(dev.baseUrl, { path: purchasePath, headers: { ...json, "payment-signature": header }, body });
+      const answer = await send(dev.baseUrl, {
+        path: purchasePath,
+        headers: { ...json, "payment-signature": header },
+        body,
+      });
       check(answer, 400, "schema_invalid");
     }
   });
@@ -214,8 +273,13 @@ scenario("a browser of another origin may pay", async () => {
   const origin = "https://shop.example";
   const asked = ["content-type", "payment-signature", "access-control-expose-headers"];
   const preflight = await send(dev.baseUrl, {
-    method: "OPTIONS", path: purchasePath,
-    headers: { origin, "access-control-request-method": "POST", "access-control-request-headers": asked.toSorted().join(",") },
+    method: "OPTIONS",
+    path: purchasePath,
+    headers: {
+      origin,
+      "access-control-request-method": "POST",
+      "access-control-request-headers": asked.toSorted().join(","),
+    },
   });
   assert.ok(preflight.status === 200 || preflight.status === 204, `status ${preflight.status}: ${preflight.text}`);
   assert.ok(["*", origin].includes(preflight.headers["access-control-allow-origin"]), "Access-Control-Allow-Origin");
@@ -224,7 +288,8 @@ scenario("a browser of another origin may pay", async () => {
 
   const answer = await send(dev.baseUrl, { path: purchasePath, headers: { ...json, origin }, body: good });
   const exposed = (answer.headers["access-control-expose-headers"] ?? "").toLowerCase();
-  for (const name of ["payment-required", "payment-response", "retry-after"]) assert.ok(exposed.includes(name), `${name} in ${exposed}`);
+  for (const name of ["payment-required", "payment-response", "retry-after"])
+    assert.ok(exposed.includes(name), `${name} in ${exposed}`);
 });
 
 function check(answer, status, code) {
@@ -235,7 +300,10 @@ function check(answer, status, code) {
 
 /** A refused payment is told why, and how to pay right. */
 function checkChallenge(answer, terms, reason) {
-  const fresh = termsOf({ status: answer.status, headers: new Headers({ "payment-required": answer.headers["payment-required"] }) });
+  const fresh = termsOf({
+    status: answer.status,
+    headers: new Headers({ "payment-required": answer.headers["payment-required"] }),
+  });
   assert.equal(fresh.error, reason);
   const { extra: { quoteId: _, ...extra }, ...offer } = fresh.accepts[0];
   const { extra: { quoteId: __, ...wantExtra }, ...want } = terms.accepts[0];

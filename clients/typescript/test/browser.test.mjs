@@ -1,5 +1,5 @@
-// The client in a browser: its journal is in IndexedDB, outlives the page, and is shared by the tabs. The browser is the one of
-// tools/conformance, where that is installed.
+// The client in a browser: its journal is in IndexedDB, outlives the page, and is shared by the tabs. The browser is
+// the one of tools/conformance, where that is installed.
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
@@ -17,12 +17,20 @@ const cardNumber = /\d{4} \d{4} \d{4} \d{4}/;
 
 const root = join(import.meta.dirname, "..");
 const conformance = join(root, "../../tools/conformance/package.json");
-const missing = !existsSync(join(conformance, "../node_modules/puppeteer-core")) || `${process.platform} ${process.arch}` !== "linux x64";
+const missing =
+  !existsSync(join(conformance, "../node_modules/puppeteer-core")) ||
+  `${process.platform} ${process.arch}` !== "linux x64";
 
 /** The import map of the packages that the client needs in a browser, as their exports say. */
 async function importMap() {
   const imports = { roamcard: "/dist/index.js", "roamcard/browser": "/dist/browser/index.js" };
-  for (const name of ["@bufbuild/protobuf", "@connectrpc/connect", "@connectrpc/connect-web", "@hpke/core", "@hpke/common"]) {
+  for (const name of [
+    "@bufbuild/protobuf",
+    "@connectrpc/connect",
+    "@connectrpc/connect-web",
+    "@hpke/core",
+    "@hpke/common",
+  ]) {
     const { exports } = JSON.parse(await readFile(join(root, "node_modules", name, "package.json"), "utf8"));
     for (const [path, { import: file }] of Object.entries(exports)) {
       if (file) imports[join(name, path)] = `/${join("node_modules", name, file.default ?? file)}`;
@@ -31,7 +39,8 @@ async function importMap() {
   return { imports };
 }
 
-const page = (map) => `<!doctype html><div id="place"></div><script type="importmap">${JSON.stringify(map)}</script><script type="module">
+const page = (map) => `<!doctype html><div id="place"></div>
+<script type="importmap">${JSON.stringify(map)}</script><script type="module">
 import { AmbiguousPaymentError, eip1193Signer, Roamcard } from "roamcard";
 import { elementPresenter, IndexedDbStore } from "roamcard/browser";
 const clientOf = async (options) => {
@@ -61,16 +70,23 @@ window.show = async (options, what, more) => {
 window.ready = true;
 </script>`;
 
-// A page as strict as wallets have them: no inline style, no image of its own. Its scripts are inline, which is the test's.
+// A page as strict as wallets have them: no inline style, no image of its own. Its scripts are inline, which is the
+// test's.
 const policy = "default-src 'none'; script-src 'self' 'unsafe-inline'; connect-src *";
 
 /** Serves the page and the modules, as a site would. */
 async function site(t) {
   const html = page(await importMap());
   const server = createServer(async (request, response) => {
-    if (request.url === "/") return response.writeHead(200, { "content-type": "text/html", "content-security-policy": policy }).end(html);
-    const text = /^\/(dist|node_modules)\/[^?]*\.js$/.test(request.url) && extname(request.url) === ".js" && (await readFile(join(root, request.url)).catch(() => undefined));
-    return text ? response.writeHead(200, { "content-type": "text/javascript" }).end(text) : response.writeHead(404).end();
+    if (request.url === "/")
+      return response.writeHead(200, { "content-type": "text/html", "content-security-policy": policy }).end(html);
+    const text =
+      /^\/(dist|node_modules)\/[^?]*\.js$/.test(request.url) &&
+      extname(request.url) === ".js" &&
+      (await readFile(join(root, request.url)).catch(() => undefined));
+    return text
+      ? response.writeHead(200, { "content-type": "text/javascript" }).end(text)
+      : response.writeHead(404).end();
   });
   await once(server.listen(0, "127.0.0.1"), "listening");
   t.after(() => (server.close(), server.closeAllConnections()));
@@ -79,52 +95,65 @@ async function site(t) {
 
 async function launch(t) {
   const require = createRequire(conformance);
-  const [{ default: chromium }, { default: puppeteer }] = await Promise.all(["@sparticuz/chromium", "puppeteer-core"].map((name) => import(require.resolve(name))));
-  const browser = await puppeteer.launch({ executablePath: await chromium.executablePath(), args: chromium.args, headless: "shell" });
+  const [{ default: chromium }, { default: puppeteer }] = await Promise.all(
+    ["@sparticuz/chromium", "puppeteer-core"].map((name) => import(require.resolve(name))),
+  );
+  const browser = await puppeteer.launch({
+    executablePath: await chromium.executablePath(),
+    args: chromium.args,
+    headless: "shell",
+  });
   t.after(() => browser.close());
   return browser;
 }
 
-test("a browser keeps its payments in IndexedDB, over a reload and for all its tabs", { timeout: 120_000, skip: missing && "tools/conformance is not installed" }, (t) =>
-  explained(t.name, async () => {
-    const account = buyer();
-    const { proxy, signatures } = await behindProxy(t, account);
-    const [url, browser] = [await site(t), await launch(t)];
-    const wallet = (method, params) => {
-      if (method === "eth_requestAccounts") return [account.address];
-      assert.equal(method, "eth_signTypedData_v4");
-      signatures.push(JSON.parse(params[1]));
-      return account.signTypedData(signatures.at(-1));
-    };
-    const open = async () => {
-      const tab = await browser.newPage();
-      await tab.exposeFunction("wallet", wallet);
-      await tab.goto(url);
+test(
+  "a browser keeps its payments in IndexedDB, over a reload and for all its tabs",
+  { timeout: 120_000, skip: missing && "tools/conformance is not installed" },
+  (t) =>
+    explained(t.name, async () => {
+      const account = buyer();
+      const { proxy, signatures } = await behindProxy(t, account);
+      const [url, browser] = [await site(t), await launch(t)];
+      const wallet = (method, params) => {
+        if (method === "eth_requestAccounts") return [account.address];
+        assert.equal(method, "eth_signTypedData_v4");
+        signatures.push(JSON.parse(params[1]));
+        return account.signTypedData(signatures.at(-1));
+      };
+      const open = async () => {
+        const tab = await browser.newPage();
+        await tab.exposeFunction("wallet", wallet);
+        await tab.goto(url);
+        await tab.waitForFunction("window.ready");
+        return tab;
+      };
+      const options = { baseUrl: proxy.baseUrl, origin: dev.baseUrl };
+      const buy = (tab, what, key, more = {}) =>
+        tab.evaluate((...args) => window.buy(...args), { ...options, ...more }, what, key);
+
+      const tab = await open();
+      const key = newKey();
+      proxy.inject({ on: "paid", cut: 0 });
+      assert.deepEqual(await buy(tab, "cards", key, { maxReplays: 0 }), { ambiguous: key, pending: [key] });
+      await tab.reload();
       await tab.waitForFunction("window.ready");
-      return tab;
-    };
-    const options = { baseUrl: proxy.baseUrl, origin: dev.baseUrl };
-    const buy = (tab, what, key, more = {}) => tab.evaluate((...args) => window.buy(...args), { ...options, ...more }, what, key);
+      const resumed = await buy(tab, "cards", key);
+      assert.deepEqual([resumed.replayed, resumed.pending], [true, []]);
+      assertSameBytes(proxy, signatures, 2);
 
-    const tab = await open();
-    const key = newKey();
-    proxy.inject({ on: "paid", cut: 0 });
-    assert.deepEqual(await buy(tab, "cards", key, { maxReplays: 0 }), { ambiguous: key, pending: [key] });
-    await tab.reload();
-    await tab.waitForFunction("window.ready");
-    const resumed = await buy(tab, "cards", key);
-    assert.deepEqual([resumed.replayed, resumed.pending], [true, []]);
-    assertSameBytes(proxy, signatures, 2);
+      const tabs = [tab, await open()];
+      const shared = newKey();
+      const bought = await Promise.all(tabs.map((each) => buy(each, "esim", shared)));
+      assert.equal(bought[0].orderId, bought[1].orderId);
+      assert.equal(signatures.length, 2);
+      assert.equal((await chain.transfers(account.address)).length, 2);
+    }),
+);
 
-    const tabs = [tab, await open()];
-    const shared = newKey();
-    const bought = await Promise.all(tabs.map((each) => buy(each, "esim", shared)));
-    assert.equal(bought[0].orderId, bought[1].orderId);
-    assert.equal(signatures.length, 2);
-    assert.equal((await chain.transfers(account.address)).length, 2);
-  }));
-
-/** All text of a page, with what stands in closed shadow roots: what a person sees, and the page's own code does not. */
+/**
+ * All text of a page, with what stands in closed shadow roots: what a person sees, and the page's own code does not.
+ */
 async function visibleText(tab) {
   const session = await tab.createCDPSession();
   const { root: document } = await session.send("DOM.getDocument", { depth: -1, pierce: true });
@@ -146,23 +175,28 @@ const readable = () => {
   return [place.innerHTML, place.innerText, document.body.textContent, ...shadows].join("\n");
 };
 
-test("a card and an eSIM are shown in a page, to the person and not to the page, and are gone afterwards", { timeout: 120_000, skip: missing && "tools/conformance is not installed" }, (t) =>
-  explained(t.name, async () => {
-    const account = buyer();
-    const [url, browser] = [await site(t), await launch(t)];
-    const tab = await browser.newPage();
-    const wallet = (method, params) => {
-      if (method === "eth_requestAccounts") return [account.address];
-      if (method === "personal_sign") return account.signMessage({ message: { raw: params[0] } });
-      return account.signTypedData(JSON.parse(params[1]));
-    };
-    await tab.exposeFunction("wallet", wallet);
-    await tab.goto(url);
-    await tab.waitForFunction("window.ready");
-    const options = { baseUrl: dev.baseUrl };
-    const show = (what, more) => tab.evaluate((...args) => void (window.shown = window.show(...args)), options, what, more);
-    const placed = () => tab.waitForFunction(() => document.querySelector("#place").childElementCount === 1);
-    const over = () => tab.evaluate(async () => [await window.shown, document.querySelector("#place").childElementCount]);
+test(
+  "a card and an eSIM are shown in a page, to the person and not to the page, and are gone afterwards",
+  { timeout: 120_000, skip: missing && "tools/conformance is not installed" },
+  (t) =>
+    explained(t.name, async () => {
+      const account = buyer();
+      const [url, browser] = [await site(t), await launch(t)];
+      const tab = await browser.newPage();
+      const wallet = (method, params) => {
+        if (method === "eth_requestAccounts") return [account.address];
+        if (method === "personal_sign") return account.signMessage({ message: { raw: params[0] } });
+        return account.signTypedData(JSON.parse(params[1]));
+      };
+      await tab.exposeFunction("wallet", wallet);
+      await tab.goto(url);
+      await tab.waitForFunction("window.ready");
+      const options = { baseUrl: dev.baseUrl };
+      const show = (what, more) =>
+        tab.evaluate((...args) => void (window.shown = window.show(...args)), options, what, more);
+      const placed = () => tab.waitForFunction(() => document.querySelector("#place").childElementCount === 1);
+      const over = () =>
+        tab.evaluate(async () => [await window.shown, document.querySelector("#place").childElementCount]);
 
     for (const [what, secret] of [["cards", cardNumber], ["esim", /SM-DP\+ address\n\S+\.\S+/]]) {
       await show(what);
@@ -192,7 +226,8 @@ test("a card and an eSIM are shown in a page, to the person and not to the page,
 async function buttonOf(tab) {
   const session = await tab.createCDPSession();
   const { root: document } = await session.send("DOM.getDocument", { depth: -1, pierce: true });
-  const find = (node) => (node.nodeName === "BUTTON" ? node : [...(node.children ?? []), ...(node.shadowRoots ?? [])].map(find).find(Boolean));
+  const find = (node) =>
+    node.nodeName === "BUTTON" ? node : [...(node.children ?? []), ...(node.shadowRoots ?? [])].map(find).find(Boolean);
   const { model } = await session.send("DOM.getBoxModel", { nodeId: find(document).nodeId });
   await session.detach();
   const [left, top, , , right, bottom] = model.content;

@@ -27,7 +27,9 @@ scenario("an outcome that stays unknown is told as such, and a new client with t
   const { proxy, signatures, make } = await behindProxy(t, account, { maxReplays: 1 });
   await paying(chain, account, 1, async () => {
     proxy.inject({ on: "paid", cut: 0 }, { on: "paid", cut: 0 });
-    const error = await make({ store: new FileStore(folder) }).cards.purchase({ idempotencyKey }).then(assert.fail, (e) => e);
+    const error = await make({ store: new FileStore(folder) })
+      .cards.purchase({ idempotencyKey })
+      .then(assert.fail, (e) => e);
     assert.ok(error instanceof AmbiguousPaymentError, String(error));
     assert.equal(error.idempotencyKey, idempotencyKey);
     const next = make({ store: new FileStore(folder) });
@@ -51,7 +53,11 @@ scenario("a payment that died unsent is signed anew, with the same nonce", async
   await paying(chain, account, 1, async () => {
     proxy.inject({ on: "unpaid", terms: { maxTimeoutSeconds: 1 } }, { on: "paid", status: 503, forward: false });
     await assert.rejects(make({ maxReplays: 0 }).cards.purchase({ idempotencyKey }), AmbiguousPaymentError);
-    await poll("the end of the authorization", async () => Date.now() / 1000, (now) => now > Number(signatures[0].message.validBefore));
+    await poll(
+      "the end of the authorization",
+      async () => Date.now() / 1000,
+      (now) => now > Number(signatures[0].message.validBefore),
+    );
     await aged(store, 60);
     await make().cards.purchase({ idempotencyKey });
   });
@@ -88,18 +94,25 @@ scenario("the cap of a day holds between clients that share a store", async (t) 
     assert.ok(failed[0] instanceof PolicyDeniedError, String(failed[0]));
   });
   assert.equal(signatures.length, 3);
-  await paying(chain, account, 0, () => assert.rejects(client().cards.topUp({ amountUsdCents: 2500 }), PolicyDeniedError));
+  await paying(chain, account, 0, () =>
+    assert.rejects(client().cards.topUp({ amountUsdCents: 2500 }), PolicyDeniedError),
+  );
 });
 
-scenario("what the service refuses for good is told by type, and the same payment does once the wallet can pay", async (t) => {
-  const { account: poor } = await newWallet(0n);
-  const store = new MemoryStore();
-  const { client } = await behindProxy(t, poor, { store, policy: { mode: "autonomous", maxPerPaymentUsd: "25", maxPerDayUsd: "25" } });
-  const idempotencyKey = newKey();
-  await assert.rejects(client.cards.purchase({ idempotencyKey }), InsufficientFundsError);
-  await chain.mint(poor.address, 1_000_000_000n);
-  await paying(chain, poor, 1, () => client.cards.purchase({ idempotencyKey }));
-  await assert.rejects(client.cards.topUp({ amountUsdCents: 2500 }), PolicyDeniedError);
+scenario(
+  "what the service refuses for good is told by type, and the same payment does once the wallet can pay",
+  async (t) => {
+    const { account: poor } = await newWallet(0n);
+    const store = new MemoryStore();
+    const { client } = await behindProxy(t, poor, {
+      store,
+      policy: { mode: "autonomous", maxPerPaymentUsd: "25", maxPerDayUsd: "25" },
+    });
+    const idempotencyKey = newKey();
+    await assert.rejects(client.cards.purchase({ idempotencyKey }), InsufficientFundsError);
+    await chain.mint(poor.address, 1_000_000_000n);
+    await paying(chain, poor, 1, () => client.cards.purchase({ idempotencyKey }));
+    await assert.rejects(client.cards.topUp({ amountUsdCents: 2500 }), PolicyDeniedError);
 
   const { make } = await behindProxy(t, poor, { store });
   const error = await make().cards.purchase().then(assert.fail, (e) => e);
@@ -122,12 +135,24 @@ scenario("a clock that is off is told before anything is signed, with both times
     const there = new Date(Date.now() + seconds * 1000).toISOString().slice(0, 15);
     const named = (error) => {
       assert.ok(error instanceof ClockError, String(error));
-      assert.ok(error.message.includes(new Date().toISOString().slice(0, 14)) && error.message.includes(there), error.message);
+      assert.ok(
+        error.message.includes(new Date().toISOString().slice(0, 14)) && error.message.includes(there),
+        error.message,
+      );
       return true;
     };
     await assert.rejects(make({ fetch: differing(seconds) }).cards.purchase(), named);
-    const options = { baseUrl: proxy.baseUrl, origin: dev.baseUrl, signer: bystander, policy: autonomous, fetch: differing(seconds) };
-    await assert.rejects(post(proxy.baseUrl, purchasePath, { idempotencyKey: newKey() }, {}, payingFetch(options)), named);
+    const options = {
+      baseUrl: proxy.baseUrl,
+      origin: dev.baseUrl,
+      signer: bystander,
+      policy: autonomous,
+      fetch: differing(seconds),
+    };
+    await assert.rejects(
+      post(proxy.baseUrl, purchasePath, { idempotencyKey: newKey() }, {}, payingFetch(options)),
+      named,
+    );
   }
   assert.deepEqual([signatures, payments(proxy)], [[], []]);
   assert.equal((await make({ fetch: differing(30) }).quote.card()).allowed, true);
@@ -148,12 +173,18 @@ scenario("a wallet behind a command signs in and pays by typed data", async (t) 
   const { key: walletKey, account } = await newWallet();
   process.env.TEST_WALLET_KEY = walletKey;
   t.after(() => delete process.env.TEST_WALLET_KEY);
-  const signer = commandSigner({ address: account.address, command: process.execPath, args: [join(import.meta.dirname, "support/signer.mjs")] });
+  const signer = commandSigner({
+    address: account.address,
+    command: process.execPath,
+    args: [join(import.meta.dirname, "support/signer.mjs")],
+  });
   const { make } = await behindProxy(t, account);
   const client = make({ signer });
   const order = await paying(chain, account, 1, () => client.cards.purchase());
   const card = await order.waitUntilActive({ intervalMs: 200 });
-  const { presented } = await client.cards.reveal(card.id, { present: pagePresenter({ open: (url) => fetch(url).then((r) => r.text()) }) });
+  const { presented } = await client.cards.reveal(card.id, {
+    present: pagePresenter({ open: (url) => fetch(url).then((r) => r.text()) }),
+  });
   assert.equal(presented, true);
 });
 

@@ -15,11 +15,17 @@ const paysBy = (client) => (next) => async (request) => {
   try {
     return await next(request);
   } catch (error) {
-    if (!(error instanceof ConnectError) || !error.metadata.has("payment-required") || request.header.has("payment-signature")) throw error;
+    if (
+      !(error instanceof ConnectError) ||
+      !error.metadata.has("payment-required") ||
+      request.header.has("payment-signature")
+    )
+      throw error;
     const http = new x402HTTPClient(client);
     const required = http.getPaymentRequiredResponse((name) => error.metadata.get(name));
     const payload = await client.createPaymentPayload(required);
-    for (const [name, value] of Object.entries(http.encodePaymentSignatureHeader(payload))) request.header.set(name, value);
+    for (const [name, value] of Object.entries(http.encodePaymentSignatureHeader(payload)))
+      request.header.set(name, value);
     return next(request);
   }
 };

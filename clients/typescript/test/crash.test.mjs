@@ -19,7 +19,11 @@ test("kill -9 while a payment is taken, with the chain and the issuer going on",
   t.after(() => devnet.stop());
   const sandbox = await startSandbox(folder);
   t.after(() => sandbox.stop());
-  await surviveKills(t, () => startDev(folder, "--rpc-url", devnet.rpcUrl, "--sandbox-url", sandbox.sandboxUrl), serverAlone);
+  await surviveKills(
+    t,
+    () => startDev(folder, "--rpc-url", devnet.rpcUrl, "--sandbox-url", sandbox.sandboxUrl),
+    serverAlone,
+  );
 });
 
 test("kill -9 of everything while a payment is taken", { timeout: 240_000 }, async (t) => {
@@ -70,14 +74,25 @@ async function buysOnce(server, account, key, before) {
   const chain = new Chain(server);
   const order = await json(await purchase(server.baseUrl, account, key));
   const session = await signIn(server.baseUrl, account, "eip191");
-  await poll("a fulfilled order", () => get(server.baseUrl, `/api/orders/${order.orderId}`, session), (o) => o.status === "fulfilled");
+  await poll(
+    "a fulfilled order",
+    () => get(server.baseUrl, `/api/orders/${order.orderId}`, session),
+    (o) => o.status === "fulfilled",
+  );
   await chain.assertPaid(before, [account], [1]);
 
   const { orders } = await get(server.baseUrl, "/api/orders", session);
   assert.deepEqual(orders.map((o) => o.orderId), [order.orderId]);
   const { cards } = await get(server.baseUrl, "/api/cards", session);
-  assert.deepEqual(cards.map((c) => c.status), ["ACTIVE"]);
-  await poll("a balance of 15.00", () => get(server.baseUrl, `/api/cards/${cards[0].id}/balance`, session), (b) => b.availableUsdCents === 1500);
+  assert.deepEqual(
+    cards.map((c) => c.status),
+    ["ACTIVE"],
+  );
+  await poll(
+    "a balance of 15.00",
+    () => get(server.baseUrl, `/api/cards/${cards[0].id}/balance`, session),
+    (b) => b.availableUsdCents === 1500,
+  );
   const books = await (await fetch(`${server.sandboxUrl}/control/books`)).json();
   const twice = Object.entries(books.executed).filter(([, times]) => times !== 1);
   assert.deepEqual(twice, [], "what the issuer carried out more than once");

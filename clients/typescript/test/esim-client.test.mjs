@@ -1,6 +1,14 @@
 // The client buys eSIMs: what is no scenario of every client.
 import assert from "node:assert/strict";
-import { ApiError, KeyConflictError, MemoryStore, NotFoundError, PolicyDeniedError, Secret, TermsMismatchError } from "roamcard";
+import {
+  ApiError,
+  KeyConflictError,
+  MemoryStore,
+  NotFoundError,
+  PolicyDeniedError,
+  Secret,
+  TermsMismatchError,
+} from "roamcard";
 import { newKey } from "./support/api.mjs";
 import { all, assertSameBytes, autonomous, behindProxy, looking, payments } from "./support/behind.mjs";
 import { buyer, bystander, chain, scenario } from "./support/shared.mjs";
@@ -39,8 +47,14 @@ scenario("an eSIM above the caps, or of no plan, is refused before anything is s
   const { client, proxy, signatures, make } = await behindProxy(t, bystander);
   proxy.inject({ on: "unpaid", terms: { amount: "260000000" } });
   await assert.rejects(client.esim.purchase(), TermsMismatchError);
-  await assert.rejects(make({ policy: { ...autonomous, maxPerPaymentUsd: "0.001" } }).esim.purchase(), PolicyDeniedError);
-  await assert.rejects(make({ policy: { ...autonomous, allow: { operations: ["/api/card/purchase"] } } }).esim.purchase(), PolicyDeniedError);
+  await assert.rejects(
+    make({ policy: { ...autonomous, maxPerPaymentUsd: "0.001" } }).esim.purchase(),
+    PolicyDeniedError,
+  );
+  await assert.rejects(
+    make({ policy: { ...autonomous, allow: { operations: ["/api/card/purchase"] } } }).esim.purchase(),
+    PolicyDeniedError,
+  );
   await assert.rejects(client.esim.purchase({ planId: "pln_none" }), ApiError);
   assert.deepEqual([signatures, payments(proxy)], [[], []]);
 });

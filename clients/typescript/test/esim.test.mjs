@@ -10,7 +10,8 @@ import { buyer, chain, dev, scenario } from "./support/shared.mjs";
 const path = "/api/esim/purchase";
 
 /** A whole purchase by the official client, within its own cap of $1. */
-const buy = (account, body, headers = {}) => post(dev.baseUrl, path, body, headers, wrapFetchWithPayment(fetch, payerClient(account, null)));
+const buy = (account, body, headers = {}) =>
+  post(dev.baseUrl, path, body, headers, wrapFetchWithPayment(fetch, payerClient(account, null)));
 
 /** One leg with a payment of the test's own. */
 const leg = (body, header, more = {}) => post(dev.baseUrl, path, body, { "payment-signature": header, ...more });
@@ -33,8 +34,14 @@ function checkCredentials(c) {
   assert.equal(c.lpa, `LPA:1$${c.smdpAddress}$${c.matchingId}`);
   assert.equal(scan(c), c.lpa);
   assert.match(c.qrSvg, /^<svg [^]*<\/svg>$/);
-  assert.equal(c.installUrls.ios, `https://esimsetup.apple.com/esim_qrcode_provisioning?carddata=${encodeURIComponent(c.lpa)}`);
-  assert.equal(c.installUrls.android, `https://esimsetup.android.com/esim_qrcode_provisioning?carddata=${encodeURIComponent(c.lpa)}`);
+  assert.equal(
+    c.installUrls.ios,
+    `https://esimsetup.apple.com/esim_qrcode_provisioning?carddata=${encodeURIComponent(c.lpa)}`,
+  );
+  assert.equal(
+    c.installUrls.android,
+    `https://esimsetup.android.com/esim_qrcode_provisioning?carddata=${encodeURIComponent(c.lpa)}`,
+  );
 }
 
 /** Checks that since then a payer has paid these amounts, one transfer each. */
@@ -74,17 +81,37 @@ scenario("the cheapest plan is bought and installed from the answer", async () =
 scenario("the catalogue is wide, filtered, and tells nothing of its supplier", async () => {
   const all = await plans();
   const countries = new Set(all.filter((p) => p.type === "country").flatMap((p) => p.countryCodes));
-  assert.ok(all.length >= 150 && countries.size >= 60 && new Set(all.filter((p) => p.type === "region").map((p) => p.countryCodes.join())).size >= 8);
-  assert.deepEqual(all.map((p) => p.priceUsdCents), all.map((p) => p.priceUsdCents).sort((a, b) => a - b));
+  assert.ok(
+    all.length >= 150 &&
+      countries.size >= 60 &&
+      new Set(all.filter((p) => p.type === "region").map((p) => p.countryCodes.join())).size >= 8,
+  );
+  assert.deepEqual(
+    all.map((p) => p.priceUsdCents),
+    all.map((p) => p.priceUsdCents).sort((a, b) => a - b),
+  );
   for (const p of all) {
-    assert.deepEqual(Object.keys(p).sort(), ["amount", "asset", "countryCodes", "dataMb", "name", "network", "planId", "priceUsdCents", "type", "validityDays"]);
+    assert.deepEqual(Object.keys(p).sort(), [
+      "amount",
+      "asset",
+      "countryCodes",
+      "dataMb",
+      "name",
+      "network",
+      "planId",
+      "priceUsdCents",
+      "type",
+      "validityDays",
+    ]);
     assert.equal(p.amount, String(p.priceUsdCents * 10_000));
     assert.ok(p.priceUsdCents >= 1 && p.priceUsdCents <= 25_000);
   }
   const japan = await plans("?countryCode=jp");
   assert.ok(japan.some((p) => p.type === "region") && japan.every((p) => p.countryCodes.includes("JP")));
   assert.deepEqual(await plans("?countryCode=JP"), japan);
-  assert.ok((await plans("?countryCode=JP&type=country")).every((p) => p.type === "country" && p.countryCodes.join() === "JP"));
+  assert.ok(
+    (await plans("?countryCode=JP&type=country")).every((p) => p.type === "country" && p.countryCodes.join() === "JP"),
+  );
   for (const unknown of ["AQ", "XX"]) assert.deepEqual(await plans(`?countryCode=${unknown}`), []);
   for (const query of ["countryCode=J", "countryCode=JPN", "countryCode=", "type=city", "supplier=sandbox"]) {
     await problem(await fetch(`${dev.baseUrl}/api/esim/plans?${query}`), 400, "schema_invalid");
@@ -96,7 +123,14 @@ scenario("a plan is bought by its id, and a wrong one is not", async () => {
   const plan = (await plans("?countryCode=JP&type=country"))[0];
   const order = await json(await buy(account, { planId: plan.planId, idempotencyKey: newKey() }));
   assert.equal(order.delivery.planId, plan.planId);
-  for (const body of [{ planId: "pln_none" }, { planId: "" }, { planId: 7 }, { planId: null }, { plan: plan.planId }, { planId: "x".repeat(65) }]) {
+  for (const body of [
+    { planId: "pln_none" },
+    { planId: "" },
+    { planId: 7 },
+    { planId: null },
+    { plan: plan.planId },
+    { planId: "x".repeat(65) },
+  ]) {
     await problem(await post(dev.baseUrl, path, { ...body, idempotencyKey: newKey() }), 400, "schema_invalid");
   }
 });
@@ -117,8 +151,16 @@ scenario("with the supplier slowed the answer comes in 15 to 16 s, and the token
     assert.equal(order.delivery.status, "pending");
     assert.equal(order.credentials, undefined);
     const token = withToken(order.delivery.token);
-    await problem(await fetch(`${dev.baseUrl}/api/esim/orders/${order.orderId}/credentials`, { headers: token }), 409, "order_not_fulfilled");
-    const done = await poll("the eSIM", () => get(dev.baseUrl, `/api/esim/orders/${order.orderId}`, token), (o) => o.delivery.status === "fulfilled");
+    await problem(
+      await fetch(`${dev.baseUrl}/api/esim/orders/${order.orderId}/credentials`, { headers: token }),
+      409,
+      "order_not_fulfilled",
+    );
+    const done = await poll(
+      "the eSIM",
+      () => get(dev.baseUrl, `/api/esim/orders/${order.orderId}`, token),
+      (o) => o.delivery.status === "fulfilled",
+    );
     assert.equal(done.orderId, order.orderId);
     checkCredentials(await get(dev.baseUrl, `/api/esim/orders/${order.orderId}/credentials`, token));
   } finally {
@@ -146,7 +188,9 @@ scenario("a repeat is the same order, and shows secrets only to who proves more 
 
   // A key that can be guessed, with a header that can be rebuilt from the chain: the same order, no secrets.
   const short = `k${Date.now() % 1e9}`;
-  const shortHeader = headerOf(await signPayment(account, termsOf(await post(dev.baseUrl, path, { idempotencyKey: short }))));
+  const shortHeader = headerOf(
+    await signPayment(account, termsOf(await post(dev.baseUrl, path, { idempotencyKey: short }))),
+  );
   const first = await json(await leg({ idempotencyKey: short }, shortHeader));
   checkCredentials(first.credentials);
   const rebuilt = await json(await leg({ idempotencyKey: short }, shortHeader));
@@ -162,7 +206,11 @@ scenario("a repeat is the same order, and shows secrets only to who proves more 
   assert.deepEqual(owned.credentials, first.credentials);
   const stranger = await signIn(dev.baseUrl, buyer(), "eip191");
   assert.equal((await json(await leg({ idempotencyKey: short }, shortHeader, stranger))).credentials, undefined);
-  await problem(await leg({ idempotencyKey: key, planId: order.delivery.planId }, header), 409, "idempotency_key_reused");
+  await problem(
+    await leg({ idempotencyKey: key, planId: order.delivery.planId }, header),
+    409,
+    "idempotency_key_reused",
+  );
 });
 
 scenario("an order is opened by its owner and its token, and by nobody else", async () => {
@@ -194,9 +242,15 @@ scenario("an order is opened by its owner and its token, and by nobody else", as
   const rotated = await json(await rotate(owner));
   assert.notEqual(rotated.token, order.delivery.token);
   await problem(await fetch(`${at}/credentials`, { headers: withToken(order.delivery.token) }), 404, "order_not_found");
-  assert.deepEqual(await get(dev.baseUrl, `${at.slice(dev.baseUrl.length)}/credentials`, withToken(rotated.token)), order.credentials);
+  assert.deepEqual(
+    await get(dev.baseUrl, `${at.slice(dev.baseUrl.length)}/credentials`, withToken(rotated.token)),
+    order.credentials,
+  );
   const listed = (await get(dev.baseUrl, "/api/orders", owner)).orders;
-  assert.deepEqual(listed.map((o) => [o.orderId, o.credentials, o.delivery.token]), [[order.orderId, undefined, undefined]]);
+  assert.deepEqual(
+    listed.map((o) => [o.orderId, o.credentials, o.delivery.token]),
+    [[order.orderId, undefined, undefined]],
+  );
 });
 
 scenario("the sandbox's triggers: refused by the supplier, price changed, out of stock", async () => {
@@ -228,7 +282,11 @@ scenario("a plan that runs out between quote and payment costs nothing", async (
     await control("plans/mu-500mb-1d", { units: -1 });
   }
   await assertTransfers(account, before, []);
-  await poll("the plan's return", () => plans("?countryCode=MU&type=country"), (found) => found.some((p) => p.planId === plan.planId));
+  await poll(
+    "the plan's return",
+    () => plans("?countryCode=MU&type=country"),
+    (found) => found.some((p) => p.planId === plan.planId),
+  );
   const order = await json(await leg(body, header));
   assert.equal(order.status, "fulfilled");
 });
@@ -253,12 +311,24 @@ scenario("an order is opened by its owner, paid at its payable_url, and fetched 
   });
   assert.equal((await json(await open({ ...session, "idempotency-key": key }))).orderId, order.orderId);
   await problem(await open({ ...session, "idempotency-key": key }, {}), 409, "idempotency_key_reused");
-  await problem(await fetch(`${dev.baseUrl}/api/esim/orders/${order.orderId}/credentials`, { headers: session }), 409, "order_not_fulfilled");
-  await problem(await fetch(`${dev.baseUrl}/api/esim/orders/${order.orderId}/rotate-token`, { method: "POST", headers: session }), 409, "order_not_fulfilled");
+  await problem(
+    await fetch(`${dev.baseUrl}/api/esim/orders/${order.orderId}/credentials`, { headers: session }),
+    409,
+    "order_not_fulfilled",
+  );
+  await problem(
+    await fetch(`${dev.baseUrl}/api/esim/orders/${order.orderId}/rotate-token`, { method: "POST", headers: session }),
+    409,
+    "order_not_fulfilled",
+  );
   const paid = await json(await wrapFetchWithPayment(fetch, payerClient(account, null))(order.payable_url));
   assert.equal(paid.orderId, order.orderId);
   assert.equal(paid.credentials, undefined);
-  await poll("the eSIM", () => get(dev.baseUrl, `/api/esim/orders/${order.orderId}`, session), (o) => o.status === "fulfilled");
+  await poll(
+    "the eSIM",
+    () => get(dev.baseUrl, `/api/esim/orders/${order.orderId}`, session),
+    (o) => o.status === "fulfilled",
+  );
   checkCredentials(await get(dev.baseUrl, `/api/esim/orders/${order.orderId}/credentials`, session));
   await assertTransfers(account, before, [plan.amount]);
 });
@@ -270,5 +340,8 @@ scenario("the contract and readiness are public", async () => {
   assert.equal(contract.credentials.deliveryTokenDays, 30);
   assert.deepEqual([contract.payment.minPriceUsdCents, contract.payment.maxPriceUsdCents], [1, 25_000]);
   const ready = await get(dev.baseUrl, "/api/esim/ready");
-  assert.deepEqual(ready.checks.map((c) => c.name), ["sale", "float", "database", "chain", "transfers", "token", "relayer", "catalogue", "supplier", "workers"]);
+  assert.deepEqual(
+    ready.checks.map((c) => c.name),
+    ["sale", "float", "database", "chain", "transfers", "token", "relayer", "catalogue", "supplier", "workers"],
+  );
 });

@@ -1,5 +1,5 @@
-// A service that lies gains nothing: clients/testing/hostile.json says what it lies, what the client then does, and the most
-// that it may cost, counted on the chain.
+// A service that lies gains nothing: clients/testing/hostile.json says what it lies, what the client then does, and the
+// most that it may cost, counted on the chain.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
@@ -26,9 +26,14 @@ scenario("a hostile service gains nothing", async (t) => {
   await Promise.all(workers);
 }, { timeout: 360_000 });
 
-scenario("a hostile service fills no memory", async (t) => {
-  for (const c of cases.filter(({ name }) => floods(name))) await t.test(c.name, () => play({ ...c, lies: c.lies.map(larger) }, buyAlone));
-}, { timeout: 360_000 });
+scenario(
+  "a hostile service fills no memory",
+  async (t) => {
+    for (const c of cases.filter(({ name }) => floods(name)))
+      await t.test(c.name, () => play({ ...c, lies: c.lies.map(larger) }, buyAlone));
+  },
+  { timeout: 360_000 },
+);
 
 // larger makes a flood stand out from what a client takes by itself.
 function larger(lie) {
@@ -37,7 +42,10 @@ function larger(lie) {
 
 // buyAlone buys in a process of its own: the service of the test has its floods in this one.
 async function buyAlone(options) {
-  const { stdout } = await promisify(execFile)(process.execPath, [join(import.meta.dirname, "support/hostile-client.mjs"), JSON.stringify(options)]);
+  const { stdout } = await promisify(execFile)(process.execPath, [
+    join(import.meta.dirname, "support/hostile-client.mjs"),
+    JSON.stringify(options),
+  ]);
   const { ends, kibibytes } = JSON.parse(stdout);
   assert.ok(kibibytes < most * 1024, `the client took ${kibibytes} KiB`);
   return ends;
@@ -53,7 +61,10 @@ async function play({ lies, steps, transfers, signatures, caps = {} }, run = buy
     assert.equal(ends.length, steps.length);
     for (const [i, { expect }] of steps.entries()) {
       const end = ends[i];
-      assert.ok(expect === "error" ? end.kind !== "ok" : end.kind === expect, `step ${i + 1}: ${end.kind}, ${end.text}; expected ${expect}`);
+      assert.ok(
+        expect === "error" ? end.kind !== "ok" : end.kind === expect,
+        `step ${i + 1}: ${end.kind}, ${end.text}; expected ${expect}`,
+      );
       if (end.kind === "ok" || end.signed === 0 || expect === "denied") continue;
       assert.ok(end.told && end.told === end.key, `step ${i + 1}: the key ${end.told} in ${end.text}`);
     }

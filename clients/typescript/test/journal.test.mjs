@@ -47,7 +47,8 @@ test("a journal that cannot be read signs nothing", async (t) => {
 test("a journal on a full or read-only disk signs nothing", async (t) => {
   for (const [option, reason] of [["size=64k", "full"], ["ro", "read_only"]]) {
     const folder = await folderOf(t);
-    if (spawnSync("mount", ["-t", "tmpfs", "-o", option, "tmpfs", folder]).status !== 0) return t.skip("no file system can be mounted here");
+    if (spawnSync("mount", ["-t", "tmpfs", "-o", option, "tmpfs", folder]).status !== 0)
+      return t.skip("no file system can be mounted here");
     try {
       await onSmallDisk(folder, reason);
     } finally {
@@ -66,7 +67,10 @@ test("a disk that is full after the answer loses no answer", async () => {
   let changes = 0;
   const full = new JournalError("journal.json", "full", "no space");
   // Payee, reserved and signed are kept, settled is not.
-  const store = { read: () => memory.read(), update: async (change) => (++changes > 3 ? Promise.reject(full) : memory.update(change)) };
+  const store = {
+    read: () => memory.read(),
+    update: async (change) => (++changes > 3 ? Promise.reject(full) : memory.update(change)),
+  };
   const { buy, signed, service } = shop(store);
   assert.equal((await buy("k")).orderId, "ord_1");
   assert.equal((await shop(memory, service).buy("k")).orderId, "ord_1");
@@ -81,11 +85,17 @@ test("processes that share a folder lose no change, in any language", async (t) 
   const writer = (name, dies) => spawn(process.execPath, ["--input-type=module", "-e", `
     import { FileStore } from "roamcard/node";
     const store = new FileStore(${JSON.stringify(folder)});
-    for (let i = 0; i < 30; i++) await store.update((book) => { if (${dies} && i === 5) process.kill(process.pid, "SIGKILL"); book.payees["https://${name}.example/" + i] = "0x1"; });
+    for (let i = 0; i < 30; i++) {
+      await store.update((book) => {
+        if (${dies} && i === 5) process.kill(process.pid, "SIGKILL");
+        book.payees["https://${name}.example/" + i] = "0x1";
+      });
+    }
   `], { cwd: import.meta.dirname, stdio: "inherit" });
   await Promise.all([writer("a", false), writer("b", false), writer("c", true)].map((child) => once(child, "exit")));
   const { payees } = await new FileStore(folder).read();
-  for (const name of ["a", "b"]) for (let i = 0; i < 30; i++) assert.ok(payees[`https://${name}.example/${i}`], `change ${i} of ${name}`);
+  for (const name of ["a", "b"])
+    for (let i = 0; i < 30; i++) assert.ok(payees[`https://${name}.example/${i}`], `change ${i} of ${name}`);
 });
 
 async function refuses(store, file, reason) {
@@ -105,15 +115,34 @@ function shop(store, service = { paid: [] }) {
   const answer = async (input) => {
     const request = new Request(input);
     if (request.url.endsWith("/api/config")) {
-      return Response.json({ network: { payTo, asset, assetName: "USD Coin", assetVersion: "2" }, card: { walletPaymentUsdCents: 2500, defaultOrderUsdCents: 2500 } });
+      return Response.json({
+        network: { payTo, asset, assetName: "USD Coin", assetVersion: "2" },
+        card: { walletPaymentUsdCents: 2500, defaultOrderUsdCents: 2500 },
+      });
     }
     const payment = request.headers.get("payment-signature");
     if (payment) {
       service.paid.push(payment);
-      return Response.json({ orderId: "ord_1", kind: "card_issue", amountUsdCents: 2500, replayed: service.paid.length > 1 });
+      return Response.json({
+        orderId: "ord_1",
+        kind: "card_issue",
+        amountUsdCents: 2500,
+        replayed: service.paid.length > 1,
+      });
     }
-    const offer = { scheme: "exact", network: "eip155:8453", amount: "25000000", asset, payTo, maxTimeoutSeconds: 120, extra: { name: "USD Coin", version: "2" } };
-    return new Response("{}", { status: 402, headers: { "payment-required": base64({ x402Version: 2, resource: { url: request.url }, accepts: [offer] }) } });
+    const offer = {
+      scheme: "exact",
+      network: "eip155:8453",
+      amount: "25000000",
+      asset,
+      payTo,
+      maxTimeoutSeconds: 120,
+      extra: { name: "USD Coin", version: "2" },
+    };
+    return new Response("{}", {
+      status: 402,
+      headers: { "payment-required": base64({ x402Version: 2, resource: { url: request.url }, accepts: [offer] }) },
+    });
   };
   const send = payingFetch({
     baseUrl: "https://roamcard.example", fetch: answer, store, maxReplays: 0,

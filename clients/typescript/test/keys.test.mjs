@@ -11,23 +11,35 @@ scenario("a paid key sent again", async (t) => {
   const first = await purchase(dev.baseUrl, account, key);
   const order = await json(first);
 
-  await t.test("with a further member is refused and moves nothing", () => paying(chain, account, 0, async () => {
-    const payment = await freshPayment(account, key);
-    for (const extra of [{ planId: "x" }, { amountUsdCents: 2500 }, { idempotency_key: key }]) {
-      const response = await post(dev.baseUrl, purchasePath, { idempotencyKey: key, ...extra }, { "payment-signature": payment });
-      const { fields } = await problem(response, 400, "schema_invalid");
-      assert.deepEqual(fields.map((f) => f.path), Object.keys(extra));
-    }
-  }));
+  await t.test("with a further member is refused and moves nothing", () =>
+    paying(chain, account, 0, async () => {
+      const payment = await freshPayment(account, key);
+      for (const extra of [{ planId: "x" }, { amountUsdCents: 2500 }, { idempotency_key: key }]) {
+        const response = await post(
+          dev.baseUrl,
+          purchasePath,
+          { idempotencyKey: key, ...extra },
+          { "payment-signature": payment },
+        );
+        const { fields } = await problem(response, 400, "schema_invalid");
+        assert.deepEqual(
+          fields.map((f) => f.path),
+          Object.keys(extra),
+        );
+      }
+    }),
+  );
 
-  await t.test("with a new signature answers the stored order and moves nothing", () => paying(chain, account, 0, async () => {
-    const again = await purchase(dev.baseUrl, account, key);
-    const body = await json(again);
-    assert.equal(body.orderId, order.orderId);
-    assert.equal(body.replayed, true);
-    assert.deepEqual(body.payment, order.payment);
-    assert.equal(again.headers.get("payment-response"), first.headers.get("payment-response"));
-  }));
+  await t.test("with a new signature answers the stored order and moves nothing", () =>
+    paying(chain, account, 0, async () => {
+      const again = await purchase(dev.baseUrl, account, key);
+      const body = await json(again);
+      assert.equal(body.orderId, order.orderId);
+      assert.equal(body.replayed, true);
+      assert.deepEqual(body.payment, order.payment);
+      assert.equal(again.headers.get("payment-response"), first.headers.get("payment-response"));
+    }),
+  );
 
   await t.test("without a payment tells nothing of the order", async () => {
     const response = await purchaseLeg(dev.baseUrl, key);
@@ -90,7 +102,11 @@ scenario("ten differently signed requests of one key at once are one order and o
 async function oneOrder(responses) {
   const orders = await Promise.all(responses.map((response) => json(response)));
   assert.equal(new Set(orders.map((o) => o.orderId)).size, 1, "the number of orders");
-  assert.equal(new Set(responses.map((r) => r.headers.get("payment-response"))).size, 1, "the number of different receipts");
+  assert.equal(
+    new Set(responses.map((r) => r.headers.get("payment-response"))).size,
+    1,
+    "the number of different receipts",
+  );
   assert.equal(orders.filter((o) => !o.replayed).length, 1, "the answers that are not repeats");
 }
 

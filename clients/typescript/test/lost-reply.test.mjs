@@ -14,7 +14,10 @@ for (const [moment, when] of [["right after the request", "forwarded"], ["as the
     const before = await chain.snapshot(account);
 
     const lost = recordingFetch();
-    await assert.rejects(purchase(cutter.baseUrl, account, key, lost.send), { name: "TypeError", message: "fetch failed" });
+    await assert.rejects(purchase(cutter.baseUrl, account, key, lost.send), {
+      name: "TypeError",
+      message: "fetch failed",
+    });
     assert.equal(cutter.cuts, 1);
     assert.equal(lost.headers.length, 1);
     // Before that, either of the two requests may be the one that buys.

@@ -31,7 +31,8 @@ for (const broken of ["update", "read"]) {
     const account = privateKeyToAccount(generatePrivateKey());
     let signatures = 0;
     const signer = { ...account, signTypedData: (data) => (signatures++, account.signTypedData(data)) };
-    const make = (more) => new Roamcard({ baseUrl: service.url, fetch: service.fetch, signer, policy, store, maxReplays: 0, ...more });
+    const make = (more) =>
+      new Roamcard({ baseUrl: service.url, fetch: service.fetch, signer, policy, store, maxReplays: 0, ...more });
     service.faults.loseAnswer({ on: "paid", before: true });
     await assert.rejects(make().cards.purchase({ idempotencyKey: "k" }), AmbiguousPaymentError);
 
@@ -42,7 +43,9 @@ for (const broken of ["update", "read"]) {
         const { method } = await request.json();
         asked.push(method);
         const tomorrow = Math.floor(Date.now() / 1000) + 86_400;
-        return Response.json({ result: method === "eth_call" ? "0x0" : { number: "0x1", timestamp: `0x${tomorrow.toString(16)}` } });
+        return Response.json({
+          result: method === "eth_call" ? "0x0" : { number: "0x1", timestamp: `0x${tomorrow.toString(16)}` },
+        });
       }
       if (!request.headers.has("payment-signature")) return service.fetch(request);
       request.headers.delete("payment-signature");

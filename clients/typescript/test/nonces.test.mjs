@@ -12,7 +12,8 @@ import { buyer, chain, dev, scenario } from "./support/shared.mjs";
 scenario("the nonces are those of every language", async () => {
   const vectors = JSON.parse(await readFile(join(import.meta.dirname, "../../testing/nonces.json"), "utf8"));
   assert.ok(vectors.length > 0);
-  for (const { origin, path, payer, key, attempt, nonce } of vectors) assert.equal(await nonceOf(origin, path, payer, key, attempt), nonce);
+  for (const { origin, path, payer, key, attempt, nonce } of vectors)
+    assert.equal(await nonceOf(origin, path, payer, key, attempt), nonce);
 });
 
 scenario("over Connect the nonce is that of the documented path", async (t) => {
@@ -20,20 +21,31 @@ scenario("over Connect the nonce is that of the documented path", async (t) => {
   const idempotencyKey = newKey();
   const { signatures, client } = await behindProxy(t, account);
   await client.cards.purchase({ idempotencyKey });
-  assert.equal(signatures[0].message.nonce, await nonceOf(dev.baseUrl, "/api/card/purchase", account.address, idempotencyKey));
+  assert.equal(
+    signatures[0].message.nonce,
+    await nonceOf(dev.baseUrl, "/api/card/purchase", account.address, idempotencyKey),
+  );
 });
 
 scenario("a payment that is called dead is the only one while the chain can take it", async (t) => {
   const account = buyer();
   const idempotencyKey = newKey();
   const store = new MemoryStore();
-  const { proxy, signatures, make } = await behindProxy(t, account, { store, policy: { mode: "autonomous", maxPerPaymentUsd: "25", maxPerDayUsd: "50" } });
+  const { proxy, signatures, make } = await behindProxy(t, account, {
+    store,
+    policy: { mode: "autonomous", maxPerPaymentUsd: "25", maxPerDayUsd: "50" },
+  });
   const dead = { on: "paid", dead: true };
   await paying(chain, account, 1, async () => {
     for (let attempt = 0; attempt < 2; attempt++) {
       proxy.inject(dead);
-      const error = await make().cards.purchase({ idempotencyKey }).catch((e) => e);
-      assert.ok(error instanceof ApiError && Date.parse(error.retryAt) > Date.now() && error.idempotencyKey === idempotencyKey, String(error));
+      const error = await make()
+        .cards.purchase({ idempotencyKey })
+        .catch((e) => e);
+      assert.ok(
+        error instanceof ApiError && Date.parse(error.retryAt) > Date.now() && error.idempotencyKey === idempotencyKey,
+        String(error),
+      );
     }
     assert.equal(new Set(payments(proxy)).size, 1);
     // Two days later the chain cannot take it any more, and the next one has a nonce of its own.
@@ -43,6 +55,11 @@ scenario("a payment that is called dead is the only one while the chain can take
     const { replayed } = await make().cards.purchase({ idempotencyKey });
     assert.equal(replayed, false);
   });
-  const expected = [0, 1].map((attempt) => nonceOf(dev.baseUrl, "/api/card/purchase", account.address, idempotencyKey, attempt));
-  assert.deepEqual(signatures.map((s) => s.message.nonce), await Promise.all(expected));
+  const expected = [0, 1].map((attempt) =>
+    nonceOf(dev.baseUrl, "/api/card/purchase", account.address, idempotencyKey, attempt),
+  );
+  assert.deepEqual(
+    signatures.map((s) => s.message.nonce),
+    await Promise.all(expected),
+  );
 });

@@ -19,13 +19,30 @@ function official(answered = (_request, response) => response) {
   const counting = { ...account, signTypedData: (data) => (signed.push(data), account.signTypedData(data)) };
   const fetch = async (input, init) => {
     const request = new Request(input, init);
-    sent.push({ path: new URL(request.url).pathname, body: await request.clone().text(), payment: request.headers.get("payment-signature") });
+    sent.push({
+      path: new URL(request.url).pathname,
+      body: await request.clone().text(),
+      payment: request.headers.get("payment-signature"),
+    });
     return answered(request, await service.fetch(request));
   };
   const below = payingFetch({ baseUrl: service.url, fetch, payer: account.address, policy, store });
   const post = (send, path, body, headers = {}) =>
-    send(service.url + path, { method: "POST", headers: { "content-type": "application/json", ...headers }, body: JSON.stringify(body) });
-  return { service, store, account, signed, sent, below, above: wrapFetchWithPayment(below, payerClient(counting, "$250")), post };
+    send(service.url + path, {
+      method: "POST",
+      headers: { "content-type": "application/json", ...headers },
+      body: JSON.stringify(body),
+    });
+  return {
+    service,
+    store,
+    account,
+    signed,
+    sent,
+    below,
+    above: wrapFetchWithPayment(below, payerClient(counting, "$250")),
+    post,
+  };
 }
 
 async function dearer(_request, response) {
@@ -41,9 +58,15 @@ test("under an official client any eSIM is the cheapest plan at its price", asyn
   const { service, store, signed, sent, above, post } = official();
   const bought = await (await post(above, esims, { idempotencyKey: "k" })).json();
   const bodies = sent.filter((s) => s.path === esims).map((s) => JSON.parse(s.body));
-  assert.ok(bodies.length === 2 && bodies.every(({ planId }) => planId && planId === bodies[0].planId), JSON.stringify(bodies));
+  assert.ok(
+    bodies.length === 2 && bodies.every(({ planId }) => planId && planId === bodies[0].planId),
+    JSON.stringify(bodies),
+  );
   const again = await (await post(above, esims, { idempotencyKey: "k" })).json();
-  assert.deepEqual([again.orderId, again.replayed, signed.length, service.token.transfers.length], [bought.orderId, true, 1, 1]);
+  assert.deepEqual(
+    [again.orderId, again.replayed, signed.length, service.token.transfers.length],
+    [bought.orderId, true, 1, 1],
+  );
   assert.equal(Object.values((await store.read()).purchases)[0].request.planId, bodies[0].planId);
 });
 
@@ -69,15 +92,28 @@ test("a payment that is good for longer than its terms allow is not kept or sent
   const body = { idempotencyKey: "k" };
   const terms = termsOf(await post(service.fetch, cards, body));
   const now = Math.floor(Date.now() / 1000);
-  for (const changes of [{ validBefore: String(now + 86_400) }, { validBefore: String(2n ** 256n - 1n) }, { validBefore: "never" }, { nonce: "0x12" }]) {
-    const payment = await signAuthorization(account, terms).then((p) => ({ ...p, payload: { ...p.payload, authorization: { ...p.payload.authorization, ...changes } } }));
-    await assert.rejects(post(below, cards, body, { "payment-signature": btoa(JSON.stringify(payment)) }), TermsMismatchError);
+  for (const changes of [
+    { validBefore: String(now + 86_400) },
+    { validBefore: String(2n ** 256n - 1n) },
+    { validBefore: "never" },
+    { nonce: "0x12" },
+  ]) {
+    const payment = await signAuthorization(account, terms).then((p) => ({
+      ...p,
+      payload: { ...p.payload, authorization: { ...p.payload.authorization, ...changes } },
+    }));
+    await assert.rejects(
+      post(below, cards, body, { "payment-signature": btoa(JSON.stringify(payment)) }),
+      TermsMismatchError,
+    );
   }
   assert.deepEqual([sent.filter((s) => s.payment), Object.keys((await store.read()).purchases)], [[], []]);
 });
 
 test("an answer that is no challenge reaches the client on top as it is", async () => {
-  const { above, post } = official((request, response) => (request.url.endsWith(cards) ? new Response(null, { status: 204 }) : response));
+  const { above, post } = official((request, response) =>
+    request.url.endsWith(cards) ? new Response(null, { status: 204 }) : response,
+  );
   assert.equal((await post(above, cards, { idempotencyKey: "k" })).status, 204);
 });
 

@@ -56,19 +56,33 @@ scenario("a card order and its funding are paid at payable_url, by GET and POST,
   const order = await open(cardOrders, session, {}, { "idempotency-key": newKey() });
   assert.equal(order.kind, "card_issue");
   assert.equal(order.issuance.status, "unpaid");
-  assert.deepEqual((await get(dev.baseUrl, `${orders}?status=active`, session)).orders.map((o) => o.orderId), [order.orderId]);
-  for (const [url, method] of [[order.payable_url, "GET"], [order.payable_url, "POST"], [alias(order), "GET"], [alias(order), "POST"]]) {
+  assert.deepEqual(
+    (await get(dev.baseUrl, `${orders}?status=active`, session)).orders.map((o) => o.orderId),
+    [order.orderId],
+  );
+  for (const [url, method] of [
+    [order.payable_url, "GET"],
+    [order.payable_url, "POST"],
+    [alias(order), "GET"],
+    [alias(order), "POST"],
+  ]) {
     const terms = termsOf(await fetch(url, { method }));
     assert.equal(terms.resource.url, url);
     assert.equal(terms.accepts[0].amount, "25000000");
   }
   await payOnce(account, order, 2500, () => paying(account)(order.payable_url));
-  const [card] = await poll("an active card", async () => (await get(dev.baseUrl, "/api/cards", session)).cards, ([c]) => c?.status === "ACTIVE");
+  const [card] = await poll(
+    "an active card",
+    async () => (await get(dev.baseUrl, "/api/cards", session)).cards,
+    ([c]) => c?.status === "ACTIVE",
+  );
   await balance(card, session, 1500);
 
   let credit = 1500;
   for (const [body, cents, method, at] of [
-    [{}, 2500, "POST", (o) => o.payable_url], [{ amount: "100.01" }, 10001, "GET", alias], [{ amount: 30, amountUsdCents: 3000 }, 3000, "POST", alias],
+    [{}, 2500, "POST", (o) => o.payable_url],
+    [{ amount: "100.01" }, 10001, "GET", alias],
+    [{ amount: 30, amountUsdCents: 3000 }, 3000, "POST", alias],
   ]) {
     const funding = await open(orders, session, body);
     assert.equal(funding.amountUsdCents, cents);
@@ -87,7 +101,8 @@ scenario("an owner hands a payment over in the body, once", async () => {
   const session = await signIn(dev.baseUrl, account, "eip712");
   const order = await open(cardOrders, session, {});
   const terms = termsOf(await fetch(order.payable_url));
-  const submit = (payment, who = session) => post(dev.baseUrl, `${orders}/${order.orderId}/pay`, { paymentSignature: payment }, who);
+  const submit = (payment, who = session) =>
+    post(dev.baseUrl, `${orders}/${order.orderId}/pay`, { paymentSignature: payment }, who);
   await moving(stranger, 0n, async () => {
     const foreign = headerOf(await signPayment(stranger, terms));
     const refused = await submit(foreign);
@@ -112,26 +127,40 @@ scenario("an order opened with a key is paid by a purchase with that key", async
   const order = await open(cardOrders, session, {}, { "idempotency-key": key });
   assert.equal((await open(cardOrders, session, {}, { "idempotency-key": key })).orderId, order.orderId);
   await payOnce(account, order, 2500, () => purchase(dev.baseUrl, account, key));
-  const replay = await moving(account, 0n, async () => json(await fetch(order.payable_url, { headers: await signed(account) })));
+  const replay = await moving(account, 0n, async () =>
+    json(await fetch(order.payable_url, { headers: await signed(account) })),
+  );
   assert.equal(replay.replayed, true);
 });
 
 scenario("an order is opened and paid over gRPC and over Connect", async () => {
   const account = buyer();
   const session = await signIn(dev.baseUrl, account, "eip191");
-  const transports = [createGrpcTransport({ baseUrl: dev.baseUrl }), createConnectTransport({ baseUrl: dev.baseUrl, httpVersion: "1.1" })];
+  const transports = [
+    createGrpcTransport({ baseUrl: dev.baseUrl }),
+    createConnectTransport({ baseUrl: dev.baseUrl, httpVersion: "1.1" }),
+  ];
   const [overGrpc, overConnect] = transports.map((t) => createClient(OrderService, t));
   const { order } = await createClient(CardService, transports[0]).createCardOrder({}, { headers: session });
   assert.equal(order.payableUrl, `${dev.baseUrl}/pay/${order.orderId}`);
   await moving(account, 25_000_000n, () => payOver(overGrpc, account, order));
-  await poll("an active card", async () => (await get(dev.baseUrl, "/api/cards", session)).cards, ([c]) => c?.status === "ACTIVE");
-  const funding = await overConnect.createOrder({ amount: { kind: { case: "stringValue", value: "25.01" } } }, { headers: session });
+  await poll(
+    "an active card",
+    async () => (await get(dev.baseUrl, "/api/cards", session)).cards,
+    ([c]) => c?.status === "ACTIVE",
+  );
+  const funding = await overConnect.createOrder(
+    { amount: { kind: { case: "stringValue", value: "25.01" } } },
+    { headers: session },
+  );
   await moving(account, 25_010_000n, () => payOver(overConnect, account, funding.order));
 });
 
 /** Pays an order over a transport: asks, signs, asks again. */
 async function payOver(orderService, account, order) {
-  const unpaid = await orderService.payOrder({ orderId: order.orderId }).then(() => assert.fail("paid by nobody"), ConnectError.from);
+  const unpaid = await orderService
+    .payOrder({ orderId: order.orderId })
+    .then(() => assert.fail("paid by nobody"), ConnectError.from);
   const terms = new x402HTTPClient(new x402Client()).getPaymentRequiredResponse((name) => unpaid.metadata.get(name));
   const headers = { "payment-signature": headerOf(await signPayment(account, terms, "$250")) };
   const paid = await orderService.payOrder({ orderId: order.orderId }, { headers });
@@ -146,4 +175,8 @@ async function signed(account) {
 }
 
 const balance = (card, session, cents) =>
-  poll(`a balance of ${cents}`, () => get(dev.baseUrl, `/api/cards/${card.id}/balance`, session), (b) => b.availableUsdCents === cents);
+  poll(
+    `a balance of ${cents}`,
+    () => get(dev.baseUrl, `/api/cards/${card.id}/balance`, session),
+    (b) => b.availableUsdCents === cents,
+  );

@@ -25,7 +25,12 @@ const payments = (proxy) => proxy.requests.map((r) => r.payment).filter(Boolean)
 
 scenario("the client pays over gRPC too", async () => {
   const account = buyer();
-  const client = new Roamcard({ baseUrl: dev.baseUrl, signer: account, policy, transport: (options) => createGrpcTransport(options) });
+  const client = new Roamcard({
+    baseUrl: dev.baseUrl,
+    signer: account,
+    policy,
+    transport: (options) => createGrpcTransport(options),
+  });
   await paying(chain, account, 1, async () => {
     const { order, receipt } = await client.cards.purchase();
     assert.equal(receipt.transaction, order.payment.transaction);
@@ -39,7 +44,9 @@ scenario("a paying fetch buys over REST, loses answers, and pays once", async (t
   const key = newKey();
   proxy.inject({ on: "unpaid", cut: 10 }, { on: "paid", cut: -5 }, { on: "paid", status: 503 });
   await paying(chain, account, 1, async () => {
-    const [one, two] = await Promise.all([1, 2].map(() => post(where.baseUrl, purchasePath, { idempotencyKey: key }, {}, pay)));
+    const [one, two] = await Promise.all(
+      [1, 2].map(() => post(where.baseUrl, purchasePath, { idempotencyKey: key }, {}, pay)),
+    );
     const order = await json(one);
     assert.equal((await json(two)).orderId, order.orderId);
     assert.notEqual(one.headers.get("payment-response"), null);
@@ -53,7 +60,10 @@ scenario("a paying fetch gives answers that are no payment's business as they ar
   const { proxy, ...where } = await proxied(t);
   const pay = payingFetch({ ...where, signer: bystander, policy });
   await problem(await post(where.baseUrl, purchasePath, { idempotencyKey: 7 }, {}, pay), 400, "schema_invalid");
-  await assert.rejects(post(where.baseUrl, purchasePath, { idempotencyKey: newKey("~007") }, {}, pay), { code: "float_unavailable", status: 503 });
+  await assert.rejects(post(where.baseUrl, purchasePath, { idempotencyKey: newKey("~007") }, {}, pay), {
+    code: "float_unavailable",
+    status: 503,
+  });
   assert.deepEqual(payments(proxy), []);
 });
 
@@ -64,7 +74,10 @@ scenario("under the official x402 client a lost answer is asked for again with t
   const { proxy, ...where } = await proxied(t);
   // Each with its own memory, as after a restart.
   const official = () =>
-    wrapFetchWithPayment(payingFetch({ ...where, payer: account.address, policy, store: new FileStore(folder) }), payerClient(account));
+    wrapFetchWithPayment(
+      payingFetch({ ...where, payer: account.address, policy, store: new FileStore(folder) }),
+      payerClient(account),
+    );
   const key = newKey();
   proxy.inject({ on: "paid", cut: 0 }, { on: "paid", status: 503 });
   await paying(chain, account, 1, async () => {
@@ -81,6 +94,16 @@ scenario("under the official x402 client the policy holds before a payment is se
   const { proxy, ...where } = await proxied(t);
   const capped = payingFetch({ ...where, payer: bystander.address, policy: { ...policy, maxPerPaymentUsd: "24" } });
   await paying(chain, bystander, 0, () =>
-    assert.rejects(post(where.baseUrl, purchasePath, { idempotencyKey: newKey() }, {}, wrapFetchWithPayment(capped, payerClient(bystander))), PolicyDeniedError));
+    assert.rejects(
+      post(
+        where.baseUrl,
+        purchasePath,
+        { idempotencyKey: newKey() },
+        {},
+        wrapFetchWithPayment(capped, payerClient(bystander)),
+      ),
+      PolicyDeniedError,
+    ),
+  );
   assert.deepEqual(payments(proxy), []);
 });

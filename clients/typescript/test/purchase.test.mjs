@@ -1,7 +1,18 @@
 // A card bought over REST by @x402/fetch, and what its owner then does with it.
 import assert from "node:assert/strict";
 import { wrapFetchWithPayment } from "@x402/fetch";
-import { get, json, newKey, poll, post, problem, purchase, purchasePath, signChallenge, signIn } from "./support/api.mjs";
+import {
+  get,
+  json,
+  newKey,
+  poll,
+  post,
+  problem,
+  purchase,
+  purchasePath,
+  signChallenge,
+  signIn,
+} from "./support/api.mjs";
 import { cardPrice, paying } from "./support/chain.mjs";
 import { newRecipient, open } from "./support/hpke.mjs";
 import { payerClient, receiptOf, termsOf } from "./support/payer.mjs";
@@ -40,7 +51,11 @@ for (const scheme of ["eip191", "eip712"]) {
     assert.equal(stored.payment.transaction, receipt.transaction);
     const card = await activeCard(session);
     assert.equal((await fulfilled(order.orderId, session)).issuance.cardId, card.id);
-    await poll("a balance of 15.00", () => get(dev.baseUrl, `/api/cards/${card.id}/balance`, session), (b) => b.availableUsdCents === 1500);
+    await poll(
+      "a balance of 15.00",
+      () => get(dev.baseUrl, `/api/cards/${card.id}/balance`, session),
+      (b) => b.availableUsdCents === 1500,
+    );
 
     const shown = await reveal(owner, session, card, scheme);
     checkCredentials(shown.credentials, card);
@@ -49,7 +64,10 @@ for (const scheme of ["eip191", "eip712"]) {
     assert.deepEqual(opened, shown.credentials);
 
     const log = dev.lines.join("\n");
-    for (const [what, secret] of Object.entries({ number: shown.credentials.number, session: session.authorization.slice(7) })) {
+    for (const [what, secret] of Object.entries({
+      number: shown.credentials.number,
+      session: session.authorization.slice(7),
+    })) {
       assert.ok(!log.includes(secret), `the log holds the ${what}`);
     }
   });
@@ -63,14 +81,21 @@ scenario("without a raised spend cap the official client refuses before it signs
   };
   const careful = wrapFetchWithPayment(watched, payerClient(bystander, null));
   await paying(chain, bystander, 0, async () => {
-    await assert.rejects(post(dev.baseUrl, purchasePath, { idempotencyKey: newKey() }, {}, careful), /maxAmountPerPayment/);
+    await assert.rejects(
+      post(dev.baseUrl, purchasePath, { idempotencyKey: newKey() }, {}, careful),
+      /maxAmountPerPayment/,
+    );
   });
   assert.deepEqual(sent, [null], "the requests and their payments");
 });
 
 scenario("what belongs to an owner needs the owner's session", async () => {
   await problem(await fetch(`${dev.baseUrl}/api/cards`), 401, "session_invalid");
-  await problem(await fetch(`${dev.baseUrl}/api/cards`, { headers: { authorization: "Bearer nonsense" } }), 401, "session_invalid");
+  await problem(
+    await fetch(`${dev.baseUrl}/api/cards`, { headers: { authorization: "Bearer nonsense" } }),
+    401,
+    "session_invalid",
+  );
   const stranger = await signIn(dev.baseUrl, bystander, "eip191");
   assert.deepEqual(await get(dev.baseUrl, "/api/cards", stranger), { cards: [] });
   await problem(await fetch(`${dev.baseUrl}/api/orders/ord_unknown`, { headers: stranger }), 404, "order_not_found");
@@ -100,13 +125,21 @@ async function buy(owner, key) {
   const { settledAt, ...payment } = order.payment;
   assert.ok(Math.abs(Date.parse(settledAt) - Date.now()) < 60_000, settledAt);
   assert.deepEqual(payment, {
-    payer: owner.address, network: "eip155:8453", asset: dev.usdc, amount: String(cardPrice), transaction: receipt.transaction,
+    payer: owner.address,
+    network: "eip155:8453",
+    asset: dev.usdc,
+    amount: String(cardPrice),
+    transaction: receipt.transaction,
   });
   return { order, receipt };
 }
 
 async function activeCard(session) {
-  const { cards } = await poll("an ACTIVE card", () => get(dev.baseUrl, "/api/cards", session), ({ cards }) => cards[0]?.status === "ACTIVE");
+  const { cards } = await poll(
+    "an ACTIVE card",
+    () => get(dev.baseUrl, "/api/cards", session),
+    ({ cards }) => cards[0]?.status === "ACTIVE",
+  );
   assert.equal(cards.length, 1);
   assert.match(cards[0].id, uuid);
   assert.match(cards[0].last4, /^\d{4}$/);
@@ -114,17 +147,30 @@ async function activeCard(session) {
 }
 
 function fulfilled(orderId, session) {
-  return poll("a fulfilled order", () => get(dev.baseUrl, `/api/orders/${orderId}`, session), (o) => o.status === "fulfilled");
+  return poll(
+    "a fulfilled order",
+    () => get(dev.baseUrl, `/api/orders/${orderId}`, session),
+    (o) => o.status === "fulfilled",
+  );
 }
 
 /** Reveals a card; a used challenge must not open it again. */
 async function reveal(owner, session, card, scheme, recipientKey) {
   const path = `/api/cards/${card.id}`;
   const challenge = await json(
-    await post(dev.baseUrl, `${path}/reveal-challenge`, { preferredMessageSchemes: [scheme], ...(recipientKey && { recipientKey }) }, session),
+    await post(
+      dev.baseUrl,
+      `${path}/reveal-challenge`,
+      { preferredMessageSchemes: [scheme], ...(recipientKey && { recipientKey }) },
+      session,
+    ),
   );
   assert.equal(challenge.messageScheme, scheme);
-  const answer = { intentId: challenge.intentId, messageScheme: scheme, signature: await signChallenge(owner, challenge) };
+  const answer = {
+    intentId: challenge.intentId,
+    messageScheme: scheme,
+    signature: await signChallenge(owner, challenge),
+  };
   const response = await post(dev.baseUrl, `${path}/reveal`, answer, session);
   assert.match(response.headers.get("cache-control") ?? "", /no-store/);
   const shown = await json(response);

@@ -15,8 +15,15 @@ const root = join(import.meta.dirname, "..");
 async function runModule(file, cwd, walletKey) {
   // A browser that looks at the page, in place of a person's.
   const env = {
-    ...process.env, WALLET_KEY: walletKey, PATH: `${join(cwd, "bin")}:${process.env.PATH}`, ROAMCARD_URL: dev.baseUrl, ROAMCARD_WALLET_KEY: walletKey,
-    ROAMCARD_JOURNAL: ".roamcard", ROAMCARD_MODE: "autonomous", ROAMCARD_MAX_PER_PAYMENT_USD: "25", ROAMCARD_MAX_PER_DAY_USD: "100",
+    ...process.env,
+    WALLET_KEY: walletKey,
+    PATH: `${join(cwd, "bin")}:${process.env.PATH}`,
+    ROAMCARD_URL: dev.baseUrl,
+    ROAMCARD_WALLET_KEY: walletKey,
+    ROAMCARD_JOURNAL: ".roamcard",
+    ROAMCARD_MODE: "autonomous",
+    ROAMCARD_MAX_PER_PAYMENT_USD: "25",
+    ROAMCARD_MAX_PER_DAY_USD: "100",
   };
   const { stdout } = await run(process.execPath, [file], { cwd, env, timeout: 60_000 });
   return stdout;
@@ -50,7 +57,9 @@ scenario("the strict compiler has nothing against the snippets of any README", a
 });
 
 scenario("the README's snippets run, one after the other, for one card", async (t) => {
-  const all = (await snippetsOf(join(root, "README.md"), "ts")).map((code) => code.replaceAll("http://127.0.0.1:8402", dev.baseUrl));
+  const all = (await snippetsOf(join(root, "README.md"), "ts")).map((code) =>
+    code.replaceAll("http://127.0.0.1:8402", dev.baseUrl),
+  );
   const snippets = all.filter((code) => !code.includes("roamcard/browser"));
   assert.equal(snippets.length, 8);
   const folder = await workFolder(t);

@@ -164,7 +164,7 @@ test("an error of a gateway has its HTTP status, and no answer has none", async 
 const steering = "\u001b[2J\u009b31m\u202e\r\n\u0000paid";
 const escaped = "\\u{1b}[2J\\u{9b}31m\\u{202e}\\u{d}\\u{a}\\u{0}paid";
 
-test("control characters of an answer are escaped in messages, and in what is printed of an error and its causes", async (t) => {
+test("control characters of an answer are escaped in messages, errors and their causes as printed", async (t) => {
   const { client: roamcard } = await client(t, [problem({ status: 404, code: "x\u0007", detail: steering })]);
   const error = await roamcard.discovery.config().then(assert.fail, (e) => e);
   assert.ok(error.message.includes(escaped), error.message);

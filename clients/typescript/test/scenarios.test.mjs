@@ -1,5 +1,6 @@
-// What every client proves, in its own language, against a running service: the names are those of clients/testing/scenarios.json.
-// ROAMCARD_SCENARIOS names a file that gets a line for each one that passed, with its transfers of USDC as the chain has them.
+// What every client proves, in its own language, against a running service: the names are those of
+// clients/testing/scenarios.json. ROAMCARD_SCENARIOS names a file that gets a line for each one that passed, with its
+// transfers of USDC as the chain has them.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -10,7 +11,14 @@ import { after, describe, it } from "node:test";
 import { inspect } from "node:util";
 import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
 import {
-  AmbiguousPaymentError, ApprovalDeniedError, InsufficientFundsError, MemoryStore, NotFoundError, payingFetch, PolicyDeniedError, TermsMismatchError,
+  AmbiguousPaymentError,
+  ApprovalDeniedError,
+  InsufficientFundsError,
+  MemoryStore,
+  NotFoundError,
+  payingFetch,
+  PolicyDeniedError,
+  TermsMismatchError,
 } from "roamcard";
 import { FileStore } from "roamcard/node";
 import { json, newKey, poll, post } from "./support/api.mjs";
@@ -63,11 +71,16 @@ describe("scenarios", { concurrency: 4 }, () => {
     const order = await client.cards.purchase();
     assert.equal(order.receipt.transaction, order.order.payment.transaction);
     assert.equal(order.replayed, false);
-    assert.equal((await order.waitUntilActive({ ...fast, onUpdate: (now) => statuses.push(now.status) })).status, "ACTIVE");
+    assert.equal(
+      (await order.waitUntilActive({ ...fast, onUpdate: (now) => statuses.push(now.status) })).status,
+      "ACTIVE",
+    );
     assert.ok(statuses.length > 0);
 
     const pay = payingFetch({ baseUrl: dev.baseUrl, signer: rest, policy: autonomous });
-    const { orderId } = await json(await post(dev.baseUrl, "/api/card/purchase", { idempotencyKey: newKey() }, {}, pay));
+    const { orderId } = await json(
+      await post(dev.baseUrl, "/api/card/purchase", { idempotencyKey: newKey() }, {}, pay),
+    );
     const other = (await behindProxy(t, rest)).client;
     assert.equal((await other.cards.waitUntilActive(orderId, fast)).status, "ACTIVE");
     assert.deepEqual((await all(other.orders.list())).map((o) => o.orderId), [orderId]);
@@ -81,7 +94,11 @@ describe("scenarios", { concurrency: 4 }, () => {
     const topUp = await client.cards.topUp({ amountUsdCents: 2500 });
     assert.equal(topUp.order.topup.cardCreditUsdCents, 2450);
     assert.equal((await topUp.waitUntilFulfilled(fast)).topup.status, "credited");
-    await poll("what is left of both", async () => (await client.cards.balance(card.id)).availableUsdCents, (cents) => cents === 1500 + 2450);
+    await poll(
+      "what is left of both",
+      async () => (await client.cards.balance(card.id)).availableUsdCents,
+      (cents) => cents === 1500 + 2450,
+    );
     return { payers: [account], transfers: [2] };
   });
 
@@ -137,7 +154,11 @@ describe("scenarios", { concurrency: 4 }, () => {
 
   prove("unavailable", async (t) => {
     const payers = [];
-    for (const faults of [[{ status: 503, forward: false }], [{ status: 503 }], [{ cut: 0 }, { status: 503 }, { status: 503, forward: false }]]) {
+    for (const faults of [
+      [{ status: 503, forward: false }],
+      [{ status: 503 }],
+      [{ cut: 0 }, { status: 503 }, { status: 503, forward: false }],
+    ]) {
       payers.push(buyer());
       const { proxy, signatures, client } = await behindProxy(t, payers.at(-1));
       proxy.inject(...faults.map((fault) => ({ on: "paid", ...fault })));
@@ -150,8 +171,17 @@ describe("scenarios", { concurrency: 4 }, () => {
   prove("killed", async (t) => {
     const { key: walletKey, account } = await newWallet();
     const { proxy } = await behindProxy(t, account);
-    const options = { baseUrl: proxy.baseUrl, origin: dev.baseUrl, walletKey, folder: await storeFolder(t), idempotencyKey: newKey() };
-    const start = () => spawn(process.execPath, [join(import.meta.dirname, "support/buyer-process.mjs"), JSON.stringify(options)], { stdio: ["ignore", "pipe", "inherit"] });
+    const options = {
+      baseUrl: proxy.baseUrl,
+      origin: dev.baseUrl,
+      walletKey,
+      folder: await storeFolder(t),
+      idempotencyKey: newKey(),
+    };
+    const start = () =>
+      spawn(process.execPath, [join(import.meta.dirname, "support/buyer-process.mjs"), JSON.stringify(options)], {
+        stdio: ["ignore", "pipe", "inherit"],
+      });
     proxy.inject({ on: "paid", delayMs: 60_000 });
     const first = start();
     await poll("the payment", () => payments(proxy), (sent) => sent.length === 1);
@@ -198,8 +228,11 @@ describe("scenarios", { concurrency: 4 }, () => {
     const { proxy, signatures, make } = await behindProxy(t, account);
     const mode = "autonomous";
     const denied = [
-      { mode }, { mode, maxPerPaymentUsd: "100" }, { mode, maxPerPaymentUsd: "24.999999", maxPerDayUsd: "100" },
-      { mode, maxPerPaymentUsd: "25", maxPerDayUsd: "24.99" }, { ...autonomous, allow: { operations: ["/api/card/topup"] } },
+      { mode },
+      { mode, maxPerPaymentUsd: "100" },
+      { mode, maxPerPaymentUsd: "24.999999", maxPerDayUsd: "100" },
+      { mode, maxPerPaymentUsd: "25", maxPerDayUsd: "24.99" },
+      { ...autonomous, allow: { operations: ["/api/card/topup"] } },
     ];
     for (const policy of denied) {
       const client = make({ policy, store: new MemoryStore() });
@@ -209,10 +242,18 @@ describe("scenarios", { concurrency: 4 }, () => {
     assert.deepEqual([signatures, payments(proxy)], [[], []]);
 
     // Two keys race for a day that has room for one. The other is denied unsigned; the one is kept from the service.
-    const racing = () => make({ store: new FileStore(folder), policy: { mode, maxPerPaymentUsd: "25", maxPerDayUsd: "49.99" }, maxReplays: 0 });
+    const racing = () =>
+      make({
+        store: new FileStore(folder),
+        policy: { mode, maxPerPaymentUsd: "25", maxPerDayUsd: "49.99" },
+        maxReplays: 0,
+      });
     proxy.inject({ on: "paid", status: 503, forward: false });
     const results = await Promise.allSettled([racing(), racing()].map((client) => client.cards.purchase()));
-    assert.deepEqual(results.map((r) => r.reason?.constructor).sort((a) => (a === PolicyDeniedError ? 1 : -1)), [AmbiguousPaymentError, PolicyDeniedError]);
+    assert.deepEqual(
+      results.map((r) => r.reason?.constructor).sort((a) => (a === PolicyDeniedError ? 1 : -1)),
+      [AmbiguousPaymentError, PolicyDeniedError],
+    );
     assert.deepEqual([signatures.length, payments(proxy).length], [1, 1]);
     return { payers: [account], transfers: [0] };
   });
@@ -222,8 +263,15 @@ describe("scenarios", { concurrency: 4 }, () => {
     const { proxy, signatures, client, make } = await behindProxy(t, account);
     const stranger = "0x000000000000000000000000000000000000dEaD";
     const changes = [
-      { payTo: stranger }, { amount: "25000001" }, { amount: "1" }, { asset: stranger }, { network: "eip155:1" }, { scheme: "upto" },
-      { resource: "https://elsewhere.example/api/card/purchase" }, { extra: { name: "USDC", version: "2" } }, { maxTimeoutSeconds: 1_000_000 },
+      { payTo: stranger },
+      { amount: "25000001" },
+      { amount: "1" },
+      { asset: stranger },
+      { network: "eip155:1" },
+      { scheme: "upto" },
+      { resource: "https://elsewhere.example/api/card/purchase" },
+      { extra: { name: "USDC", version: "2" } },
+      { maxTimeoutSeconds: 1_000_000 },
     ];
     for (const terms of changes) {
       proxy.inject({ on: "unpaid", terms });
@@ -232,7 +280,10 @@ describe("scenarios", { concurrency: 4 }, () => {
     const [plan] = await all(client.plans.list());
     proxy.inject({ on: "unpaid", terms: { amount: String(BigInt(plan.amount) + 10_000n) } });
     await assert.rejects(client.esim.purchase({ planId: plan.planId }), TermsMismatchError);
-    await assert.rejects(make({ policy: { ...autonomous, allow: { payTo: stranger } } }).cards.purchase(), TermsMismatchError);
+    await assert.rejects(
+      make({ policy: { ...autonomous, allow: { payTo: stranger } } }).cards.purchase(),
+      TermsMismatchError,
+    );
     await assert.rejects(client.orders.pay("https://elsewhere.example/pay/ord_1"), TermsMismatchError);
     assert.deepEqual([signatures, payments(proxy)], [[], []]);
     return { payers: [account], transfers: [0] };
@@ -244,10 +295,14 @@ describe("scenarios", { concurrency: 4 }, () => {
     const asked = [];
     const approve = (quote) => (asked.push(quote.amountUsd), false);
     const denied = [
-      [{ mode: "human_approval" }, PolicyDeniedError], [{ mode: "policy_gated" }, PolicyDeniedError], [undefined, PolicyDeniedError],
-      [{ mode: "policy_gated", approveAboveUsd: "24.99", approve }, ApprovalDeniedError], [{ mode: "human_approval", approve }, ApprovalDeniedError],
+      [{ mode: "human_approval" }, PolicyDeniedError],
+      [{ mode: "policy_gated" }, PolicyDeniedError],
+      [undefined, PolicyDeniedError],
+      [{ mode: "policy_gated", approveAboveUsd: "24.99", approve }, ApprovalDeniedError],
+      [{ mode: "human_approval", approve }, ApprovalDeniedError],
     ];
-    for (const [policy, type] of denied) await assert.rejects(make({ policy, store: new MemoryStore() }).cards.purchase(), type, JSON.stringify(policy));
+    for (const [policy, type] of denied)
+      await assert.rejects(make({ policy, store: new MemoryStore() }).cards.purchase(), type, JSON.stringify(policy));
     assert.deepEqual(asked, ["25.00", "25.00"]);
     assert.deepEqual([signatures, payments(proxy)], [[], []]);
     return { payers: [account], transfers: [0] };
@@ -280,21 +335,36 @@ describe("scenarios", { concurrency: 4 }, () => {
 
     const order = await client.esim.purchase();
     // By what came with the order, by its token, and by the wallet's session.
-    for (const [which, options] of [[order, {}], [order.orderId, { deliveryToken: order.deliveryToken }], [order.orderId, {}]]) {
+    for (const [which, options] of [
+      [order, {}],
+      [order.orderId, { deliveryToken: order.deliveryToken }],
+      [order.orderId, {}],
+    ]) {
       const { seen, presenter } = looking();
       assert.deepEqual(await client.esim.install(which, { present: presenter, ...options }), { presented: true });
       const { html, ...answers } = seen;
-      assert.match(html, /LPA:1\$[^"]+"[^]*<img src="data:image\/png;base64,|<img src="data:image\/png;base64,[^]*LPA:1\$[^"]+"/);
+      assert.match(
+        html,
+        /LPA:1\$[^"]+"[^]*<img src="data:image\/png;base64,|<img src="data:image\/png;base64,[^]*LPA:1\$[^"]+"/,
+      );
       assert.deepEqual(answers, shownOnce);
     }
 
     const { lpa, iccid } = order.credentials.reveal();
     const { deliveryToken, credentials } = order;
-    const written = [inspect(order, { depth: 9 }), String(deliveryToken), `${credentials}`, JSON.stringify([deliveryToken, credentials]), JSON.stringify(await store.read()), lines].join();
+    const written = [
+      inspect(order, { depth: 9 }),
+      String(deliveryToken),
+      `${credentials}`,
+      JSON.stringify([deliveryToken, credentials]),
+      JSON.stringify(await store.read()),
+      lines,
+    ].join();
     assert.ok(lines.length > 0);
     assert.match(written, /\[redacted\]/);
     const signed = Object.values((await store.read()).purchases).map((e) => e.header);
-    for (const secret of [lpa, iccid, deliveryToken.reveal(), number, number.replaceAll(" ", "")]) assert.ok(!written.includes(secret), "a secret was written down");
+    for (const secret of [lpa, iccid, deliveryToken.reveal(), number, number.replaceAll(" ", "")])
+      assert.ok(!written.includes(secret), "a secret was written down");
     for (const header of signed) assert.ok(!lines.join().includes(header), "a payment was logged");
     return { payers: [account], transfers: [2] };
   });
@@ -307,24 +377,42 @@ describe("scenarios", { concurrency: 4 }, () => {
       [], [{ on: stream, cutMessage: 1 }], [{ on: stream, cutMessage: 2 }],
       [2, 1, 2, 1].map((cutMessage) => ({ on: stream, cutMessage })), noStreams,
       // Asking fails too, for a while.
-      [...noStreams, { on: read, status: 503, forward: false }, { on: read, cut: "request" }, { on: read, status: 429, forward: false }, { on: read, cut: 0 }],
+      [
+        ...noStreams,
+        { on: read, status: 503, forward: false },
+        { on: read, cut: "request" },
+        { on: read, status: 429, forward: false },
+        { on: read, cut: 0 },
+      ],
     ];
-    const payers = await Promise.all(ways.map(async (faults) => {
-      const account = buyer();
-      const { proxy, client } = await behindProxy(t, account);
-      const { orderId } = await client.cards.purchase();
-      proxy.inject(...faults);
-      const seen = (await all(client.orders.watch(orderId, { intervalMs: 100 }))).map((now) => `${now.status} ${now.issuance.status}`);
-      const lifecycle = ["settling", "settled", "provisioning", "fulfilled"];
-      const steps = seen.map((state) => lifecycle.indexOf(state.split(" ")[0]));
-      assert.deepEqual(steps, [...steps].sort((a, b) => a - b), `seen ${seen}`);
-      assert.equal(new Set(seen).size, seen.length, `seen ${seen}`);
-      assert.equal(seen.at(-1), "fulfilled active");
-      const asked = (path) => proxy.requests.filter((r) => r.path === path).length;
-      if (faults.length === 0) assert.deepEqual([asked(stream), asked(read)], [1, 0]);
-      if (faults.includes(noStreams[0])) assert.ok(asked(stream) <= 2 && asked(read) >= faults.length - noStreams.length, "streams that do not get through are given up");
-      return account;
-    }));
+    const payers = await Promise.all(
+      ways.map(async (faults) => {
+        const account = buyer();
+        const { proxy, client } = await behindProxy(t, account);
+        const { orderId } = await client.cards.purchase();
+        proxy.inject(...faults);
+        const seen = (await all(client.orders.watch(orderId, { intervalMs: 100 }))).map(
+          (now) => `${now.status} ${now.issuance.status}`,
+        );
+        const lifecycle = ["settling", "settled", "provisioning", "fulfilled"];
+        const steps = seen.map((state) => lifecycle.indexOf(state.split(" ")[0]));
+        assert.deepEqual(
+          steps,
+          [...steps].sort((a, b) => a - b),
+          `seen ${seen}`,
+        );
+        assert.equal(new Set(seen).size, seen.length, `seen ${seen}`);
+        assert.equal(seen.at(-1), "fulfilled active");
+        const asked = (path) => proxy.requests.filter((r) => r.path === path).length;
+        if (faults.length === 0) assert.deepEqual([asked(stream), asked(read)], [1, 0]);
+        if (faults.includes(noStreams[0]))
+          assert.ok(
+            asked(stream) <= 2 && asked(read) >= faults.length - noStreams.length,
+            "streams that do not get through are given up",
+          );
+        return account;
+      }),
+    );
     return { payers, transfers: payers.map(() => 1) };
   });
 
@@ -345,4 +433,10 @@ describe("scenarios", { concurrency: 4 }, () => {
   });
 });
 
-after(() => assert.deepEqual(Object.keys(list).filter((name) => !shown.has(name)), [], "scenarios of the list that are not here"));
+after(() =>
+  assert.deepEqual(
+    Object.keys(list).filter((name) => !shown.has(name)),
+    [],
+    "scenarios of the list that are not here",
+  ),
+);

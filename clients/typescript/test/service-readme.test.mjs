@@ -16,7 +16,9 @@ const binary = resolve(process.env.ROAMCARD_BIN ?? join(root, "bin/roamcard"));
 
 /** The README's snippets in a language, with the address of this run's service. */
 async function snippets(language) {
-  return (await snippetsOf(join(root, "README.md"), language)).map((code) => code.replaceAll("http://127.0.0.1:8402", dev.baseUrl));
+  return (await snippetsOf(join(root, "README.md"), language)).map((code) =>
+    code.replaceAll("http://127.0.0.1:8402", dev.baseUrl),
+  );
 }
 
 async function workFolder(t) {
@@ -47,33 +49,54 @@ scenario("curl shows what has to be signed, as the README says", async () => {
   assert.equal(resource.url, `${dev.baseUrl}/api/card/purchase`);
 });
 
-scenario("a person buys, reveals and installs in a terminal, as the README shows", async (t) => {
-  const [code] = (await snippets("sh")).filter((snippet) => snippet.includes("card buy"));
-  const cwd = await workFolder(t);
-  const { key, account } = await newWallet();
-  await writeFile(join(cwd, "ready.json"), JSON.stringify({ ...dev, wallets: [{ address: account.address, privateKey: key }] }), { mode: 0o600 });
-  const env = { ...process.env, HOME: cwd, XDG_DATA_HOME: cwd, XDG_STATE_HOME: cwd, XDG_CONFIG_HOME: cwd, TERM: "xterm-256color", ROAMCARD_READY_FILE: "ready.json" };
-  const shown = {};
-  let order;
-  // The first line starts a service, the second names it: here it runs already.
-  for (const line of code.trim().split("\n").slice(2)) {
-    const words = line.replace(/\s+#.*$/, "");
-    const command = words.replace(/^bin\/roamcard/, binary).replace("ORDER", order);
-    const { code: exit, output } = await inTerminal(command, { cwd, env, keys: [[/buy|topup/.test(words) ? "[y/N] " : "Any key clears this.", "y\n"]] });
-    assert.equal(exit, 0, `${words}\n${output}`);
-    order = output.match(/ord_\w+/)?.[0] ?? order;
-    shown[words.replace("bin/roamcard ", "")] = output;
-  }
-  assert.equal((await chain.transfers(account.address)).length, 3);
-  assert.match(shown["card balance"], /^(15|25)\.00 USD/); // before or after the fee is taken
+scenario(
+  "a person buys, reveals and installs in a terminal, as the README shows",
+  async (t) => {
+    const [code] = (await snippets("sh")).filter((snippet) => snippet.includes("card buy"));
+    const cwd = await workFolder(t);
+    const { key, account } = await newWallet();
+    await writeFile(
+      join(cwd, "ready.json"),
+      JSON.stringify({ ...dev, wallets: [{ address: account.address, privateKey: key }] }),
+      { mode: 0o600 },
+    );
+    const env = {
+      ...process.env,
+      HOME: cwd,
+      XDG_DATA_HOME: cwd,
+      XDG_STATE_HOME: cwd,
+      XDG_CONFIG_HOME: cwd,
+      TERM: "xterm-256color",
+      ROAMCARD_READY_FILE: "ready.json",
+    };
+    const shown = {};
+    let order;
+    // The first line starts a service, the second names it: here it runs already.
+    for (const line of code.trim().split("\n").slice(2)) {
+      const words = line.replace(/\s+#.*$/, "");
+      const command = words.replace(/^bin\/roamcard/, binary).replace("ORDER", order);
+      const { code: exit, output } = await inTerminal(command, {
+        cwd,
+        env,
+        keys: [[/buy|topup/.test(words) ? "[y/N] " : "Any key clears this.", "y\n"]],
+      });
+      assert.equal(exit, 0, `${words}\n${output}`);
+      order = output.match(/ord_\w+/)?.[0] ?? order;
+      shown[words.replace("bin/roamcard ", "")] = output;
+    }
+    assert.equal((await chain.transfers(account.address)).length, 3);
+    assert.match(shown["card balance"], /^(15|25)\.00 USD/); // before or after the fee is taken
 
-  const [[, card]] = shown["card reveal"].matchAll(otherScreen);
-  const number = card.match(/\d{4} \d{4} \d{4} \d{4}/)?.[0];
-  assert.ok(number, "the card is on the other screen");
-  for (const [words, output] of Object.entries(shown)) {
-    const own = output.replaceAll(otherScreen, "");
-    assert.ok(!own.includes(number) && !own.includes(number.replaceAll(" ", "")), `${words} leaves no card number behind`);
-  }
+    const [[, card]] = shown["card reveal"].matchAll(otherScreen);
+    const number = card.match(/\d{4} \d{4} \d{4} \d{4}/)?.[0];
+    assert.ok(number, "the card is on the other screen");
+    for (const [words, output] of Object.entries(shown)) {
+      const own = output.replaceAll(otherScreen, "");
+      assert.ok(
+        !own.includes(number) && !own.includes(number.replaceAll(" ", "")),
+        `${words} leaves no card number behind`,
+      );
+    }
 
   const esim = shown["esim install ORDER"];
   const printed = (name) => esim.match(new RegExp(`^${name} +(\\S+)\r?$`, "m"))?.[1];

@@ -1,9 +1,18 @@
-// The rest of the client's words: documents, prices, raw answers, events, logs, giving up, orders made first, operators.
+// The rest of the client's words: documents, prices, raw answers, events, logs, giving up, orders made first,
+// operators.
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { privateKeyToAccount } from "viem/accounts";
 import {
-  AmbiguousPaymentError, ConflictError, MemoryStore, nonceOf, payingFetch, Roamcard, RoamcardError, UnauthorizedError, UnavailableError,
+  AmbiguousPaymentError,
+  ConflictError,
+  MemoryStore,
+  nonceOf,
+  payingFetch,
+  Roamcard,
+  RoamcardError,
+  UnauthorizedError,
+  UnavailableError,
 } from "roamcard";
 import { json, newKey, poll } from "./support/api.mjs";
 import { all, assertSameBytes, autonomous, behindProxy, payments } from "./support/behind.mjs";
@@ -50,7 +59,9 @@ scenario("a call gives its raw answer, and results, errors and logs name the req
   const account = buyer();
   const logged = [];
   const log = (level) => (message, fields) => logged.push({ level, message, ...fields });
-  const { client, proxy } = await behindProxy(t, account, { logger: { debug: log("debug"), info: log("info"), warn: log("warn") } });
+  const { client, proxy } = await behindProxy(t, account, {
+    logger: { debug: log("debug"), info: log("info"), warn: log("warn") },
+  });
   proxy.inject({ on: "paid", cut: 0 });
   const { data, response } = await client.cards.purchase().withRawResponse();
   assert.equal(response.requestId, response.headers.get("x-request-id"));
@@ -64,8 +75,17 @@ scenario("a call gives its raw answer, and results, errors and logs name the req
   assert.ok(error instanceof ConflictError, String(error));
   const [failed] = logged.filter((l) => l.requestId === error.requestId);
   assert.deepEqual([failed.message, failed.method], ["request failed", "roamcard.v1.CardService/PurchaseCard"]);
-  for (const message of ["payment quoted", "payment signed", "payment sent again", "payment settled", "request answered"]) {
-    assert.ok(logged.some((l) => l.message === message), message);
+  for (const message of [
+    "payment quoted",
+    "payment signed",
+    "payment sent again",
+    "payment settled",
+    "request answered",
+  ]) {
+    assert.ok(
+      logged.some((l) => l.message === message),
+      message,
+    );
   }
   assert.ok(!JSON.stringify(logged).includes(payments(proxy)[0]), "a payment was logged");
 
@@ -87,28 +107,46 @@ scenario("events are told in order, and a handler that fails keeps no payment fr
     if (told.length % 2 === 0) return Promise.reject(new Error("a handler in error"));
     throw new Error("a handler in error");
   };
-  const events = Object.fromEntries(["onQuote", "onApproval", "onSigned", "onReplay", "onSettled"].map((name) => [name, tell(name)]));
-  const { client, proxy } = await behindProxy(t, account, { events, policy: { mode: "human_approval", approve: () => true } });
+  const events = Object.fromEntries(
+    ["onQuote", "onApproval", "onSigned", "onReplay", "onSettled"].map((name) => [name, tell(name)]),
+  );
+  const { client, proxy } = await behindProxy(t, account, {
+    events,
+    policy: { mode: "human_approval", approve: () => true },
+  });
   proxy.inject({ on: "paid", cut: 0 });
   const idempotencyKey = newKey();
   await paying(chain, account, 1, () => client.cards.purchase({ idempotencyKey }));
   assert.deepEqual(told, Object.keys(events).map((name) => [name, idempotencyKey]));
 });
 
-scenario("a store that fails, and an approval that cannot be asked for, are told as such, and nothing is signed", async (t) => {
-  const { make, proxy, signatures } = await behindProxy(t, bystander);
-  const broken = { read: () => Promise.reject(new Error("the disk is full")), update: () => Promise.reject(new Error("the disk is full")) };
-  await assert.rejects(make({ store: broken }).cards.purchase(), { name: "JournalError", reason: "failed" });
-  const approve = () => Promise.reject(new Error("nobody is at home"));
-  await assert.rejects(make({ policy: { mode: "human_approval", approve } }).cards.purchase(), { name: "PaymentError", message: /nobody could be asked/ });
-  assert.deepEqual([signatures, payments(proxy)], [[], []]);
-});
+scenario(
+  "a store that fails, and an approval that cannot be asked for, are told as such, and nothing is signed",
+  async (t) => {
+    const { make, proxy, signatures } = await behindProxy(t, bystander);
+    const broken = {
+      read: () => Promise.reject(new Error("the disk is full")),
+      update: () => Promise.reject(new Error("the disk is full")),
+    };
+    await assert.rejects(make({ store: broken }).cards.purchase(), { name: "JournalError", reason: "failed" });
+    const approve = () => Promise.reject(new Error("nobody is at home"));
+    await assert.rejects(make({ policy: { mode: "human_approval", approve } }).cards.purchase(), {
+      name: "PaymentError",
+      message: /nobody could be asked/,
+    });
+    assert.deepEqual([signatures, payments(proxy)], [[], []]);
+  },
+);
 
 scenario("an answer is not lost because it cannot be written down", async (t) => {
   const account = buyer();
   const store = new MemoryStore();
   let writes = 0;
-  const failing = { read: () => store.read(), update: (change) => (signatures.length > 0 && writes++ > 0 ? Promise.reject(new Error("the disk is full")) : store.update(change)) };
+  const failing = {
+    read: () => store.read(),
+    update: (change) =>
+      signatures.length > 0 && writes++ > 0 ? Promise.reject(new Error("the disk is full")) : store.update(change),
+  };
   const { client, make, proxy, signatures } = await behindProxy(t, account, { store: failing });
   const first = await client.cards.purchase({ idempotencyKey: "kept" });
   assert.equal(first.replayed, false);
@@ -124,8 +162,13 @@ scenario("who gives up before signing has signed nothing, and who gives up after
   const { make, proxy, signatures } = await behindProxy(t, account, { store });
   const idempotencyKey = newKey();
   const early = new AbortController();
-  const undecided = { ...policy, approve: () => (early.abort(new Error("changed my mind")), new Promise(() => undefined)) };
-  await assert.rejects(make({ policy: undecided }).cards.purchase({ idempotencyKey, signal: early.signal }), { message: "changed my mind" });
+  const undecided = {
+    ...policy,
+    approve: () => (early.abort(new Error("changed my mind")), new Promise(() => undefined)),
+  };
+  await assert.rejects(make({ policy: undecided }).cards.purchase({ idempotencyKey, signal: early.signal }), {
+    message: "changed my mind",
+  });
   await assert.rejects(make().cards.list({ signal: early.signal }), { message: "changed my mind" });
   assert.deepEqual([signatures, payments(proxy)], [[], []]);
 
@@ -150,7 +193,10 @@ scenario("of two clients that share a store one asks the person, while the other
   const account = buyer();
   let asked = 0;
   const approve = async () => (asked++, await new Promise((done) => setTimeout(done, 500)), true);
-  const { make, proxy, signatures } = await behindProxy(t, account, { store: new MemoryStore(), policy: { mode: "human_approval", approve } });
+  const { make, proxy, signatures } = await behindProxy(t, account, {
+    store: new MemoryStore(),
+    policy: { mode: "human_approval", approve },
+  });
   const idempotencyKey = newKey();
   await paying(chain, account, 1, () => Promise.all([1, 2].map(() => make().cards.purchase({ idempotencyKey }))));
   assert.equal(asked, 1);
@@ -166,24 +212,47 @@ scenario("orders made first are paid through the client and over REST, each once
   const [plan] = await all(client.plans.list());
   const esim = await client.orders.openEsim({ planId: plan.planId });
   await (await client.orders.pay(esim)).waitUntilFulfilled(fast);
-  assert.equal(signatures[1].message.nonce, await nonceOf(dev.baseUrl, `/pay/${topUp.orderId}`, account.address, topUp.orderId));
+  assert.equal(
+    signatures[1].message.nonce,
+    await nonceOf(dev.baseUrl, `/pay/${topUp.orderId}`, account.address, topUp.orderId),
+  );
 
   const rest = await client.orders.openTopUp({ amountUsdCents: 2700 });
   const store = new MemoryStore();
   const pay = payingFetch({ baseUrl: proxy.baseUrl, origin: dev.baseUrl, signer: account, policy: autonomous, store });
   proxy.inject({ on: "paid", cut: 0 });
-  const paths = [["GET", `/pay/${rest.orderId}`], ["POST", `/pay/${rest.orderId}`], ["GET", `/api/x402/pay/${rest.orderId}`]];
+  const paths = [
+    ["GET", `/pay/${rest.orderId}`],
+    ["POST", `/pay/${rest.orderId}`],
+    ["GET", `/api/x402/pay/${rest.orderId}`],
+  ];
   const answers = [];
   for (const [method, path] of paths) answers.push(await json(await pay(proxy.baseUrl + path, { method })));
-  assert.deepEqual(answers.map((a) => [a.orderId, a.replayed ?? false]), [[rest.orderId, true], [rest.orderId, true], [rest.orderId, true]]);
+  assert.deepEqual(
+    answers.map((a) => [a.orderId, a.replayed ?? false]),
+    [
+      [rest.orderId, true],
+      [rest.orderId, true],
+      [rest.orderId, true],
+    ],
+  );
   const amounts = (await chain.transfers(account.address)).map((log) => log.args.value);
   assert.deepEqual(amounts, [25_000_000n, 26_000_000n, BigInt(plan.amount), 27_000_000n]);
 
   // The list is the same in pages of one.
   const listed = (await all(client.orders.list())).map((o) => o.orderId);
   assert.deepEqual([listed.length, listed[0]], [4, rest.orderId]);
-  const small = (input, init) => fetch(input, String(input).endsWith("/ListOrders") ? { ...init, body: JSON.stringify({ ...JSON.parse(new TextDecoder().decode(init.body)), pageSize: 1 }) } : init);
-  assert.deepEqual((await all(make({ fetch: small }).orders.list())).map((o) => o.orderId), listed);
+  const small = (input, init) =>
+    fetch(
+      input,
+      String(input).endsWith("/ListOrders")
+        ? { ...init, body: JSON.stringify({ ...JSON.parse(new TextDecoder().decode(init.body)), pageSize: 1 }) }
+        : init,
+    );
+  assert.deepEqual(
+    (await all(make({ fetch: small }).orders.list())).map((o) => o.orderId),
+    listed,
+  );
   assert.ok(proxy.requests.filter((r) => r.path.endsWith("/ListOrders")).length >= 5);
 });
 
@@ -205,30 +274,48 @@ scenario("an operator works with a token, and with a wallet that may see activit
   const { client } = await behindProxy(t, buyer());
   const order = await client.cards.purchase();
   await order.waitUntilFulfilled(fast);
-  const operator = new Roamcard({ baseUrl: dev.baseUrl, operatorToken: dev.operatorToken, signer: privateKeyToAccount(dev.operatorWallet.privateKey) });
+  const operator = new Roamcard({
+    baseUrl: dev.baseUrl,
+    operatorToken: dev.operatorToken,
+    signer: privateKeyToAccount(dev.operatorWallet.privateKey),
+  });
   const { admin } = operator;
   const inspected = await admin.inspectOrder(order.orderId);
   assert.equal(inspected.payments[0].transaction, order.receipt.transaction);
   const jobs = await all(admin.feeJobs());
   const [job] = jobs.filter((j) => j.orderId === order.orderId);
   assert.equal((await admin.reconcileFeeJob(job.id)).id, job.id);
-  await assert.rejects(admin.retryFeeJob(job.id, { reason: "to see it refused", idempotencyKey: randomUUID() }), { code: "provider_failure_unconfirmed" });
+  await assert.rejects(admin.retryFeeJob(job.id, { reason: "to see it refused", idempotencyKey: randomUUID() }), {
+    code: "provider_failure_unconfirmed",
+  });
   assert.ok((await all(admin.orders({ status: "fulfilled" }))).some((o) => o.orderId === order.orderId));
-  await assert.rejects(admin.decideOrder(order.orderId, { action: "refund", reason: "to see it refused", idempotencyKey: randomUUID() }), { code: "order_not_in_review" });
+  await assert.rejects(
+    admin.decideOrder(order.orderId, { action: "refund", reason: "to see it refused", idempotencyKey: randomUUID() }),
+    { code: "order_not_in_review" },
+  );
   const [{ product, paused }] = await admin.switches();
   const set = await admin.setSwitch(product, { paused, reason: "as it was", idempotencyKey: randomUUID() });
   assert.deepEqual([set.product, set.paused, set.reason], [product, paused, "as it was"]);
   assert.ok((await admin.reconcile()).checked.orders > 0);
   assert.ok((await admin.reconciliation()).at);
   assert.ok(Array.isArray(await all(admin.transfers({ status: "resolved" }))));
-  const stray = { transaction: `0x${"0".repeat(64)}`, logIndex: 0, resolution: "known", reason: "to see it refused", idempotencyKey: randomUUID() };
+  const stray = {
+    transaction: `0x${"0".repeat(64)}`,
+    logIndex: 0,
+    resolution: "known",
+    reason: "to see it refused",
+    idempotencyKey: randomUUID(),
+  };
   await assert.rejects(admin.resolveTransfer(stray), { code: "transfer_not_found" });
   assert.ok((await admin.challengeRetention()).retentionSeconds > 0);
   assert.ok((await admin.pruneChallenges()).deleted >= 0);
   assert.equal((await admin.activity({ days: 2 })).days, 2);
   assert.ok((await admin.pruneActivity()).deleted >= 0);
 
-  await assert.rejects(new Roamcard({ baseUrl: dev.baseUrl, operatorToken: "wrong" }).admin.switches(), UnauthorizedError);
+  await assert.rejects(
+    new Roamcard({ baseUrl: dev.baseUrl, operatorToken: "wrong" }).admin.switches(),
+    UnauthorizedError,
+  );
   await assert.rejects(client.admin.switches(), { message: "the client has no operatorToken" });
   await assert.rejects(client.admin.activity(), UnauthorizedError);
   assert.ok(!JSON.stringify(operator).includes(dev.operatorToken));

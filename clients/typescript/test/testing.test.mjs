@@ -12,7 +12,14 @@ const key = "0x59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d"
 const policy = { mode: "autonomous", maxPerPaymentUsd: "250", maxPerDayUsd: "1000" };
 
 function buyer(service, more = {}) {
-  return new Roamcard({ baseUrl: service.url, fetch: service.fetch, signer: privateKeyToAccount(key), policy, timeoutMs: 400, ...more });
+  return new Roamcard({
+    baseUrl: service.url,
+    fetch: service.fetch,
+    signer: privateKeyToAccount(key),
+    policy,
+    timeoutMs: 400,
+    ...more,
+  });
 }
 
 test("the fake answers as the service does", async (t) => {
@@ -54,7 +61,9 @@ test("a poor wallet, and a signature of another one, are told", async () => {
   await assert.rejects(buyer(service).esim.purchase({ idempotencyKey: "k" }), InsufficientFundsError);
   const other = privateKeyToAccount(`0x${"01".repeat(32)}`);
   const forger = { ...privateKeyToAccount(key), signTypedData: (data) => other.signTypedData(data) };
-  await assert.rejects(buyer(new FakeService(), { signer: forger }).esim.purchase({ idempotencyKey: "k" }), { code: "payment_rejected" });
+  await assert.rejects(buyer(new FakeService(), { signer: forger }).esim.purchase({ idempotencyKey: "k" }), {
+    code: "payment_rejected",
+  });
 });
 
 const paid = { on: "paid" };

@@ -11,7 +11,11 @@ scenario("~002: the issuer refuses for good, and the payment comes back on chain
   const had = await chain.received(account.address);
   const bought = await json(await purchase(dev.baseUrl, account, newKey("~002")));
   const session = await signIn(dev.baseUrl, account, "eip191");
-  const order = await poll("the refund", () => get(dev.baseUrl, `/api/orders/${bought.orderId}`, session), (o) => o.status === "refunded");
+  const order = await poll(
+    "the refund",
+    () => get(dev.baseUrl, `/api/orders/${bought.orderId}`, session),
+    (o) => o.status === "refunded",
+  );
   assert.equal(order.issuance.status, "refused");
   assert.equal(order.refund.amount, String(cardPrice));
   assert.equal(order.refund.to, account.address);
@@ -45,7 +49,9 @@ scenario("~004: an unknown settlement is 503 and never 402, and the same header 
   assert.equal(unknown.nextAction, "retry_same_request");
 
   // The same header, and an impatient client that signs anew.
-  const [same, anew] = await Promise.all([payment, headerOf(await signPayment(account, terms))].map((p) => purchaseLeg(dev.baseUrl, key, p)));
+  const [same, anew] = await Promise.all(
+    [payment, headerOf(await signPayment(account, terms))].map((p) => purchaseLeg(dev.baseUrl, key, p)),
+  );
   for (const response of [same, anew]) {
     const order = await json(response);
     assert.equal(order.orderId, unknown.orderId);
@@ -65,12 +71,20 @@ scenario("~007: without float there is no challenge", async () => {
 scenario("an issuer whose float runs out stops the sale before the challenge", async (t) => {
   const { floatCents } = await (await fetch(`${dev.sandboxUrl}/control/books`)).json();
   const setFloat = async (cents) => {
-    const response = await fetch(`${dev.sandboxUrl}/control/float`, { method: "POST", body: JSON.stringify({ cents }) });
+    const response = await fetch(`${dev.sandboxUrl}/control/float`, {
+      method: "POST",
+      body: JSON.stringify({ cents }),
+    });
     assert.equal(response.status, 200, await response.text());
   };
   t.after(() => setFloat(floatCents));
   await setFloat(2499);
-  const refused = await poll("the service's notice of it", () => purchaseLeg(dev.baseUrl, newKey()), (r) => r.status !== 402, 10_000);
+  const refused = await poll(
+    "the service's notice of it",
+    () => purchaseLeg(dev.baseUrl, newKey()),
+    (r) => r.status !== 402,
+    10_000,
+  );
   assert.equal(refused.headers.get("payment-required"), null);
   await problem(refused, 503, "float_unavailable");
   await setFloat(floatCents);

@@ -1,4 +1,5 @@
-// Command tour does what the README shows: WALLET_KEY=0x… go run ./clients/go/examples/tour, with `roamcard dev` running.
+// Command tour does what the README shows: WALLET_KEY=0x… go run ./clients/go/examples/tour, with `roamcard dev`
+// running.
 package main
 
 import (
@@ -29,7 +30,8 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	for _, stop := range []func(context.Context, *roamcard.Client) error{quote, cards, esim, asJSON, orders, failures, raw, once} {
+	stops := []func(context.Context, *roamcard.Client) error{quote, cards, esim, asJSON, orders, failures, raw, once}
+	for _, stop := range stops {
 		if err := stop(ctx, client); err != nil {
 			log.Fatal(err)
 		}
@@ -120,7 +122,8 @@ func esim(ctx context.Context, client *roamcard.Client) error {
 		return err
 	}
 	// Its delivery token opens the order for whoever holds it; without one the wallet signs in.
-	shown, err := client.ESIM.Install(roamcard.WithDeliveryToken(ctx, bought.DeliveryToken), order, roamcard.BrowserPresenter{Open: openBrowser})
+	shown, err := client.ESIM.Install(roamcard.WithDeliveryToken(ctx, bought.DeliveryToken), order,
+		roamcard.BrowserPresenter{Open: openBrowser})
 	if err != nil {
 		return err
 	}

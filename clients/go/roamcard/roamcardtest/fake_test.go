@@ -36,7 +36,8 @@ func buyer(t *testing.T, s *roamcardtest.Service, changes ...func(*roamcard.Conf
 	return client
 }
 
-// TestTheFakeAnswersAsTheServiceDoes holds every answer of a walk through the API to the shapes that a real service gave.
+// TestTheFakeAnswersAsTheServiceDoes holds every answer of a walk through the API to the shapes that a real service
+// gave.
 func TestTheFakeAnswersAsTheServiceDoes(t *testing.T) {
 	s := roamcardtest.New(roamcardtest.Config{})
 	if err := s.Listen(); err != nil {
@@ -121,9 +122,11 @@ func TestEveryFaultIsSurvived(t *testing.T) {
 	paid := roamcardtest.When{On: roamcardtest.Paid}
 	before := roamcardtest.When{On: roamcardtest.Paid, Before: true}
 	tests := map[string]func(*roamcardtest.Faults){
-		"LoseAnswer":          func(f *roamcardtest.Faults) { f.LoseAnswer(paid) },
-		"LoseAnswer, before":  func(f *roamcardtest.Faults) { f.LoseAnswer(before) },
-		"LoseAnswer, thrice":  func(f *roamcardtest.Faults) { f.LoseAnswer(roamcardtest.When{On: roamcardtest.Paid, Times: 3}) },
+		"LoseAnswer":         func(f *roamcardtest.Faults) { f.LoseAnswer(paid) },
+		"LoseAnswer, before": func(f *roamcardtest.Faults) { f.LoseAnswer(before) },
+		"LoseAnswer, thrice": func(f *roamcardtest.Faults) {
+			f.LoseAnswer(roamcardtest.When{On: roamcardtest.Paid, Times: 3})
+		},
 		"LoseAnswer, unpaid":  func(f *roamcardtest.Faults) { f.LoseAnswer(roamcardtest.When{On: roamcardtest.Unpaid}) },
 		"CutAnswer":           func(f *roamcardtest.Faults) { f.CutAnswer(paid, 20) },
 		"CutAnswer, end":      func(f *roamcardtest.Faults) { f.CutAnswer(paid, -1) },

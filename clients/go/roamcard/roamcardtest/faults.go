@@ -84,7 +84,8 @@ func (f *Faults) Answer(w When, a Answer) { f.add(fault{When: w, kind: "Answer",
 // Unavailable answers 503, as the service does when something it needs is down.
 func (f *Faults) Unavailable(w When) {
 	body := encode(problemOf("dependency_down", "The fault says so.", "fault"))
-	f.add(fault{When: w, kind: "Unavailable", answer: &Answer{http.StatusServiceUnavailable, "application/problem+json", body}})
+	f.add(fault{When: w, kind: "Unavailable",
+		answer: &Answer{http.StatusServiceUnavailable, "application/problem+json", body}})
 }
 
 // Page answers 200 with a page of HTML, as a proxy does.
@@ -119,7 +120,8 @@ func (f *Faults) add(one fault) {
 	f.faults = append(f.faults, &one)
 }
 
-var priced = regexp.MustCompile(`/api/card/(purchase|topup)$|/api/esim/purchase$|/pay/[^/]+$|Service/(PurchaseCard|TopUpCard|PurchaseEsim|PayOrder)$`)
+var priced = regexp.MustCompile(`/api/card/(purchase|topup)$|/api/esim/purchase$|/pay/[^/]+$|` +
+	`Service/(PurchaseCard|TopUpCard|PurchaseEsim|PayOrder)$`)
 
 // next is the fault that hits a request.
 func (f *Faults) next(req *http.Request) *fault {
@@ -199,7 +201,8 @@ func (f *fault) apply(req *http.Request, ask func() (*http.Response, []byte, err
 			return nil, err
 		}
 	}
-	res, body := &http.Response{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{}, Request: req}, []byte(nil)
+	res, body := &http.Response{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{}, Request: req},
+		[]byte(nil)
 	if !f.Before || f.hold > 0 {
 		times := 1
 		if f.twice {

@@ -214,8 +214,10 @@ func (x exchange) forge(id string, more int64) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	kind := map[string]string{"/api/card/purchase": "card_issue", "/api/card/topup": "card_topup", "/api/esim/purchase": "esim"}[x.operation]
-	order := map[string]any{"orderId": id, "kind": kind, "status": "settled", "amountUsdCents": int64(p.Authorization.Value)/10_000 + more}
+	kind := map[string]string{"/api/card/purchase": "card_issue", "/api/card/topup": "card_topup",
+		"/api/esim/purchase": "esim"}[x.operation]
+	order := map[string]any{"orderId": id, "kind": kind, "status": "settled",
+		"amountUsdCents": int64(p.Authorization.Value)/10_000 + more}
 	text, err := json.Marshal(map[string]any{"order": order})
 	if err != nil {
 		return nil, err
@@ -229,7 +231,8 @@ func (x exchange) plain(status int, body string) (*http.Response, error) {
 		header.Set("Content-Type", "text/html")
 	}
 	return &http.Response{
-		StatusCode: status, Status: http.StatusText(status), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: header, Request: x.req,
-		Body: io.NopCloser(bytes.NewReader([]byte(body))), ContentLength: int64(len(body)),
+		StatusCode: status, Status: http.StatusText(status), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: header,
+		Request: x.req,
+		Body:    io.NopCloser(bytes.NewReader([]byte(body))), ContentLength: int64(len(body)),
 	}, nil
 }

@@ -48,7 +48,8 @@ func (s *Service) stamp(later time.Duration) string {
 
 func (s *Service) create(p purchase, owner x402.Address) *order {
 	o := &order{
-		id: "ord_" + strings.ReplaceAll(s.id("order"), "-", ""), operation: s.id("operation"), kind: p.kind, status: "payment_required",
+		id: "ord_" + strings.ReplaceAll(s.id("order"), "-", ""), operation: s.id("operation"), kind: p.kind,
+		status: "payment_required",
 		planID: p.planID, cents: p.cents, owner: owner, created: s.now(),
 	}
 	s.orders = append(s.orders, o)
@@ -69,7 +70,9 @@ func (s *Service) pay(o *order, moved Transfer) {
 	o.payment, o.status = &moved, "settled"
 	switch o.kind {
 	case "card_issue":
-		o.card = &card{id: s.id("card"), cents: s.published.Config.Card.WalletPaymentUSDCents - s.published.Config.Card.CardIssueFeeUSDCents, created: s.now()}
+		o.card = &card{id: s.id("card"),
+			cents:   s.published.Config.Card.WalletPaymentUSDCents - s.published.Config.Card.CardIssueFeeUSDCents,
+			created: s.now()}
 		s.cards[o.owner] = o.card
 	case "card_topup":
 		s.cards[o.owner].cents += o.cents - s.fee(o)
@@ -95,7 +98,8 @@ func (s *Service) show(o *order) map[string]any {
 	}
 	if p := o.payment; p != nil {
 		shown["payment"] = map[string]any{
-			"payer": p.Payer, "network": x402.NetworkID, "asset": s.published.Config.Network.Asset, "amount": strconv.FormatInt(p.Amount, 10),
+			"payer": p.Payer, "network": x402.NetworkID, "asset": s.published.Config.Network.Asset,
+			"amount":      strconv.FormatInt(p.Amount, 10),
 			"transaction": p.Transaction, "settledAt": p.At.UTC().Format(time.RFC3339Nano),
 		}
 	} else {
@@ -122,7 +126,8 @@ func (s *Service) show(o *order) map[string]any {
 		shown["issuance"] = issuance
 	case "card_topup":
 		shown["topup"] = map[string]any{
-			"status": done("credited"), "grossUsdCents": o.cents, "loadFeeUsdCents": s.fee(o), "cardCreditUsdCents": o.cents - s.fee(o),
+			"status": done("credited"), "grossUsdCents": o.cents, "loadFeeUsdCents": s.fee(o),
+			"cardCreditUsdCents": o.cents - s.fee(o),
 		}
 	case "esim":
 		shown["delivery"] = map[string]any{"status": done("fulfilled"), "planId": o.planID}
@@ -133,7 +138,8 @@ func (s *Service) show(o *order) map[string]any {
 // serveOwner answers what only the owner may ask.
 func (s *Service) serveOwner(c call) answer {
 	if c.method == "EsimService/GetEsimOrder" || c.method == "EsimService/GetEsimCredentials" {
-		if o := s.order(c.text("orderId")); o != nil && o.delivery != "" && c.header.Get("X-Esim-Delivery-Token") == o.delivery {
+		if o := s.order(c.text("orderId")); o != nil && o.delivery != "" &&
+			c.header.Get("X-Esim-Delivery-Token") == o.delivery {
 			return s.serveESIM(c, o)
 		}
 	}
@@ -146,7 +152,8 @@ func (s *Service) serveOwner(c call) answer {
 	wallet := token.wallet
 	switch c.method {
 	case "AuthService/GetSession":
-		return c.ok(map[string]any{"wallet": wallet.String(), "scopes": scopes, "expiresAt": token.expires.UTC().Format(time.RFC3339Nano)})
+		return c.ok(map[string]any{"wallet": wallet.String(), "scopes": scopes,
+			"expiresAt": token.expires.UTC().Format(time.RFC3339Nano)})
 	case "AuthService/Logout":
 		delete(s.sessions, bearer(c))
 		return c.ok(map[string]any{"revoked": true})
@@ -181,7 +188,8 @@ func (s *Service) serveCard(c call, held *card) answer {
 	if c.method == "CardService/ListCards" {
 		cards := []any{}
 		if held != nil {
-			cards = append(cards, map[string]any{"id": held.id, "status": "ACTIVE", "last4": "4242", "createdAt": held.created.UTC().Format(time.RFC3339Nano)})
+			cards = append(cards, map[string]any{"id": held.id, "status": "ACTIVE", "last4": "4242",
+				"createdAt": held.created.UTC().Format(time.RFC3339Nano)})
 		}
 		return c.ok(map[string]any{"cards": cards})
 	}
@@ -225,8 +233,9 @@ func (s *Service) openOrder(c call, wallet x402.Address) answer {
 	if p.kind == "esim" {
 		offer := s.offer(p)
 		shown["paymentRequirements"] = map[string]any{
-			"x402Version": x402.Version, "scheme": offer.Scheme, "network": offer.Network, "asset": offer.Asset, "amount": offer.Amount,
-			"payTo": offer.PayTo, "resource": s.origin + "/pay/" + o.id, "maxTimeoutSeconds": offer.MaxTimeoutSeconds,
+			"x402Version": x402.Version, "scheme": offer.Scheme, "network": offer.Network, "asset": offer.Asset,
+			"amount": offer.Amount,
+			"payTo":  offer.PayTo, "resource": s.origin + "/pay/" + o.id, "maxTimeoutSeconds": offer.MaxTimeoutSeconds,
 		}
 	}
 	return c.ok(map[string]any{"order": shown})

@@ -18,7 +18,8 @@ var problems = publishedBy("").Problems
 func problemOf(code, detail, requestID string) map[string]any {
 	kind := problems[code]
 	return map[string]any{
-		"type": "/problems/" + code, "title": kind.Title, "status": kind.Status, "detail": detail, "code": code, "retryable": kind.Retryable,
+		"type": "/problems/" + code, "title": kind.Title, "status": kind.Status, "detail": detail, "code": code,
+		"retryable":      kind.Retryable,
 		"safeToPayAgain": kind.SafeToPayAgain, "nextAction": kind.NextAction, "requestId": requestID,
 	}
 }
@@ -44,7 +45,8 @@ func connectError(problem map[string]any) map[string]any {
 	if err != nil {
 		panic("roamcardtest: " + err.Error())
 	}
-	detail := map[string]any{"type": "roamcard.v1.Problem", "value": base64.RawStdEncoding.EncodeToString(value), "debug": debug}
+	detail := map[string]any{"type": "roamcard.v1.Problem", "value": base64.RawStdEncoding.EncodeToString(value),
+		"debug": debug}
 	return map[string]any{"code": problems[code].Connect, "message": problem["detail"], "details": []any{detail}}
 }
 

@@ -18,8 +18,9 @@ import (
 	"github.com/roamcard/roamcard/clients/go/roamcard/roamcardtest"
 )
 
-// TestWhateverHappensNothingIsPaidTwice makes up stories of crashes, lies and lost answers, and checks after each event that
-// no key has two live authorizations and that no day has more than its cap. ROAMCARD_SEED and ROAMCARD_RUNS repeat a story.
+// TestWhateverHappensNothingIsPaidTwice makes up stories of crashes, lies and lost answers, and checks after each event
+// that no key has two live authorizations and that no day has more than its cap. ROAMCARD_SEED and ROAMCARD_RUNS repeat
+// a story.
 func TestWhateverHappensNothingIsPaidTwice(t *testing.T) {
 	seed, runs := number(t, "ROAMCARD_SEED", time.Now().UnixNano()&0xffffffff), number(t, "ROAMCARD_RUNS", 150)
 	t.Logf("seed %d, %d runs", seed, runs)
@@ -35,7 +36,8 @@ func TestWhateverHappensNothingIsPaidTwice(t *testing.T) {
 		}
 		total, sent, taken = total+len(w.story), sent+len(w.sent), taken+len(w.service.Token.Transfers())
 		if len(w.wrong) > 0 {
-			t.Fatalf("ROAMCARD_SEED=%d ROAMCARD_RUNS=1 repeats it:\n%s\nwrong: %s", seed+i, strings.Join(w.story, "\n"), strings.Join(w.wrong, "\nwrong: "))
+			t.Fatalf("ROAMCARD_SEED=%d ROAMCARD_RUNS=1 repeats it:\n%s\nwrong: %s", seed+i, strings.Join(w.story, "\n"),
+				strings.Join(w.wrong, "\nwrong: "))
 		}
 	}
 	t.Logf("seed %d: %d runs, %d events, %d authorizations sent, %d transfers", seed, runs, total, sent, taken)

@@ -105,7 +105,8 @@ var scenarios = map[string]func(*stage) int{
 		return 0
 	},
 	"approval": func(s *stage) int {
-		s.policy.Mode, s.policy.Approve = roamcard.HumanApproval, func(context.Context, roamcard.Quote) (bool, error) { return false, nil }
+		s.policy.Mode, s.policy.Approve = roamcard.HumanApproval,
+			func(context.Context, roamcard.Quote) (bool, error) { return false, nil }
 		if _, err := s.buyer().ESIM.Purchase(s.ctx, "", "k"); !errors.Is(err, roamcard.ErrApprovalDenied) {
 			s.Error(err)
 		}
@@ -161,8 +162,9 @@ type stage struct {
 // buyer is a client as a new process would make it.
 func (s *stage) buyer() *roamcard.Client {
 	return must(roamcard.New(roamcard.Config{
-		BaseURL: s.URL(), Signer: s.signer, HTTP: s.Transport(), Poll: time.Millisecond, Timeout: 200 * time.Millisecond, Policy: s.policy,
-		Store: must(roamcard.NewFileStore(filepath.Join(s.folder, "journal"))), Now: s.now,
+		BaseURL: s.URL(), Signer: s.signer, HTTP: s.Transport(), Poll: time.Millisecond, Timeout: 200 * time.Millisecond,
+		Policy: s.policy,
+		Store:  must(roamcard.NewFileStore(filepath.Join(s.folder, "journal"))), Now: s.now,
 	}))
 }
 

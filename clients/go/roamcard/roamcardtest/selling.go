@@ -68,7 +68,8 @@ func (s *Service) purchase(c call) (p purchase, refused *answer) {
 	p.key = c.text("idempotencyKey")
 	if p.key == "" || len(p.key) > 200 || strings.ContainsRune(p.key, 0) {
 		a := c.problem("schema_invalid", "The request has members that are wrong, see fields.")
-		a.body["fields"] = []any{map[string]any{"path": "idempotencyKey", "rule": "string", "message": "must have 1 to 200 characters"}}
+		a.body["fields"] = []any{map[string]any{"path": "idempotencyKey", "rule": "string",
+			"message": "must have 1 to 200 characters"}}
 		return p, &a
 	}
 	return s.priced(c, p, c.method)
@@ -110,7 +111,8 @@ func (s *Service) offer(p purchase) x402.Requirements {
 		extra["quoteId"] = "fake" // an order that was made first needs none
 	}
 	return x402.Requirements{
-		Scheme: x402.Scheme, Network: x402.NetworkID, Amount: strconv.FormatInt(p.cents*unitsPerCent, 10), Asset: n.Asset, PayTo: n.PayTo,
+		Scheme: x402.Scheme, Network: x402.NetworkID, Amount: strconv.FormatInt(p.cents*unitsPerCent, 10), Asset: n.Asset,
+		PayTo:             n.PayTo,
 		MaxTimeoutSeconds: maxTimeout, Extra: extra,
 	}
 }
@@ -119,7 +121,8 @@ func (s *Service) offer(p purchase) x402.Requirements {
 func (s *Service) ask(c call, p purchase, code, reason string) answer {
 	header, err := x402.EncodeRequired(x402.PaymentRequired{
 		X402Version: x402.Version, Error: reason, Accepts: []x402.Requirements{s.offer(p)},
-		Resource: x402.Resource{URL: c.resource, Description: p.description, MimeType: "application/json", ServiceName: "roamcard"},
+		Resource: x402.Resource{URL: c.resource, Description: p.description, MimeType: "application/json",
+			ServiceName: "roamcard"},
 	})
 	if err != nil {
 		panic("roamcardtest: " + err.Error())
@@ -178,7 +181,8 @@ func (s *Service) take(c call, p purchase, payment x402.Payment) answer {
 // sold answers with a paid order.
 func (s *Service) sold(c call, o *order, replayed bool) answer {
 	header, err := x402.EncodeSettlement(x402.Settlement{
-		Success: true, Transaction: o.payment.Transaction, Network: x402.NetworkID, Payer: o.payment.Payer, Amount: strconv.FormatInt(o.payment.Amount, 10),
+		Success: true, Transaction: o.payment.Transaction, Network: x402.NetworkID, Payer: o.payment.Payer,
+		Amount: strconv.FormatInt(o.payment.Amount, 10),
 	})
 	if err != nil {
 		panic("roamcardtest: " + err.Error())
@@ -189,7 +193,8 @@ func (s *Service) sold(c call, o *order, replayed bool) answer {
 	} else if o.kind == "esim" {
 		shown["credentials"] = s.published.raw("esim")
 		o.delivery = s.id("delivery")
-		shown["delivery"] = map[string]any{"status": "fulfilled", "planId": o.planID, "token": o.delivery, "tokenExpiresAt": s.stamp(deliveryTime)}
+		shown["delivery"] = map[string]any{"status": "fulfilled", "planId": o.planID, "token": o.delivery,
+			"tokenExpiresAt": s.stamp(deliveryTime)}
 	}
 	a := c.ok(map[string]any{"order": shown})
 	a.header = one(x402.HeaderResponse, header)

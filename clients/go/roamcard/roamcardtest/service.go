@@ -64,7 +64,8 @@ func New(c Config) *Service {
 	}
 	s.published = publishedBy(s.origin)
 	s.Token = &Token{
-		now: s.now, starting: int64(cmp.Or(c.Balance, 100_000)) * unitsPerCent, balances: map[x402.Address]int64{}, used: map[usedNonce]bool{},
+		now: s.now, starting: int64(cmp.Or(c.Balance, 100_000)) * unitsPerCent, balances: map[x402.Address]int64{},
+		used:   map[usedNonce]bool{},
 		domain: x402.Domain{Name: "USD Coin", Version: "2", ChainID: x402.ChainID, Contract: mustAddress(roamcard.BaseUSDC)},
 	}
 	return s
@@ -90,7 +91,8 @@ func (s *Service) Listen() error {
 	s.origin = "http://" + l.Addr().String()
 	s.published = publishedBy(s.origin)
 	s.mu.Unlock()
-	s.server, s.stopped = &http.Server{Handler: gateway{s.Transport()}, ReadHeaderTimeout: time.Minute}, make(chan struct{})
+	s.server, s.stopped = &http.Server{Handler: gateway{s.Transport()}, ReadHeaderTimeout: time.Minute},
+		make(chan struct{})
 	go func() {
 		_ = s.server.Serve(l) // it ends when it is closed
 		close(s.stopped)
@@ -221,8 +223,9 @@ func (d direct) RoundTrip(req *http.Request) (*http.Response, error) {
 	w := &written{header: http.Header{}, status: http.StatusOK}
 	d.handler.ServeHTTP(w, req)
 	return &http.Response{
-		Status: http.StatusText(w.status), StatusCode: w.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: w.header,
-		Body: io.NopCloser(&w.body), ContentLength: int64(w.body.Len()), Request: req,
+		Status: http.StatusText(w.status), StatusCode: w.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: w.header,
+		Body:   io.NopCloser(&w.body), ContentLength: int64(w.body.Len()), Request: req,
 	}, nil
 }
 
@@ -271,7 +274,8 @@ type published struct {
 	Config struct {
 		Network struct{ PayTo, Asset string }
 		Card    struct {
-			WalletPaymentUSDCents, CardIssueFeeUSDCents, DefaultOrderUSDCents, MinOrderUSDCents, MaxOrderUSDCents, LoadFeeBps int64
+			WalletPaymentUSDCents, CardIssueFeeUSDCents, DefaultOrderUSDCents, MinOrderUSDCents, MaxOrderUSDCents,
+			LoadFeeBps int64
 		}
 	}
 	Plans    []plan

@@ -35,9 +35,11 @@ func (s *Service) createChallenge(c call) answer {
 		return c.problem("schema_invalid", "The address is none.")
 	}
 	id, expires := s.id("intent"), s.now().Add(challengeTime)
-	text := fmt.Sprintf("%s wants you to sign in with your Ethereum account:\n%s\n\nSign in to roamcard. This moves no money and reveals no card.\n\n"+
+	text := fmt.Sprintf("%s wants you to sign in with your Ethereum account:\n%s\n\nSign in to roamcard. This moves no "+
+		"money and reveals no card.\n\n"+
 		"URI: %s\nVersion: 1\nChain ID: %d\nNonce: %s\nIssued At: %s\nExpiration Time: %s\nRequest ID: %s",
-		strings.TrimPrefix(s.origin, "http://"), wallet, s.origin, x402.ChainID, strings.ReplaceAll(s.id("nonce"), "-", ""), s.text(s.now()), s.text(expires), id)
+		strings.TrimPrefix(s.origin, "http://"), wallet, s.origin, x402.ChainID, strings.ReplaceAll(s.id("nonce"), "-", ""),
+		s.text(s.now()), s.text(expires), id)
 	s.challenges[id] = challenge{wallet, text, expires}
 	return c.ok(map[string]any{"intentId": id, "messageScheme": "eip191", "message": text, "expiresAt": s.text(expires)})
 }
@@ -54,7 +56,8 @@ func (s *Service) verifyChallenge(c call) answer {
 	token := "rcs_" + s.id("session")
 	in := session{asked.wallet, s.now().Add(sessionTime)}
 	s.sessions[token] = in
-	return c.ok(map[string]any{"accessToken": token, "tokenType": "Bearer", "wallet": in.wallet.String(), "scopes": scopes, "expiresAt": s.text(in.expires)})
+	return c.ok(map[string]any{"accessToken": token, "tokenType": "Bearer", "wallet": in.wallet.String(), "scopes": scopes,
+		"expiresAt": s.text(in.expires)})
 }
 
 func (s *Service) signedIn(c call) (in session, ok bool) {

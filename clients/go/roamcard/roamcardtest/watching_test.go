@@ -100,8 +100,8 @@ func (w *world) holdsOne(one sent) {
 	}
 }
 
-// holdsCap checks what was signed in every day that ends with an authorization. The token takes a nonce once: of those that
-// share one, the largest counts.
+// holdsCap checks what was signed in every day that ends with an authorization. The token takes a nonce once: of those
+// that share one, the largest counts.
 func (w *world) holdsCap(one sent) {
 	if one.amount > 2500*10_000 {
 		w.fail("%s: %d units were signed for in one payment", one.key, one.amount)
@@ -123,8 +123,8 @@ func (w *world) holdsCap(one sent) {
 	}
 }
 
-// look checks what the token took: what was sent, and of a key only one, unless the service called the one before dead and
-// its time was over when the next one was sent, as the clients' rules have it.
+// look checks what the token took: what was sent, and of a key only one, unless the service called the one before dead
+// and its time was over when the next one was sent, as the clients' rules have it.
 func (w *world) look() {
 	w.mu.Lock()
 	byNonce, last, count := map[string]sent{}, map[string]sent{}, map[string]int{}
@@ -157,7 +157,8 @@ func bought(path string, body []byte) (operation, key string) {
 		IdempotencyKey string `json:"idempotencyKey"`
 	}
 	_ = json.Unmarshal(body, &asked) // then there is no key
-	for method, operation := range map[string]string{"PurchaseCard": roamcard.OpCard, "TopUpCard": roamcard.OpTopup, "PurchaseEsim": roamcard.OpESIM} {
+	for method, operation := range map[string]string{"PurchaseCard": roamcard.OpCard, "TopUpCard": roamcard.OpTopup,
+		"PurchaseEsim": roamcard.OpESIM} {
 		if strings.HasSuffix(path, method) {
 			return operation, asked.IdempotencyKey
 		}

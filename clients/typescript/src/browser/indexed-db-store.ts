@@ -5,9 +5,9 @@ const shelf = "books";
 const key = "journal";
 
 /**
- * Keeps the journal in IndexedDB, for this origin and browser profile. A transaction of IndexedDB is alone among all tabs and
- * workers, and a strict one is on the disk before it ends. Ask navigator.storage.persist(), or the browser may clear it when
- * the disk is full; what the journal held can then still not be paid twice with the same keys.
+ * Keeps the journal in IndexedDB, for this origin and browser profile. A transaction of IndexedDB is alone among all
+ * tabs and workers, and a strict one is on the disk before it ends. Ask navigator.storage.persist(), or the browser may
+ * clear it when the disk is full; what the journal held can then still not be paid twice with the same keys.
  */
 export class IndexedDbStore implements Store {
   readonly #name: string;

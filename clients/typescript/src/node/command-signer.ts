@@ -4,14 +4,18 @@ import { RoamcardError } from "../errors.js";
 import type { Signer } from "../signers.js";
 
 /**
- * A wallet that signs by an external command, the same for the clients of every language. For each signature the command is
- * started anew: it reads {"method": "eth_signTypedData_v4", "address", "typedData"} from its standard input and writes the
- * signature, 0x and hex, to its standard output.
+ * A wallet that signs by an external command, the same for the clients of every language. For each signature the
+ * command is started anew: it reads {"method": "eth_signTypedData_v4", "address", "typedData"} from its standard input
+ * and writes the signature, 0x and hex, to its standard output.
  */
 export function commandSigner({ address, command, args = [], timeoutMs = 120_000 }: {
   address: string; command: string; args?: readonly string[]; timeoutMs?: number;
 }): Signer {
-  return { address, signTypedData: (typedData) => run(command, args, JSON.stringify({ method: "eth_signTypedData_v4", address, typedData }), timeoutMs) };
+  return {
+    address,
+    signTypedData: (typedData) =>
+      run(command, args, JSON.stringify({ method: "eth_signTypedData_v4", address, typedData }), timeoutMs),
+  };
 }
 
 function run(command: string, args: readonly string[], input: string, timeout: number): Promise<string> {
@@ -20,7 +24,9 @@ function run(command: string, args: readonly string[], input: string, timeout: n
     let output = "";
     child.stdout.setEncoding("utf8").on("data", (text: string) => (output = (output + text).slice(0, 4096)));
     child.stdin.on("error", () => undefined); // a command that does not read has its say by its end
-    child.once("error", (error) => fail(new RoamcardError(`the signer ${command} cannot be started`, { cause: error })));
+    child.once("error", (error) =>
+      fail(new RoamcardError(`the signer ${command} cannot be started`, { cause: error })),
+    );
     child.once("close", (code, signal) => {
       if (code === 0) done(output.trim());
       else fail(new RoamcardError(`the signer ${command} ended with ${signal ?? `code ${code}`}`));

@@ -7,8 +7,8 @@ import { type Book, emptyBook, readBook, type Store } from "../journal.js";
 import { locked } from "./lock.js";
 
 /**
- * The folder that the clients of all languages share: what ROAMCARD_JOURNAL names, or roamcard below XDG_STATE_HOME, which is
- * ~/.local/state when it is not set.
+ * The folder that the clients of all languages share: what ROAMCARD_JOURNAL names, or roamcard below XDG_STATE_HOME,
+ * which is ~/.local/state when it is not set.
  */
 export function defaultJournal(): string {
   const { ROAMCARD_JOURNAL: named, XDG_STATE_HOME: state } = process.env;
@@ -58,7 +58,8 @@ export class FileStore implements Store {
       return await locked(this.#folder, async (isHeld) => {
         const book = await this.read();
         const result = change(book);
-        if (!(await isHeld())) throw new JournalError(this.#file, "failed", "another program has taken the lock meanwhile");
+        if (!(await isHeld()))
+          throw new JournalError(this.#file, "failed", "another program has taken the lock meanwhile");
         await this.#write(`${JSON.stringify(book, undefined, 2)}\n`);
         return result;
       });
@@ -70,7 +71,11 @@ export class FileStore implements Store {
   #explained(error: unknown): unknown {
     const code = (error as NodeJS.ErrnoException | undefined)?.code;
     if (error instanceof RoamcardError || !code) return error;
-    const reason = ["ENOSPC", "EDQUOT"].includes(code) ? "full" : ["EROFS", "EACCES", "EPERM"].includes(code) ? "read_only" : "failed";
+    const reason = ["ENOSPC", "EDQUOT"].includes(code)
+      ? "full"
+      : ["EROFS", "EACCES", "EPERM"].includes(code)
+        ? "read_only"
+        : "failed";
     return new JournalError(this.#file, reason, (error as Error).message, { cause: error });
   }
 

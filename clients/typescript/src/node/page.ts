@@ -13,18 +13,22 @@ const afterglow = 1_500;
 
 const headers = {
   "cache-control": "no-store",
-  "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; base-uri 'none'",
+  "content-security-policy":
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; base-uri 'none'",
   "cross-origin-opener-policy": "same-origin",
   "referrer-policy": "no-referrer",
   "x-content-type-options": "nosniff",
 };
 
 /**
- * Shows the card, or the eSIM with its QR code, in a page that this process serves on loopback, at an address nobody can guess, one time; it is gone after
- * that, or after a minute. `open` takes the address to the person: the system's browser when absent. Whoever has the address
- * can see the page once, so give it to nobody but the person.
+ * Shows the card, or the eSIM with its QR code, in a page that this process serves on loopback, at an address nobody
+ * can guess, one time; it is gone after that, or after a minute. `open` takes the address to the person: the system's
+ * browser when absent. Whoever has the address can see the page once, so give it to nobody but the person.
  */
-export function pagePresenter({ open = openBrowser, timeoutMs = 60_000 }: { open?: (url: string) => unknown; timeoutMs?: number } = {}): Presenter & EsimPresenter {
+export function pagePresenter({
+  open = openBrowser,
+  timeoutMs = 60_000,
+}: { open?: (url: string) => unknown; timeoutMs?: number } = {}): Presenter & EsimPresenter {
   return {
     ...sealedPresenter((card, signal) => new Page(cardHtml(card)).shown(open, timeoutMs, signal)),
     presentEsim: async (esim, signal) => new Page(esimHtml(openEsim(esim))).shown(open, timeoutMs, signal),
@@ -67,15 +71,22 @@ class Page {
     this.#server.closeAllConnections();
   }
 
-  // answer shows the page to the first who asks rightly. Another host name or a foreign page means that somebody tricked the
-  // browser into asking.
+  // answer shows the page to the first who asks rightly. Another host name or a foreign page means that somebody
+  // tricked the browser into asking.
   #answer(request: IncomingMessage, response: ServerResponse): void {
     const site = request.headers["sec-fetch-site"] ?? "none";
-    const right = request.method === "GET" && request.url === this.#path && request.headers.host === this.#host && ["none", "same-origin"].includes(String(site));
+    const right =
+      request.method === "GET" &&
+      request.url === this.#path &&
+      request.headers.host === this.#host &&
+      ["none", "same-origin"].includes(String(site));
     if (!right) return void response.writeHead(404, headers).end();
     const html = this.#html;
     this.#html = undefined;
-    if (!html) return void response.writeHead(410, { ...headers, "content-type": "text/plain; charset=utf-8" }).end("This was shown already.\n");
+    if (!html)
+      return void response
+        .writeHead(410, { ...headers, "content-type": "text/plain; charset=utf-8" })
+        .end("This was shown already.\n");
     response.writeHead(200, { ...headers, "content-type": "text/html; charset=utf-8" });
     response.end(html, () => this.#seen());
   }
@@ -84,17 +95,26 @@ class Page {
 // What the pages show needs no escaping: the parts are checked to be what they should.
 
 function cardHtml(card: Credentials): string {
-  return page("Your card", `<dl><dt>Number</dt><dd>${grouped(card.number)}</dd><dt>Valid to</dt><dd>${expiry(card)}</dd><dt>Code</dt><dd>${card.securityCode}</dd></dl>`);
+  return page(
+    "Your card",
+    `<dl><dt>Number</dt><dd>${grouped(card.number)}</dd><dt>Valid to</dt><dd>${expiry(card)}</dd>` +
+      `<dt>Code</dt><dd>${card.securityCode}</dd></dl>`,
+  );
 }
 
 function esimHtml({ lpa, iccid, smdpAddress, matchingId, qrPng }: EsimCredentials): string {
-  return page("Your eSIM", `<img src="${qrPng}" alt="${lpa}" width="300">
-<dl><dt>SM-DP+ address</dt><dd>${smdpAddress}</dd><dt>Activation code</dt><dd>${matchingId}</dd><dt>ICCID</dt><dd>${iccid}</dd></dl>`);
+  return page(
+    "Your eSIM",
+    `<img src="${qrPng}" alt="${lpa}" width="300">
+<dl><dt>SM-DP+ address</dt><dd>${smdpAddress}</dd><dt>Activation code</dt><dd>${matchingId}</dd>
+<dt>ICCID</dt><dd>${iccid}</dd></dl>`,
+  );
 }
 
 function page(title: string, content: string): string {
   return `<!doctype html><html lang="en"><meta charset="utf-8"><title>${title}</title>
-<style>body{font:1.2rem system-ui;display:grid;place-items:center;min-height:90vh;margin:0}main{border:1px solid;border-radius:1rem;padding:2rem}
+<style>body{font:1.2rem system-ui;display:grid;place-items:center;min-height:90vh;margin:0}
+main{border:1px solid;border-radius:1rem;padding:2rem}
 dd{font:1.6rem ui-monospace,monospace;margin:0 0 1rem}p{max-width:26rem}</style>
 <main>${content}
 <p>Shown once. Close this window when you are done; it cannot be loaded again.</p></main></html>

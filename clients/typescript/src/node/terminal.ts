@@ -7,7 +7,10 @@ import { expiry, grouped, sealedPresenter } from "../sealed.js";
 const enter = "\x1b[?1049h\x1b[2J\x1b[H";
 const leave = "\x1b[2J\x1b[?1049l";
 
-/** Shows the card, or the eSIM, on the terminal's alternate screen until a key is pressed, or for a minute. It refuses pipes and files. */
+/**
+ * Shows the card, or the eSIM, on the terminal's alternate screen until a key is pressed, or for a minute. It refuses
+ * pipes and files.
+ */
 export function terminalPresenter({ input = process.stdin, output = process.stdout, timeoutMs = 60_000 }: {
   input?: ReadStream; output?: WriteStream; timeoutMs?: number;
 } = {}): Presenter & EsimPresenter {
@@ -16,15 +19,26 @@ export function terminalPresenter({ input = process.stdin, output = process.stdo
     return show(lines, input, output, timeoutMs, signal);
   };
   return {
-    ...sealedPresenter((card, signal) => shown([grouped(card.number), `valid to ${expiry(card)}   code ${card.securityCode}`], signal)),
+    ...sealedPresenter((card, signal) =>
+      shown([grouped(card.number), `valid to ${expiry(card)}   code ${card.securityCode}`], signal),
+    ),
     presentEsim: async (secret, signal) => {
       const esim = openEsim(secret);
-      return shown([esim.lpa, `SM-DP+ address ${esim.smdpAddress}`, `activation code ${esim.matchingId}`, `ICCID ${esim.iccid}`], signal);
+      return shown(
+        [esim.lpa, `SM-DP+ address ${esim.smdpAddress}`, `activation code ${esim.matchingId}`, `ICCID ${esim.iccid}`],
+        signal,
+      );
     },
   };
 }
 
-function show(lines: string[], input: ReadStream, output: WriteStream, timeoutMs: number, signal: AbortSignal | undefined): Promise<Presented> {
+function show(
+  lines: string[],
+  input: ReadStream,
+  output: WriteStream,
+  timeoutMs: number,
+  signal: AbortSignal | undefined,
+): Promise<Presented> {
   return new Promise((done) => {
     const end = () => {
       clearTimeout(timer);

@@ -7,7 +7,10 @@ import { problemOf } from "./problem.js";
 export interface When {
   /** Requests that bring a payment, those that ask a price, or how the path begins; every request when absent. */
   on?: "paid" | "unpaid" | (string & {});
-  /** The first of these requests that it hits, counted from 1 since the fault was made without those that a fault before it hits. */
+  /**
+   * The first of these requests that it hits, counted from 1 since the fault was made without those that a fault before
+   * it hits.
+   */
   nth?: number;
   /** How many it hits one after the other, 1 when absent. */
   times?: number;
@@ -31,9 +34,22 @@ export interface SeenRequest {
   fault: string | undefined;
 }
 
-type Fault = When & { kind: string; seen: number; lose?: boolean; cut?: number; holdMs?: number; answer?: Answer; twice?: boolean };
+type Fault = When & {
+  kind: string;
+  seen: number;
+  lose?: boolean;
+  cut?: number;
+  holdMs?: number;
+  answer?: Answer;
+  twice?: boolean;
+};
 
-const priced = /\/api\/card\/(purchase|topup)$|\/api\/esim\/purchase$|\/pay\/[^/]+$|Service\/(PurchaseCard|TopUpCard|PurchaseEsim|PayOrder)$/;
+const priced = [
+  /\/api\/card\/(purchase|topup)$/,
+  /\/api\/esim\/purchase$/,
+  /\/pay\/[^/]+$/,
+  /Service\/(PurchaseCard|TopUpCard|PurchaseEsim|PayOrder)$/,
+];
 
 /** What goes wrong between a client and a service. The first fault that fits a request hits it, alone. */
 export class Faults {
@@ -68,7 +84,11 @@ export class Faults {
 
   /** Answers 200 with a page of HTML, as a proxy does. */
   page(when: When = {}): void {
-    this.#add({ ...when, kind: "page", answer: { status: 200, contentType: "text/html", body: "<html>Thank you</html>" } });
+    this.#add({
+      ...when,
+      kind: "page",
+      answer: { status: 200, contentType: "text/html", body: "<html>Thank you</html>" },
+    });
   }
 
   /** Lets the request come to the service twice, as by a proxy that tries again; the second answer is given. */
@@ -95,8 +115,18 @@ export class Faults {
       const body = await request.arrayBuffer();
       const ask = async () => {
         const { method, headers, signal } = request;
-        const response = await next(request.url, { method, headers, signal, redirect: "manual", ...(body.byteLength > 0 && { body }) });
-        return { status: response.status, headers: response.headers, body: new Uint8Array(await response.arrayBuffer()) };
+        const response = await next(request.url, {
+          method,
+          headers,
+          signal,
+          redirect: "manual",
+          ...(body.byteLength > 0 && { body }),
+        });
+        return {
+          status: response.status,
+          headers: response.headers,
+          body: new Uint8Array(await response.arrayBuffer()),
+        };
       };
       return apply(fault, request.signal, ask);
     };
@@ -107,7 +137,11 @@ export class Faults {
   }
 
   #next(request: Request): Fault | undefined {
-    const seen: SeenRequest = { path: new URL(request.url).pathname, payment: request.headers.get(signatureHeader) ?? undefined, fault: undefined };
+    const seen: SeenRequest = {
+      path: new URL(request.url).pathname,
+      payment: request.headers.get(signatureHeader) ?? undefined,
+      fault: undefined,
+    };
     let hit: Fault | undefined;
     for (const fault of this.#faults.filter((f) => fits(f, seen))) {
       fault.seen++;
@@ -125,13 +159,15 @@ export class Faults {
 function fits({ on }: When, { path, payment }: SeenRequest): boolean {
   if (on === undefined) return true;
   if (on === "paid") return payment !== undefined;
-  if (on === "unpaid") return payment === undefined && priced.test(path);
+  if (on === "unpaid") return payment === undefined && priced.some((route) => route.test(path));
   return path.startsWith(on);
 }
 
 // apply makes the exchange as the fault will have it.
 async function apply(
-  fault: Fault, signal: AbortSignal, ask: () => Promise<{ status: number; headers: Headers; body: Uint8Array<ArrayBuffer> }>,
+  fault: Fault,
+  signal: AbortSignal,
+  ask: () => Promise<{ status: number; headers: Headers; body: Uint8Array<ArrayBuffer> }>,
 ): Promise<Response> {
   const { holdMs, before = false, twice = false, lose = false, cut = 0, answer } = fault;
   if (holdMs !== undefined && before) await hold(holdMs, signal);
@@ -140,10 +176,16 @@ async function apply(
   const told = asked ? await ask() : undefined;
   if (holdMs !== undefined && !before) await hold(holdMs, signal);
   if (lose && (cut === 0 || !told)) throw new TypeError("the fault ended the connection");
-  if (answer) return new Response(empty(answer.status) ? null : (answer.body ?? ""), { status: answer.status, headers: { "content-type": answer.contentType ?? "text/plain" } });
+  if (answer)
+    return new Response(empty(answer.status) ? null : (answer.body ?? ""), {
+      status: answer.status,
+      headers: { "content-type": answer.contentType ?? "text/plain" },
+    });
   const { status, headers, body } = told!;
   // What was decoded has neither its encoding nor its length any more.
-  const kept = new Headers([...headers].filter(([name]) => !["content-encoding", "transfer-encoding", "content-length"].includes(name)));
+  const kept = new Headers(
+    [...headers].filter(([name]) => !["content-encoding", "transfer-encoding", "content-length"].includes(name)),
+  );
   if (!lose) return new Response(empty(status) ? null : body, { status, headers: kept });
   const passing = body.slice(0, cut < 0 ? Math.max(0, body.length + cut) : cut);
   let sent = false;

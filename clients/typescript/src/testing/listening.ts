@@ -33,11 +33,21 @@ async function pass(serve: Fetch, base: string, request: IncomingMessage, respon
   const parts: Buffer[] = [];
   for await (const part of request) parts.push(part as Buffer);
   const own = ["host", "connection", "content-length", "transfer-encoding", "expect", "keep-alive"];
-  const headers = Object.entries(request.headersDistinct).flatMap(([name, values]) => (own.includes(name) ? [] : values!.map((v): [string, string] => [name, v])));
+  const headers = Object.entries(request.headersDistinct).flatMap(([name, values]) =>
+    own.includes(name) ? [] : values!.map((v): [string, string] => [name, v]),
+  );
   const body = Buffer.concat(parts);
-  const answer = await serve(base + request.url!, { method: request.method!, headers, redirect: "manual", ...(body.length > 0 && { body }) });
+  const answer = await serve(base + request.url!, {
+    method: request.method!,
+    headers,
+    redirect: "manual",
+    ...(body.length > 0 && { body }),
+  });
   const decoded = ["content-encoding", "transfer-encoding", "content-length", "connection", "keep-alive"];
-  response.writeHead(answer.status, Object.fromEntries([...answer.headers].filter(([name]) => !decoded.includes(name))));
+  response.writeHead(
+    answer.status,
+    Object.fromEntries([...answer.headers].filter(([name]) => !decoded.includes(name))),
+  );
   response.flushHeaders();
   const reader = answer.body?.getReader();
   for (let part = await reader?.read(); part && !part.done; part = await reader!.read()) {

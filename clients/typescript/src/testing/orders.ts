@@ -70,7 +70,16 @@ export class Orders {
 
   create({ kind, planId, cents }: Bought, owner: string): FakeOrder {
     const id = `ord_${this.id("order").replaceAll("-", "")}`;
-    const order: FakeOrder = { id, operationId: this.id("operation"), kind, status: "payment_required", planId, cents, owner, created: this.now() };
+    const order: FakeOrder = {
+      id,
+      operationId: this.id("operation"),
+      kind,
+      status: "payment_required",
+      planId,
+      cents,
+      owner,
+      created: this.now(),
+    };
     this.all.push(order);
     return order;
   }
@@ -96,8 +105,15 @@ export class Orders {
   show(order: FakeOrder): Members {
     const { id, operationId, kind, status, cents, created, payment } = order;
     return {
-      orderId: id, operationId, kind, status, amountUsdCents: cents, createdAt: created.toISOString(),
-      ...(payment ? { payment: this.#payment(payment) } : { payable_url: `${this.origin}/pay/${id}`, expiresAt: new Date(created.getTime() + openMs).toISOString() }),
+      orderId: id,
+      operationId,
+      kind,
+      status,
+      amountUsdCents: cents,
+      createdAt: created.toISOString(),
+      ...(payment
+        ? { payment: this.#payment(payment) }
+        : { payable_url: `${this.origin}/pay/${id}`, expiresAt: new Date(created.getTime() + openMs).toISOString() }),
       ...this.#goods(order),
     };
   }
@@ -110,7 +126,14 @@ export class Orders {
   }
 
   #payment({ payer, amount, transaction, at }: Transfer): Members {
-    return { payer, network, asset: this.said.config.network.asset, amount: String(amount), transaction, settledAt: at.toISOString() };
+    return {
+      payer,
+      network,
+      asset: this.said.config.network.asset,
+      amount: String(amount),
+      transaction,
+      settledAt: at.toISOString(),
+    };
   }
 
   #goods(order: FakeOrder): Members {
@@ -120,11 +143,20 @@ export class Orders {
     if (kind === "esim") return { delivery: { status: done("fulfilled"), planId } };
     if (kind === "card_topup") {
       const fee = this.#fee(order);
-      return { topup: { status: done("credited"), grossUsdCents: cents, loadFeeUsdCents: fee, cardCreditUsdCents: cents - fee } };
+      return {
+        topup: {
+          status: done("credited"),
+          grossUsdCents: cents,
+          loadFeeUsdCents: fee,
+          cardCreditUsdCents: cents - fee,
+        },
+      };
     }
     return {
       issuance: {
-        status: done("active"), cardIssueFeeUsdCents, expectedAvailableAfterIssueUsdCents: walletPaymentUsdCents - cardIssueFeeUsdCents,
+        status: done("active"),
+        cardIssueFeeUsdCents,
+        expectedAvailableAfterIssueUsdCents: walletPaymentUsdCents - cardIssueFeeUsdCents,
         ...(status === "fulfilled" && { cardId: card?.id }),
       },
     };

@@ -7,21 +7,34 @@ import { text } from "./published.js";
 export type Members = Record<string, unknown>;
 
 /** A plan of the catalogue. */
-export type FakePlan = Members & { planId: string; name: string; type: string; countryCodes: string[]; priceUsdCents: number };
+export type FakePlan = Members & {
+  planId: string;
+  name: string;
+  type: string;
+  countryCodes: string[];
+  priceUsdCents: number;
+};
 
 /** What the service says of itself, as recorded from a real one. */
 export interface Said {
   config: Members & {
     network: { payTo: string; asset: string };
     card: {
-      walletPaymentUsdCents: number; cardIssueFeeUsdCents: number; defaultOrderUsdCents: number; minOrderUsdCents: number; maxOrderUsdCents: number;
+      walletPaymentUsdCents: number;
+      cardIssueFeeUsdCents: number;
+      defaultOrderUsdCents: number;
+      minOrderUsdCents: number;
+      maxOrderUsdCents: number;
       loadFeeBps: number;
     };
   };
   discovery: Record<"card" | "topup" | "esim", Members>;
   plans: FakePlan[];
   routes: { route: string; method: string; body?: string }[];
-  problems: Record<string, { status: number; title: string; retryable: boolean; safeToPayAgain: boolean; nextAction: string; connect: string }>;
+  problems: Record<
+    string,
+    { status: number; title: string; retryable: boolean; safeToPayAgain: boolean; nextAction: string; connect: string }
+  >;
   esim: Members;
 }
 
@@ -40,8 +53,14 @@ export function problemOf(code: string, detail: string, requestId: string): Memb
 
 /** The same as the Connect protocol has it. */
 export function connectErrorOf(problem: Members): Members {
-  const value = Buffer.from(toBinary(ProblemSchema, fromJson(ProblemSchema, problem as JsonObject))).toString("base64").replace(/=+$/, "");
+  const value = Buffer.from(toBinary(ProblemSchema, fromJson(ProblemSchema, problem as JsonObject)))
+    .toString("base64")
+    .replace(/=+$/, "");
   // Protobuf's JSON leaves out what is false.
   const debug = Object.fromEntries(Object.entries(problem).filter(([, member]) => member !== false));
-  return { code: problems[String(problem.code)]?.connect, message: problem.detail, details: [{ type: "roamcard.v1.Problem", value, debug }] };
+  return {
+    code: problems[String(problem.code)]?.connect,
+    message: problem.detail,
+    details: [{ type: "roamcard.v1.Problem", value, debug }],
+  };
 }

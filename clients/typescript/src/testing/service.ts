@@ -78,8 +78,12 @@ export class FakeService {
     const { pathname, searchParams } = new URL(request.url);
     const found = this.#find(request.method, pathname);
     const asked: Asked = {
-      method: found?.method ?? "", connect: pathname.startsWith("/roamcard.v1."), resource: this.#url + pathname, headers: request.headers,
-      requestId: this.#orders.id("request"), members: {},
+      method: found?.method ?? "",
+      connect: pathname.startsWith("/roamcard.v1."),
+      resource: this.#url + pathname,
+      headers: request.headers,
+      requestId: this.#orders.id("request"),
+      members: {},
     };
     const text = await request.text();
     const body = text === "" ? {} : objectOf(text);
@@ -94,7 +98,13 @@ export class FakeService {
   #encode({ connect, requestId }: Asked, { status, headers = {}, body }: Told, inBody: string | undefined): Response {
     const failed = status >= 400;
     const type = failed && !connect ? "application/problem+json" : "application/json";
-    const said = failed ? (connect ? connectErrorOf(body) : body) : inBody !== undefined && !connect ? body[inBody] : body;
+    const said = failed
+      ? connect
+        ? connectErrorOf(body)
+        : body
+      : inBody !== undefined && !connect
+        ? body[inBody]
+        : body;
     return new Response(JSON.stringify(said), {
       status, headers: { ...headers, "content-type": type, "x-request-id": requestId, date: this.#now().toUTCString() },
     });
@@ -117,15 +127,26 @@ export class FakeService {
   #serve(asked: Asked): Told | Promise<Told> {
     const { config, discovery } = this.#said;
     switch (asked.method) {
-      case "RuntimeService/GetHealth": return ok({ status: "ok" });
-      case "RuntimeService/GetConfig": return ok(config);
-      case "CardService/GetCardDiscovery": return ok(discovery.card);
-      case "CardService/GetTopupDiscovery": return ok(discovery.topup);
-      case "EsimService/GetEsimDiscovery": return ok(discovery.esim);
-      case "EsimService/ListEsimPlans": return this.#shop.plans(asked);
-      case "AuthService/CreateChallenge": return this.#challenge(asked);
-      case "AuthService/VerifyChallenge": return this.#signIn(asked);
-      case "CardService/PurchaseCard": case "CardService/TopUpCard": case "EsimService/PurchaseEsim": case "OrderService/PayOrder":
+      case "RuntimeService/GetHealth":
+        return ok({ status: "ok" });
+      case "RuntimeService/GetConfig":
+        return ok(config);
+      case "CardService/GetCardDiscovery":
+        return ok(discovery.card);
+      case "CardService/GetTopupDiscovery":
+        return ok(discovery.topup);
+      case "EsimService/GetEsimDiscovery":
+        return ok(discovery.esim);
+      case "EsimService/ListEsimPlans":
+        return this.#shop.plans(asked);
+      case "AuthService/CreateChallenge":
+        return this.#challenge(asked);
+      case "AuthService/VerifyChallenge":
+        return this.#signIn(asked);
+      case "CardService/PurchaseCard":
+      case "CardService/TopUpCard":
+      case "EsimService/PurchaseEsim":
+      case "OrderService/PayOrder":
         return this.#shop.sell(asked);
       default: return this.#serveOwner(asked);
     }
@@ -140,8 +161,9 @@ export class FakeService {
       return { ...problem(asked, "session_invalid", "Sign in first."), headers: { "www-authenticate": "Bearer" } };
     }
     const { wallet, until } = session;
-    if (asked.method === "AuthService/GetSession") return ok({ wallet, scopes, expiresAt: new Date(until).toISOString() });
-    if (asked.method === "AuthService/Logout") return this.#sessions.delete(token), ok({ revoked: true });
+    if (asked.method === "AuthService/GetSession")
+      return ok({ wallet, scopes, expiresAt: new Date(until).toISOString() });
+    if (asked.method === "AuthService/Logout") return (this.#sessions.delete(token), ok({ revoked: true }));
     return this.#shop.owned(asked, wallet);
   }
 
@@ -153,9 +175,11 @@ export class FakeService {
     const until = now.getTime() + challengeSeconds * 1000;
     const expiresAt = new Date(until).toISOString();
     const nonce = createHash("sha256").update(intentId).digest("hex").slice(0, 24);
-    const message = `${new URL(this.#url).host} wants you to sign in with your Ethereum account:\n${wallet}\n\n`
-      + `Sign in to roamcard. This moves no money and reveals no card.\n\nURI: ${this.#url}\nVersion: 1\nChain ID: 8453\nNonce: ${nonce}\n`
-      + `Issued At: ${now.toISOString()}\nExpiration Time: ${expiresAt}\nRequest ID: ${intentId}`;
+    const message =
+      `${new URL(this.#url).host} wants you to sign in with your Ethereum account:\n${wallet}\n\n` +
+      `Sign in to roamcard. This moves no money and reveals no card.\n\n` +
+      `URI: ${this.#url}\nVersion: 1\nChain ID: 8453\nNonce: ${nonce}\n` +
+      `Issued At: ${now.toISOString()}\nExpiration Time: ${expiresAt}\nRequest ID: ${intentId}`;
     this.#challenges.set(intentId, { wallet, message, until });
     return ok({ intentId, messageScheme: "eip191", message, expiresAt });
   }
@@ -164,14 +188,26 @@ export class FakeService {
     const intentId = String(asked.members.intentId);
     const challenge = this.#challenges.get(intentId);
     this.#challenges.delete(intentId);
-    const signed = challenge && (await this.#verify(challenge.wallet, { message: challenge.message }, String(asked.members.signature)));
-    if (!signed || !sameAddress(challenge.wallet, String(asked.members.address)) || challenge.until <= this.#now().getTime()) {
+    const signed =
+      challenge &&
+      (await this.#verify(challenge.wallet, { message: challenge.message }, String(asked.members.signature)));
+    if (
+      !signed ||
+      !sameAddress(challenge.wallet, String(asked.members.address)) ||
+      challenge.until <= this.#now().getTime()
+    ) {
       return problem(asked, "challenge_invalid", "The challenge is not signed by its wallet.");
     }
     const accessToken = `rcs_${this.#orders.id("session")}`;
     const until = this.#now().getTime() + sessionSeconds * 1000;
     this.#sessions.set(accessToken, { wallet: challenge.wallet, until });
-    return ok({ accessToken, tokenType: "Bearer", wallet: challenge.wallet, scopes, expiresAt: new Date(until).toISOString() });
+    return ok({
+      accessToken,
+      tokenType: "Bearer",
+      wallet: challenge.wallet,
+      scopes,
+      expiresAt: new Date(until).toISOString(),
+    });
   }
 }
 

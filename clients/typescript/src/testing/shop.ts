@@ -36,7 +36,8 @@ export class Shop {
 
   /** The plans of the catalogue. */
   plans({ members: { countryCode, type } }: Asked): Told {
-    const fits = (codes: string[], kind: string) => (!countryCode || codes.includes(String(countryCode))) && (!type || kind === type);
+    const fits = (codes: string[], kind: string) =>
+      (!countryCode || codes.includes(String(countryCode))) && (!type || kind === type);
     return ok({ plans: this.said.plans.filter((p) => fits(p.countryCodes, p.type)) });
   }
 
@@ -46,7 +47,9 @@ export class Shop {
     if ("status" in bought) return bought;
     const header = asked.headers.get(signatureHeader);
     if (header === null) {
-      return bought.open?.payment ? problem(asked, "order_not_payable", "The order is paid.") : this.#ask(asked, bought, "payment_required", "Payment required");
+      return bought.open?.payment
+        ? problem(asked, "order_not_payable", "The order is paid.")
+        : this.#ask(asked, bought, "payment_required", "Payment required");
     }
     const payment = decodePayment(header);
     if (!payment) return problem(asked, "payment_malformed", "The PAYMENT-SIGNATURE header is no payment.");
@@ -59,7 +62,10 @@ export class Shop {
     const taken = await this.token.take(header);
     // What was taken meanwhile is the same purchase's.
     if ("reason" in taken && taken.reason === "invalid_exact_evm_nonce_already_used") {
-      return this.#known(asked, bought, name, `${from} ${nonce}`.toLowerCase()) ?? problem(asked, "authorization_already_used", "The authorization was used.");
+      return (
+        this.#known(asked, bought, name, `${from} ${nonce}`.toLowerCase()) ??
+        problem(asked, "authorization_already_used", "The authorization was used.")
+      );
     }
     if ("reason" in taken) return this.#ask(asked, bought, "payment_rejected", taken.reason);
     const order = bought.open ?? this.orders.create(bought, from);
@@ -71,8 +77,12 @@ export class Shop {
 
   /** An eSIM order by its delivery token; undefined when it is not asked for so. */
   delivered(asked: Asked): Told | undefined {
-    const order = /^EsimService\/GetEsim(Order|Credentials)$/.test(asked.method) ? this.orders.find(asked.members.orderId) : undefined;
-    return order?.delivery !== undefined && order.delivery === asked.headers.get("x-esim-delivery-token") ? this.#esim(asked, order) : undefined;
+    const order = /^EsimService\/GetEsim(Order|Credentials)$/.test(asked.method)
+      ? this.orders.find(asked.members.orderId)
+      : undefined;
+    return order?.delivery !== undefined && order.delivery === asked.headers.get("x-esim-delivery-token")
+      ? this.#esim(asked, order)
+      : undefined;
   }
 
   /** What belongs to a wallet. */
@@ -89,11 +99,20 @@ export class Shop {
         return order ? this.#esim(asked, order) : problem(asked, "order_not_found", "There is no such order.");
       }
       case "CardService/ListCards":
-        return ok({ cards: card ? [{ id: card.id, status: "ACTIVE", last4: "4242", createdAt: card.created.toISOString() }] : [] });
+        return ok({
+          cards: card ? [{ id: card.id, status: "ACTIVE", last4: "4242", createdAt: card.created.toISOString() }] : [],
+        });
       case "CardService/GetCardBalance":
         if (!card || card.id !== members.id) return problem(asked, "card_not_found", "There is no such card.");
-        return ok({ cardId: card.id, availableUsdCents: card.cents, currency: "USD", asOf: this.orders.now().toISOString() });
-      case "CardService/CreateCardOrder": case "OrderService/CreateOrder": case "EsimService/CreateEsimOrder":
+        return ok({
+          cardId: card.id,
+          availableUsdCents: card.cents,
+          currency: "USD",
+          asOf: this.orders.now().toISOString(),
+        });
+      case "CardService/CreateCardOrder":
+      case "OrderService/CreateOrder":
+      case "EsimService/CreateEsimOrder":
         return this.#open(asked, wallet);
       default:
         return problem(asked, "route_not_found", "The fake does not serve it.");
@@ -102,7 +121,8 @@ export class Shop {
 
   #esim(asked: Asked, order: FakeOrder): Told {
     if (asked.method !== "EsimService/GetEsimCredentials") return ok({ order: this.orders.look(order) });
-    if (order.kind !== "esim" || order.status !== "fulfilled") return problem(asked, "order_not_fulfilled", "The order has no eSIM.");
+    if (order.kind !== "esim" || order.status !== "fulfilled")
+      return problem(asked, "order_not_fulfilled", "The order has no eSIM.");
     return ok({ credentials: this.said.esim });
   }
 
@@ -114,7 +134,8 @@ export class Shop {
     if (wrong) return wrong;
     const name = `open ${bought.kind} ${wallet.toLowerCase()} ${asked.headers.get("idempotency-key")}`;
     const known = this.#bought.get(name);
-    if (known && !same(known, bought)) return problem(asked, "idempotency_key_reused", "The key belongs to another request.");
+    if (known && !same(known, bought))
+      return problem(asked, "idempotency_key_reused", "The key belongs to another request.");
     const order = known ?? this.orders.create(bought, wallet);
     this.#bought.set(name, order);
     const { extra: _, ...terms } = this.#offer(bought);
@@ -129,7 +150,8 @@ export class Shop {
       return { kind: open.kind, description: "An order", key: open.id, planId: open.planId, cents: open.cents, open };
     }
     const { idempotencyKey: key } = asked.members;
-    if (typeof key === "string" && key !== "" && key.length <= 200 && !key.includes("\0")) return this.#priced(asked, key);
+    if (typeof key === "string" && key !== "" && key.length <= 200 && !key.includes("\0"))
+      return this.#priced(asked, key);
     const told = problem(asked, "schema_invalid", "The request has members that are wrong, see fields.");
     told.body.fields = [{ path: "idempotencyKey", rule: "string", message: "must have 1 to 200 characters" }];
     return told;
@@ -143,13 +165,21 @@ export class Shop {
     if (/TopUpCard$|CreateOrder$/.test(asked.method)) {
       const cents = Number(asked.members.amountUsdCents ?? defaultOrderUsdCents);
       const fits = cents >= minOrderUsdCents && cents <= maxOrderUsdCents;
-      return fits ? { kind: "card_topup", description: "Top-up of a card", key, cents } : problem(asked, "schema_invalid", "The amount is not one that can be paid.");
+      return fits
+        ? { kind: "card_topup", description: "Top-up of a card", key, cents }
+        : problem(asked, "schema_invalid", "The amount is not one that can be paid.");
     }
     const { planId } = asked.members;
     const [cheapest] = this.said.plans.toSorted((a, b) => a.priceUsdCents - b.priceUsdCents);
     const plan = planId === undefined ? cheapest : this.said.plans.find((p) => p.planId === planId);
     if (!plan) return problem(asked, "schema_invalid", "There is no such plan.");
-    return { kind: "esim", description: `Travel eSIM: ${plan.name}`, key, planId: plan.planId, cents: plan.priceUsdCents };
+    return {
+      kind: "esim",
+      description: `Travel eSIM: ${plan.name}`,
+      key,
+      planId: plan.planId,
+      cents: plan.priceUsdCents,
+    };
   }
 
   #offer({ cents, open }: Bought): Offer {
@@ -160,18 +190,30 @@ export class Shop {
   }
 
   #ask(asked: Asked, bought: Bought, code: string, reason: string): Told {
-    const resource = { url: asked.resource, description: bought.description, mimeType: "application/json", serviceName: "roamcard" };
+    const resource = {
+      url: asked.resource,
+      description: bought.description,
+      mimeType: "application/json",
+      serviceName: "roamcard",
+    };
     const required = { x402Version: 2, error: reason, resource, accepts: [this.#offer(bought)] };
-    const price = `Pay ${dollarsOf(unitsOfCents(bought.cents))} USD in USDC and repeat the request with PAYMENT-SIGNATURE.`;
-    return { ...problem(asked, code, code === "payment_required" ? price : reason), headers: { "payment-required": base64(required) } };
+    const dollars = dollarsOf(unitsOfCents(bought.cents));
+    const price = `Pay ${dollars} USD in USDC and repeat the request with PAYMENT-SIGNATURE.`;
+    return {
+      ...problem(asked, code, code === "payment_required" ? price : reason),
+      headers: { "payment-required": base64(required) },
+    };
   }
 
   // known answers a payment, or a key, that has bought already.
   #known(asked: Asked, bought: Bought, name: string, nonce: string): Told | undefined {
     const [byNonce, byKey] = [this.#paidWith.get(nonce), this.#bought.get(name)];
-    if (byNonce && byNonce !== byKey) return problem(asked, "authorization_already_used", "The payment bought another order.");
+    if (byNonce && byNonce !== byKey)
+      return problem(asked, "authorization_already_used", "The payment bought another order.");
     if (!byKey) return undefined;
-    return same(byKey, bought) ? this.#sold(byKey, true) : problem(asked, "idempotency_key_reused", "The key belongs to another request.");
+    return same(byKey, bought)
+      ? this.#sold(byKey, true)
+      : problem(asked, "idempotency_key_reused", "The key belongs to another request.");
   }
 
   #refused(asked: Asked, bought: Bought, from: string, to: string, value: string): Told | undefined {
@@ -180,20 +222,28 @@ export class Shop {
     const wrong = this.#needsCard(asked, bought, from);
     if (wrong) return wrong;
     if (!sameAddress(to, this.said.config.network.payTo)) return rejected("invalid_exact_evm_recipient_mismatch");
-    return value === String(unitsOfCents(bought.cents)) ? undefined : rejected("invalid_exact_evm_payload_authorization_value_mismatch");
+    return value === String(unitsOfCents(bought.cents))
+      ? undefined
+      : rejected("invalid_exact_evm_payload_authorization_value_mismatch");
   }
 
   #needsCard(asked: Asked, { kind }: Bought, wallet: string): Told | undefined {
     const card = this.orders.card(wallet);
     if (kind === "card_issue" && card) return problem(asked, "card_already_exists", "The wallet already has a card.");
-    return kind === "card_topup" && !card ? problem(asked, "active_card_missing", "The wallet has no active card.") : undefined;
+    return kind === "card_topup" && !card
+      ? problem(asked, "active_card_missing", "The wallet has no active card.")
+      : undefined;
   }
 
   #sold(order: FakeOrder, replayed: boolean): Told {
     const { payer, amount, transaction } = order.payment!;
     const receipt = { success: true, transaction, network, payer, amount: String(amount) };
-    const fresh = order.kind === "esim" && !replayed && { credentials: this.said.esim, delivery: this.orders.deliver(order) };
-    return { ...ok({ order: { ...this.orders.show(order), ...(replayed && { replayed }), ...fresh } }), headers: { "payment-response": base64(receipt) } };
+    const fresh = order.kind === "esim" &&
+      !replayed && { credentials: this.said.esim, delivery: this.orders.deliver(order) };
+    return {
+      ...ok({ order: { ...this.orders.show(order), ...(replayed && { replayed }), ...fresh } }),
+      headers: { "payment-response": base64(receipt) },
+    };
   }
 }
 

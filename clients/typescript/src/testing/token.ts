@@ -15,7 +15,11 @@ export interface Transfer {
 }
 
 /** Whether a wallet has signed a document or a text. */
-export type Verify = (address: string, signed: { typedData: TypedData } | { message: string }, signature: string) => Promise<boolean>;
+export type Verify = (
+  address: string,
+  signed: { typedData: TypedData } | { message: string },
+  signature: string,
+) => Promise<boolean>;
 
 /** Verifies as the chain does, by viem where it is installed; without it, any signature of 65 bytes does. */
 export const verify: Verify = async (address, signed, signature) => {
@@ -23,9 +27,13 @@ export const verify: Verify = async (address, signed, signature) => {
   const viem = await import("viem").catch(() => undefined);
   if (!viem) return true;
   try {
-    const by = "message" in signed
-      ? await viem.recoverMessageAddress({ message: signed.message, signature: signature as `0x${string}` })
-      : await viem.recoverTypedDataAddress({ ...(signed.typedData as unknown as Parameters<typeof viem.hashTypedData>[0]), signature: signature as `0x${string}` });
+    const by =
+      "message" in signed
+        ? await viem.recoverMessageAddress({ message: signed.message, signature: signature as `0x${string}` })
+        : await viem.recoverTypedDataAddress({
+            ...(signed.typedData as unknown as Parameters<typeof viem.hashTypedData>[0]),
+            signature: signature as `0x${string}`,
+          });
     return sameAddress(by, address);
   } catch {
     return false;
@@ -51,7 +59,10 @@ export class Token {
     this.#balances.set(wallet.toLowerCase(), units);
   }
 
-  /** Moves the money of a PAYMENT-SIGNATURE header, as anybody who has one can. It gives the reason of x402 why it does not. */
+  /**
+   * Moves the money of a PAYMENT-SIGNATURE header, as anybody who has one can. It gives the reason of x402 why it does
+   * not.
+   */
   async take(header: string): Promise<{ moved: Transfer } | { reason: string }> {
     const payment = decodePayment(header);
     const signature = payment && signatureIn(header);
@@ -92,6 +103,8 @@ function nameOf(payer: string, nonce: string): string {
 }
 
 function signatureIn(header: string): string | undefined {
-  const { payload } = JSON.parse(Buffer.from(header, "base64").toString("utf8")) as { payload?: { signature?: unknown } };
+  const { payload } = JSON.parse(Buffer.from(header, "base64").toString("utf8")) as {
+    payload?: { signature?: unknown };
+  };
   return typeof payload?.signature === "string" ? payload.signature : undefined;
 }

@@ -4,7 +4,8 @@
 export function aged(store, seconds) {
   return store.update(({ purchases }) => {
     for (const { authorizations } of Object.values(purchases)) {
-      for (const a of authorizations) Object.assign(a, { signedAt: a.signedAt - seconds, validBefore: a.validBefore - seconds });
+      for (const a of authorizations)
+        Object.assign(a, { signedAt: a.signedAt - seconds, validBefore: a.validBefore - seconds });
     }
   });
 }

@@ -68,8 +68,10 @@ export function checkProblem(answer, status, code) {
   assert.equal(body.code, code, answer.text);
   assert.equal(body.status, status, answer.text);
   assert.equal(body.type, `/problems/${code}`, answer.text);
-  for (const name of ["title", "detail", "requestId"]) assert.ok(typeof body[name] === "string" && body[name] !== "", `${name} of ${answer.text}`);
-  for (const name of ["retryable", "safeToPayAgain"]) assert.equal(typeof body[name], "boolean", `${name} of ${answer.text}`);
+  for (const name of ["title", "detail", "requestId"])
+    assert.ok(typeof body[name] === "string" && body[name] !== "", `${name} of ${answer.text}`);
+  for (const name of ["retryable", "safeToPayAgain"])
+    assert.equal(typeof body[name], "boolean", `${name} of ${answer.text}`);
   assert.ok(nextActions.includes(body.nextAction), `nextAction of ${answer.text}`);
   return body;
 }
@@ -82,7 +84,12 @@ export async function signIn(baseUrl, account, scheme) {
   assert.equal(challenge.messageScheme, scheme);
   const signature = await signChallenge(account, challenge);
   const session = await json(
-    await post(baseUrl, "/api/auth/verify", { address: account.address, signature, intentId: challenge.intentId, messageScheme: scheme }),
+    await post(baseUrl, "/api/auth/verify", {
+      address: account.address,
+      signature,
+      intentId: challenge.intentId,
+      messageScheme: scheme,
+    }),
   );
   assert.equal(session.wallet, account.address);
   assert.equal(session.tokenType, "Bearer");

@@ -18,7 +18,16 @@ export async function behindProxy(t, account, options = {}) {
     signMessage: (m) => account.signMessage(m),
     signTypedData: (data) => (signatures.push(data), account.signTypedData(data)),
   };
-  const make = (more = {}) => new Roamcard({ baseUrl: proxy.baseUrl, origin: dev.baseUrl, signer, policy: autonomous, store: new MemoryStore(), ...options, ...more });
+  const make = (more = {}) =>
+    new Roamcard({
+      baseUrl: proxy.baseUrl,
+      origin: dev.baseUrl,
+      signer,
+      policy: autonomous,
+      store: new MemoryStore(),
+      ...options,
+      ...more,
+    });
   return { proxy, signatures, make, client: make() };
 }
 
@@ -36,7 +45,11 @@ export function looking() {
     open: async (url) => {
       seen.foreign = (await fetch(url, { headers: { "sec-fetch-site": "cross-site" } })).status;
       const page = await fetch(url);
-      Object.assign(seen, { html: await page.text(), cache: page.headers.get("cache-control"), again: (await fetch(url)).status });
+      Object.assign(seen, {
+        html: await page.text(),
+        cache: page.headers.get("cache-control"),
+        again: (await fetch(url)).status,
+      });
     },
   });
   return { seen, presenter };

@@ -13,7 +13,12 @@ export class Chain {
   constructor(ready) {
     this.asset = ready.usdc;
     this.payTo = ready.payTo;
-    this.client = createPublicClient({ chain: base, transport: http(ready.rpcUrl), pollingInterval: 100, cacheTime: 0 });
+    this.client = createPublicClient({
+      chain: base,
+      transport: http(ready.rpcUrl),
+      pollingInterval: 100,
+      cacheTime: 0,
+    });
   }
 
   balance(address) {
@@ -35,10 +40,19 @@ export class Chain {
 
   /** Every transfer of USDC to a wallet. */
   received(wallet) {
-    return this.client.getLogs({ address: this.asset, event: transfer, args: { to: wallet }, fromBlock: 0n, toBlock: "latest" });
+    return this.client.getLogs({
+      address: this.asset,
+      event: transfer,
+      args: { to: wallet },
+      fromBlock: 0n,
+      toBlock: "latest",
+    });
   }
 
-  /** What payers have, and have paid to the service. The payee's own balance is left out: others pay it at the same time. */
+  /**
+   * What payers have, and have paid to the service. The payee's own balance is left out: others pay it at the same
+   * time.
+   */
   async snapshot(...payers) {
     const wallets = payers.map((p) => p.address);
     const balances = await Promise.all(wallets.map((w) => this.balance(w)));
@@ -50,9 +64,15 @@ export class Chain {
   async assertPaid(before, payers, counts) {
     const now = await this.snapshot(...payers);
     const moved = now.transfers.map((logs, i) => logs.slice(before.transfers[i].length).map((log) => log.args.value));
-    assert.deepEqual(moved, counts.map((n) => Array(n).fill(cardPrice)), "the transfers from payer to payee");
     assert.deepEqual(
-      before.balances.map((b, i) => b - now.balances[i]), counts.map((n) => BigInt(n) * cardPrice), "what left the payers' wallets",
+      moved,
+      counts.map((n) => Array(n).fill(cardPrice)),
+      "the transfers from payer to payee",
+    );
+    assert.deepEqual(
+      before.balances.map((b, i) => b - now.balances[i]),
+      counts.map((n) => BigInt(n) * cardPrice),
+      "what left the payers' wallets",
     );
     return now;
   }

@@ -26,7 +26,12 @@ export class Clock {
       return Object.assign(Object(id), { unref() {}, ref() {}, [Symbol.toPrimitive]: () => id });
     };
     const clear = (id) => void this.#timers.delete(Number(id));
-    Object.assign(globalThis, { setTimeout: set(false), clearTimeout: clear, setInterval: set(true), clearInterval: clear });
+    Object.assign(globalThis, {
+      setTimeout: set(false),
+      clearTimeout: clear,
+      setInterval: set(true),
+      clearInterval: clear,
+    });
   }
 
   /** Lets time pass. */

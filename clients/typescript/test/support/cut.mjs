@@ -2,9 +2,9 @@
 import { connect, createServer } from "node:net";
 
 /**
- * Starts a proxy in front of the service. Of the first paid requests it forwards every byte; then it calls `onForwarded`
- * and hangs up on the client: at once, or (`when: "answered"`) when the first byte of the answer arrives, which the client
- * never sees.
+ * Starts a proxy in front of the service. Of the first paid requests it forwards every byte; then it calls
+ * `onForwarded` and hangs up on the client: at once, or (`when: "answered"`) when the first byte of the answer arrives,
+ * which the client never sees.
  */
 export async function startCutter(baseUrl, { times = 1, when = "forwarded", onForwarded = () => {} } = {}) {
   const { hostname, port } = new URL(baseUrl);

@@ -97,7 +97,9 @@ async function readOnce(file, child) {
     if (text !== "") return JSON.parse(text);
     const end = await Promise.race([child.ended, delay(50)]);
     if (end !== undefined) {
-      throw new Error(`roamcard ended before it was ready: ${JSON.stringify(end)}\n${child.lines.join("\n")}`, { cause: end.error });
+      throw new Error(`roamcard ended before it was ready: ${JSON.stringify(end)}\n${child.lines.join("\n")}`, {
+        cause: end.error,
+      });
     }
     if (Date.now() > deadline) {
       await child.kill();

@@ -1,5 +1,13 @@
-// A client of a service that lies: what its steps end in, in this process or in one of its own that tells what memory it took.
-import { AmbiguousPaymentError, ApiError, MemoryStore, PolicyDeniedError, Roamcard, TermsMismatchError } from "roamcard";
+// A client of a service that lies: what its steps end in, in this process or in one of its own that tells what memory
+// it took.
+import {
+  AmbiguousPaymentError,
+  ApiError,
+  MemoryStore,
+  PolicyDeniedError,
+  Roamcard,
+  TermsMismatchError,
+} from "roamcard";
 import { privateKeyToAccount } from "viem/accounts";
 
 /** Buys as the steps say. Gives how each ended, and how much was signed by then. */
@@ -7,7 +15,9 @@ export async function buy({ baseUrl, origin, walletKey, policy, steps }) {
   const account = privateKeyToAccount(walletKey);
   let signed = 0;
   const signer = {
-    address: account.address, signMessage: (m) => account.signMessage(m), signTypedData: (data) => (signed++, account.signTypedData(data)),
+    address: account.address,
+    signMessage: (m) => account.signMessage(m),
+    signTypedData: (data) => (signed++, account.signTypedData(data)),
   };
   // What the real service sells in the end may take more than one repeat.
   const repeats = steps.some(({ expect }) => expect === "ok") ? {} : { maxReplays: 1 };

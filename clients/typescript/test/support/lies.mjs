@@ -26,7 +26,11 @@ export class Exchange {
     const headers = new Headers(this.request.headers);
     headers.delete("payment-signature");
     if (payment) headers.set("payment-signature", payment);
-    return this.world.service.fetch(this.request.url, { method: this.request.method, headers, ...(this.body && { body: this.body }) });
+    return this.world.service.fetch(this.request.url, {
+      method: this.request.method,
+      headers,
+      ...(this.body && { body: this.body }),
+    });
   }
 
   async #badly() {
@@ -40,7 +44,13 @@ export class Exchange {
         throw lost;
       case 2: { // it is cut
         const part = (await answer.text()).slice(0, 20);
-        return new Response(new ReadableStream({ start: (to) => to.enqueue(new TextEncoder().encode(part)), pull: (to) => to.error(lost) }), answer);
+        return new Response(
+          new ReadableStream({
+            start: (to) => to.enqueue(new TextEncoder().encode(part)),
+            pull: (to) => to.error(lost),
+          }),
+          answer,
+        );
       }
       case 3: // the service was there, and something before it was not
         return this.#plain(503, "upstream");
@@ -58,7 +68,11 @@ export class Exchange {
     this.world.tell(`terms ${kind}: ${this.key}`);
     if (kind === 3) terms.accepts.push(offer);
     else if (kind === 5) terms.resource.url = "http://other.test/api/card/purchase";
-    else Object.assign(offer, [{ amount: "24990000" }, { payTo: stranger }, { asset: stranger }, {}, { maxTimeoutSeconds: 3600 }][kind]);
+    else
+      Object.assign(
+        offer,
+        [{ amount: "24990000" }, { payTo: stranger }, { asset: stranger }, {}, { maxTimeoutSeconds: 3600 }][kind],
+      );
     const headers = new Headers(answer.headers);
     headers.set("payment-required", base64(terms));
     return new Response(answer.body, { status: 402, headers });
@@ -67,7 +81,8 @@ export class Exchange {
   // lie answers a payment as a thief does, who may take it too.
   async #lie() {
     const kind = this.world.draw(12);
-    const taken = this.world.draw(2) === 0 ? `, taken: ${(await this.world.service.token.take(this.header)).reason}` : "";
+    const taken =
+      this.world.draw(2) === 0 ? `, taken: ${(await this.world.service.token.take(this.header)).reason}` : "";
     this.world.tell(`lie ${kind}: ${this.key}${taken}`);
     switch (kind) {
       case 0: case 1: return this.#callDead();
@@ -90,7 +105,10 @@ export class Exchange {
     if (answer.status !== 402) return answer;
     this.world.dead.set(this.key, (this.world.dead.get(this.key) ?? 0) + 1);
     const headers = new Headers(answer.headers);
-    headers.set("payment-response", base64({ success: false, transaction: "", network: "eip155:8453", errorReason: "expired" }));
+    headers.set(
+      "payment-response",
+      base64({ success: false, transaction: "", network: "eip155:8453", errorReason: "expired" }),
+    );
     return new Response(answer.body, { status: 402, headers });
   }
 
@@ -104,7 +122,10 @@ export class Exchange {
   #forge(orderId, more) {
     const { value } = JSON.parse(Buffer.from(this.header, "base64")).payload.authorization;
     const [kind] = this.key.split(" ");
-    return this.#plain(200, JSON.stringify({ order: { orderId, kind, status: "settled", amountUsdCents: Number(value) / 10_000 + more } }));
+    return this.#plain(
+      200,
+      JSON.stringify({ order: { orderId, kind, status: "settled", amountUsdCents: Number(value) / 10_000 + more } }),
+    );
   }
 }
 

@@ -1,5 +1,6 @@
-// One development server for all tests of a run, and a wallet of its own for whoever asks. ROAMCARD_READY names the ready file
-// of a server that runs already, which others may use at the same time; without it the run has a server of its own.
+// One development server for all tests of a run, and a wallet of its own for whoever asks. ROAMCARD_READY names the
+// ready file of a server that runs already, which others may use at the same time; without it the run has a server of
+// its own.
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
@@ -35,7 +36,12 @@ before(async () => {
 after(async () => {
   const end = await dev.stop?.();
   if (folder) await removeFolder(folder);
-  if (end) assert.deepEqual(end, { code: 0, signal: null }, `how roamcard ended on SIGTERM\n${dev.lines.slice(-40).join("\n")}`);
+  if (end)
+    assert.deepEqual(
+      end,
+      { code: 0, signal: null },
+      `how roamcard ended on SIGTERM\n${dev.lines.slice(-40).join("\n")}`,
+    );
 });
 
 /** A new wallet with 1,000 USDC, and its key. */

@@ -28,7 +28,8 @@ export async function complaints(snippets) {
     await Promise.all(files.map((file, i) => writeFile(file, `${snippets[i]}\nexport {};\n`)));
     return ts.getPreEmitDiagnostics(ts.createProgram(files, options)).map((d) => {
       const line = d.file && d.start !== undefined ? d.file.getLineAndCharacterOfPosition(d.start).line : 0;
-      return `snippet ${files.indexOf(d.file?.fileName) + 1}, line ${line + 1}: ${ts.flattenDiagnosticMessageText(d.messageText, "\n")}`;
+      const text = ts.flattenDiagnosticMessageText(d.messageText, "\n");
+      return `snippet ${files.indexOf(d.file?.fileName) + 1}, line ${line + 1}: ${text}`;
     });
   } finally {
     await Promise.all(files.map((file) => rm(file, { force: true })));

@@ -16,13 +16,18 @@ for (let run = seed; run < seed + runs; run++) {
   const world = new World(run, clock);
   await clock.during(world.live());
   if (world.wrong.length > 0) {
-    console.log(`ROAMCARD_SEED=${run} ROAMCARD_RUNS=1 repeats it:\n${world.story.join("\n")}\nwrong: ${world.wrong.join("\nwrong: ")}`);
+    console.log(
+      `ROAMCARD_SEED=${run} ROAMCARD_RUNS=1 repeats it:\n${world.story.join("\n")}\n` +
+        `wrong: ${world.wrong.join("\nwrong: ")}`,
+    );
     process.exit(1);
   }
   told.events += world.story.length;
   told.sent += world.sent.length;
   told.taken += world.service.token.transfers.length;
 }
-console.log(`seed ${seed}: ${runs} runs, ${told.events} events, ${told.sent} authorizations sent, ${told.taken} transfers`);
+console.log(
+  `seed ${seed}: ${runs} runs, ${told.events} events, ${told.sent} authorizations sent, ${told.taken} transfers`,
+);
 // A network that lets nothing through proves nothing.
 if (runs > 5 && (told.sent === 0 || told.taken === 0)) process.exit(1);

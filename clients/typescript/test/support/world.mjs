@@ -1,4 +1,5 @@
-// A world for made-up stories: the service, the wallet, the journal on its disk, the processes that crash, and who watches them.
+// A world for made-up stories: the service, the wallet, the journal on its disk, the processes that crash, and who
+// watches them.
 import { createHash } from "node:crypto";
 import { JournalError, MemoryStore, Roamcard } from "roamcard";
 import { FakeService } from "roamcard/testing";
@@ -49,7 +50,8 @@ export class World {
       process.plan(this.draw(3), this.draw(6));
       const event = this.draw(11);
       if (event === 0) process = await this.#together(process);
-      else if (event === 1) this.tell(`resume all: ${await process.client.resumeAll().then((all) => all.length, String)}`);
+      else if (event === 1)
+        this.tell(`resume all: ${await process.client.resumeAll().then((all) => all.length, String)}`);
       else if (event < 4) await this.clock.sleep([5, 60, 110, 181, 3600, 25 * 3600][this.draw(6)] * 1000);
       else if (event === 4) await this.#steal();
       else if (event === 5) this.jump([...skews, far]);
@@ -84,13 +86,15 @@ export class World {
   /** Watches a payment leave a process. */
   async seen(key, header) {
     if (this.sent.some((s) => s.header === header)) return;
-    const { from, to, value, nonce, validAfter, validBefore } = JSON.parse(Buffer.from(header, "base64")).payload.authorization;
+    const { from, to, value, nonce, validAfter, validBefore } = JSON.parse(Buffer.from(header, "base64")).payload
+      .authorization;
     const [amount, signedAt, now] = [BigInt(value), Number(validAfter) + 600, this.clock.ms / 1000];
     const one = { key, header, nonce, amount, signedAt, sentAt: now, validBefore: Number(validBefore) };
     this.sent.push(one);
     // One that is over may come again from a process that had it before another one signed anew.
     const { purchases } = await this.disk.read();
-    if (!Object.values(purchases).some((e) => e.header === header)) this.fail(`${key}: an authorization was sent that the journal does not have`);
+    if (!Object.values(purchases).some((e) => e.header === header))
+      this.fail(`${key}: an authorization was sent that the journal does not have`);
     if (from !== wallet || to !== this.service.payTo) this.fail(`${key}: ${from} pays ${to}`);
     if (one.amount > perPayment) this.fail(`${key}: ${one.amount} units in one payment`);
     const live = this.sent.filter((s) => s.key === key && now < s.validBefore);
@@ -107,11 +111,12 @@ export class World {
       if (ago >= 0 && ago < 86_400 && amount > (most.get(nonce) ?? 0n)) most.set(nonce, amount);
     }
     const sum = [...most.values()].reduce((a, b) => a + b, 0n);
-    if (sum > BigInt(this.cap) * 1_000_000n) this.fail(`${sum} units were signed for in a day, and the cap is ${this.cap}`);
+    if (sum > BigInt(this.cap) * 1_000_000n)
+      this.fail(`${sum} units were signed for in a day, and the cap is ${this.cap}`);
   }
 
-  // look checks what the token took: what was sent, and of a key only one, unless the service called the one before dead and
-  // its time was over when the next one was sent, as the clients' rules have it.
+  // look checks what the token took: what was sent, and of a key only one, unless the service called the one before
+  // dead and its time was over when the next one was sent, as the clients' rules have it.
   #look() {
     const [taken, counts] = [new Map(), new Map()];
     for (const { nonce } of this.service.token.transfers) {
@@ -125,7 +130,10 @@ export class World {
       counts.set(one.key, (counts.get(one.key) ?? 0) + 1);
       const overlap = before && one.sentAt < before.validBefore && before.sentAt < one.validBefore;
       if (overlap || counts.get(one.key) > 1 + (this.dead.get(one.key) ?? 0)) {
-        this.fail(`${one.key} has ${counts.get(one.key)} transfers, and ${this.dead.get(one.key) ?? 0} of its payments were called dead`);
+        this.fail(
+          `${one.key} has ${counts.get(one.key)} transfers, ` +
+            `and ${this.dead.get(one.key) ?? 0} of its payments were called dead`,
+        );
       }
     }
   }
@@ -142,7 +150,11 @@ class Process {
   constructor(world) {
     this.world = world;
     this.client = new Roamcard({
-      baseUrl: world.service.url, signer: this.#signer(), store: this.#store(), fetch: (input, init) => this.#fetch(new Request(input, init)), maxReplays: 2,
+      baseUrl: world.service.url,
+      signer: this.#signer(),
+      store: this.#store(),
+      fetch: (input, init) => this.#fetch(new Request(input, init)),
+      maxReplays: 2,
       policy: { mode: "autonomous", maxPerPaymentUsd: "25", maxPerDayUsd: world.cap },
     });
   }
@@ -161,7 +173,8 @@ class Process {
     const [operation, before] = [operations[what], this.world.sent.length];
     const idempotencyKey = k < 3 ? `${operation}-${k}` : undefined;
     const call = {
-      esim: () => this.client.esim.purchase({ idempotencyKey }), card: () => this.client.cards.purchase({ idempotencyKey }),
+      esim: () => this.client.esim.purchase({ idempotencyKey }),
+      card: () => this.client.cards.purchase({ idempotencyKey }),
       topup: () => this.client.cards.topUp({ amountUsdCents: 2500, idempotencyKey }),
     }[operation];
     try {
@@ -173,7 +186,8 @@ class Process {
       const earlier = all.slice(0, before).filter(({ key }) => key.endsWith(` ${idempotencyKey}`));
       const sent = idempotencyKey ? earlier : all.slice(before);
       const untold = !error.idempotencyKey && !this.crashed;
-      if (untold && sent.length > 0) this.world.fail(`an authorization was sent under a key that is not told: ${error}`);
+      if (untold && sent.length > 0)
+        this.world.fail(`an authorization was sent under a key that is not told: ${error}`);
     }
   }
 
