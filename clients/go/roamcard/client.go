@@ -103,7 +103,7 @@ func New(c Config) (*Client, error) {
 	if c.Store == nil {
 		c.Store = NewMemoryStore()
 	}
-	c.Timeout, c.Poll = cmp.Or(c.Timeout, standardTimeout), cmp.Or(c.Poll, 2*time.Second)
+	c.Timeout, c.Poll = cmp.Or(c.Timeout, defaultTimeout), cmp.Or(c.Poll, 2*time.Second)
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -117,7 +117,7 @@ func New(c Config) (*Client, error) {
 	client.session.signing = newSemaphore()
 	client.HTTP = &http.Client{
 		Transport: recorder{limited{addressed{client.transport()}}},
-		// A redirect would carry the payment to an address that nobody checked.
+		// A redirect would send the payment to an address that nobody checked.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	opts := []connect.ClientOption{

@@ -182,7 +182,7 @@ func explained(err error, raw RawResponse) error {
 	return told
 }
 
-// poor gives the one refusal that people can mend by themselves a kind of its own.
+// poor gives the one refusal that people can fix by themselves a kind of its own.
 func poor(err *APIError, header http.Header) error {
 	if err.Status != http.StatusPaymentRequired {
 		return err

@@ -126,8 +126,8 @@ func ExampleClient_Resume() {
 	// payments: 1
 }
 
-// The number goes from the service to the terminal of a person. It is sealed to a key that is made for this one view, so
-// the program never has it. A fake of the service shows no card, therefore this example is not run.
+// The number goes from the service to the terminal of a person. It is sealed to a key that is made for this one view,
+// so the program never has it. The fake of the service shows no card, therefore this example is compiled only.
 func ExampleCards_Reveal() {
 	ctx := context.Background()
 	client, err := roamcard.FromEnv(roamcard.Config{})

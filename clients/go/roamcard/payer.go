@@ -28,8 +28,8 @@ const (
 	firstPause, lastPause = 250 * time.Millisecond, 4 * time.Second
 	// maxPause bounds what the service may ask for.
 	maxPause = 30 * time.Second
-	// standardTimeout is longer than the service waits for anything.
-	standardTimeout = 30 * time.Second
+	// defaultTimeout is longer than the service waits for anything.
+	defaultTimeout = 30 * time.Second
 	// backdate is how far validAfter lies back, for chains whose clock is behind ours.
 	backdate = 10 * time.Minute
 	// validity is how many seconds a payment is signed for, unless the offer allows less.
@@ -435,10 +435,10 @@ func unclear(res *http.Response, told *APIError) bool {
 	return res.StatusCode >= http.StatusInternalServerError || (res.StatusCode >= http.StatusBadRequest && told.Retryable)
 }
 
-func retryAfter(res *http.Response, standard time.Duration) time.Duration {
+func retryAfter(res *http.Response, otherwise time.Duration) time.Duration {
 	s, err := strconv.Atoi(res.Header.Get("Retry-After"))
 	if err != nil || s < 0 {
-		return standard
+		return otherwise
 	}
 	return min(time.Duration(s)*time.Second, maxPause)
 }
@@ -457,7 +457,7 @@ func (p *Payer) now() time.Time {
 	return time.Now()
 }
 
-func (p *Payer) timeout() time.Duration { return cmp.Or(p.Timeout, standardTimeout) }
+func (p *Payer) timeout() time.Duration { return cmp.Or(p.Timeout, defaultTimeout) }
 
 func (p *Payer) journal() journal { return journal{Store: p.Store, now: p.now} }
 

@@ -78,13 +78,13 @@ func (p BrowserPresenter) show(ctx context.Context, page *onePage, wait time.Dur
 	if err := p.Open(ctx, "http://"+page.host+page.path); err != nil {
 		return Presented{}, fmt.Errorf("open the page: %w", err)
 	}
-	patience := time.NewTimer(wait)
-	defer patience.Stop()
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
 	select {
 	case <-page.seen:
 		_ = pause(ctx, linger)
 		return Presented{Seen: true}, nil
-	case <-patience.C:
+	case <-timer.C:
 		return Presented{Reason: "timeout"}, nil
 	case <-ctx.Done():
 		return Presented{Reason: "cancelled"}, nil

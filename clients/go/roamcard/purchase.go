@@ -62,20 +62,20 @@ func (c *Client) keyed(ctx context.Context, key string, err error) error {
 
 // keyed gives an error what to call again with after a payment was signed, and e is what the journal has of it.
 func keyed(err error, key string, e Entry, now time.Time) error {
-	_, carries := errors.AsType[*AmbiguousPaymentError](err)
+	_, hasKey := errors.AsType[*AmbiguousPaymentError](err)
 	if told, ok := errors.AsType[*APIError](err); ok {
 		told.IdempotencyKey, told.RetryAt = key, e.liveUntil(now)
-		carries = true
+		hasKey = true
 	}
 	if told, ok := errors.AsType[*PaymentError](err); ok {
 		told.IdempotencyKey = key
-		carries = true
+		hasKey = true
 	}
 	if told, ok := errors.AsType[*JournalError](err); ok {
 		told.IdempotencyKey = key
-		carries = true
+		hasKey = true
 	}
-	if !carries {
+	if !hasKey {
 		return &AmbiguousPaymentError{IdempotencyKey: key, OrderID: e.OrderID, Err: err}
 	}
 	return err

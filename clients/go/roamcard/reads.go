@@ -11,8 +11,8 @@ import (
 	"connectrpc.com/connect"
 )
 
-// standardRetries is how often a read is made again.
-const standardRetries = 2
+// defaultRetries is how often a read is made again.
+const defaultRetries = 2
 
 // retried makes reads again that met what passes: calls that change nothing, by their definition.
 func (c *Client) retried() connect.UnaryInterceptorFunc {
@@ -51,7 +51,7 @@ func (c *Client) retries() int {
 	if c.config.MaxRetries != nil {
 		return *c.config.MaxRetries
 	}
-	return standardRetries
+	return defaultRetries
 }
 
 // passes says that what was met may pass by itself, and when to look again: when the service says, or between half of

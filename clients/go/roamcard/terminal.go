@@ -65,11 +65,11 @@ func (p TerminalPresenter) present(ctx context.Context, lines ...string) (_ Pres
 		_, _ = tty.Read(make([]byte, 1))
 		close(key)
 	}()
-	patience := time.NewTimer(wait)
-	defer patience.Stop()
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
 	select {
 	case <-key:
-	case <-patience.C:
+	case <-timer.C:
 	case <-ctx.Done():
 	}
 	return Presented{Seen: true}, nil

@@ -191,7 +191,7 @@ class CountingSigner(EthAccountSigner):
 
 
 class Blocking:
-    """What awaits, under the face of what blocks, so that both stand the same tests."""
+    """What awaits, with the interface of what blocks, so that both stand the same tests."""
 
     def __init__(self, awaiting: Any, side: Side) -> None:
         self._awaiting, self._side = awaiting, side
@@ -309,10 +309,10 @@ def age(store: Any, seconds: int) -> None:
     store.update(change)
 
 
-def eventually(what: str, holds: Callable[[], Any], patience: float = 30) -> Any:
+def eventually(what: str, holds: Callable[[], Any], seconds: float = 30) -> Any:
     """Asks again until it holds, for at most so long."""
-    end = time.monotonic() + patience
+    end = time.monotonic() + seconds
     while not (value := holds()):
-        assert time.monotonic() < end, f"{what} did not come within {patience} s"
+        assert time.monotonic() < end, f"{what} did not come within {seconds} s"
         time.sleep(0.05)
     return value

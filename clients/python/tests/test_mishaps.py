@@ -1,4 +1,4 @@
-"""What goes wrong around a payment on the caller's side: its clock, its event handlers, its journal, its patience."""
+"""What goes wrong around a payment on the caller's side: its clock, its event handlers, its journal, its timeouts."""
 
 from __future__ import annotations
 

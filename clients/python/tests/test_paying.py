@@ -1,4 +1,4 @@
-"""What a client does about payments beside the scenarios."""
+"""What a client does about payments in addition to the scenarios."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ import { Payer, type PaymentEvents, type Quotation } from "./payer.js";
 import type { Policy } from "./policy.js";
 import { type Fetch, publishedOf, trimmed } from "./rest.js";
 import { type Plain, plain } from "./results.js";
-import { retrying, standardRetries } from "./retry.js";
+import { retrying, defaultRetries } from "./retry.js";
 import { Secret } from "./secret.js";
 import { Session } from "./session.js";
 import type { Change } from "./watch.js";
@@ -112,7 +112,7 @@ export class Connection {
     this.#signer = signer;
     this.#operatorToken = typeof operatorToken === "string" ? new Secret(operatorToken) : operatorToken;
     this.#timeoutMs = options.timeoutMs ?? 30_000;
-    this.#maxRetries = options.maxRetries ?? standardRetries;
+    this.#maxRetries = options.maxRetries ?? defaultRetries;
     const logged = logger ? [logging(logger)] : [];
     const interceptors = [this.#paying(), this.#authorized(), this.#repeating(), this.#sending(), ...logged];
     const noting: Fetch = async (input, init) => {
@@ -355,7 +355,7 @@ const perCall = createContextKey<CallOptions>({});
 /** Where a call's answer is noted. */
 const answer = createContextKey<Seen | undefined>(undefined);
 
-// Quoted carries a price past the generated client, which knows no such answer.
+// Quoted takes a price past the generated client, which knows no such answer.
 class Quoted extends RoamcardError {
   constructor(readonly quotation: Quotation) {
     super("quoted");

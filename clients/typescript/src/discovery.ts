@@ -55,7 +55,7 @@ export class Discovery {
   }
 }
 
-/** Prices: asked for, checked and judged by the policy. Nothing is signed. */
+/** Prices: asked for, checked, and held against the policy. Nothing is signed. */
 export class Quotes {
   readonly #connection: Connection;
 

@@ -27,8 +27,8 @@ export interface PurchaseOptions extends CallOptions {
 }
 
 /** How often a moving order is looked at, where streams do not get through. */
-const standardInterval = 2_000;
-const standardPatience = 120_000;
+const defaultInterval = 2_000;
+const defaultWait = 120_000;
 
 /** The wallet's orders. */
 export class Orders {
@@ -69,7 +69,7 @@ export class Orders {
     orderId: string,
     options: Pick<WaitOptions, "signal" | "headers" | "intervalMs"> = {},
   ): AsyncGenerator<Order, void> {
-    const { signal, headers, intervalMs = standardInterval } = options;
+    const { signal, headers, intervalMs = defaultInterval } = options;
     const source: Source = {
       stream: (after, until) => this.#connection.following(orderId, after, { headers, signal: until }),
       // What fails in passing is waited out by who watches.
@@ -86,7 +86,7 @@ export class Orders {
 
   /** Follows an order for so long as somebody waits. */
   async *waiting(order: Order | string, options: WaitOptions): AsyncGenerator<Order, void> {
-    const { signal, headers, timeoutMs = standardPatience, onUpdate, intervalMs } = options;
+    const { signal, headers, timeoutMs = defaultWait, onUpdate, intervalMs } = options;
     const limit = AbortSignal.any([AbortSignal.timeout(timeoutMs), ...(signal ? [signal] : [])]);
     for await (const now of this.watch(idOf(order), { signal: limit, headers, intervalMs })) {
       onUpdate?.(now);

@@ -486,7 +486,7 @@ export class Payer {
   async #present<T>(attempt: Attempt<T>, id: string, entry: Entry): Promise<Exclude<Reply<T>, { kind: "unclear" }>> {
     let orderId = entry.orderId;
     for (let replay = 0; ; replay++) {
-      const reply = this.#judged(attempt, entry, await this.#send(attempt, entry.header!));
+      const reply = this.#verified(attempt, entry, await this.#send(attempt, entry.header!));
       if (reply.kind === "done") {
         await this.#noted(this.journal.settle(id, String(attempt.order(reply.value)?.orderId)));
         this.#tell("onSettled", { idempotencyKey: attempt.key }, {});
@@ -509,8 +509,8 @@ export class Payer {
     }
   }
 
-  // judged takes an answer for a success only when it holds the order that was paid for.
-  #judged<T>(attempt: Attempt<T>, entry: Entry, reply: Reply<T>): Reply<T> {
+  // verified takes an answer for a success only when it holds the order that was paid for.
+  #verified<T>(attempt: Attempt<T>, entry: Entry, reply: Reply<T>): Reply<T> {
     const error = reply.kind === "done" ? faultOf(attempt.order(reply.value), entry) : undefined;
     return error ? { kind: "unclear", error, answered: true } : reply;
   }
@@ -583,7 +583,7 @@ function compareClocks(date: string | null | undefined): void {
 
 type Refusal = { kind: "terms"; header: string; error: ApiError } | { kind: "refused"; error: ApiError };
 
-// failureOf gives the one refusal that people can mend by themselves a type of its own.
+// failureOf gives the one refusal that people can fix by themselves a type of its own.
 function failureOf(reply: Refusal): Error {
   if (reply.kind !== "terms" || !/insufficient_(balance|funds)/.test(reasonIn(reply.header))) return reply.error;
   const poor = new InsufficientFundsError("the wallet holds less USDC than the price", { cause: reply.error });

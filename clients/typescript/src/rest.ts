@@ -17,7 +17,7 @@ import {
   retryAfterMs,
 } from "./payer.js";
 import { paymentOf, payRoute, productAt, type Purchase, purchaseOf } from "./products.js";
-import { retrying, standardRetries } from "./retry.js";
+import { retrying, defaultRetries } from "./retry.js";
 import { Session } from "./session.js";
 import type { Signer } from "./signers.js";
 import { userAgent, userAgentHeader } from "./version.js";
@@ -56,7 +56,7 @@ export function payingFetch(options: FetchOptions): Fetch {
   const { signer } = options;
   const orderUnits = async (orderId: string) =>
     signer && unitsOf(orderId, { baseUrl: base, fetch: send }, origin, signer);
-  const read = () => retrying(() => publishedBy(send, base, orderUnits), options.maxRetries ?? standardRetries);
+  const read = () => retrying(() => publishedBy(send, base, orderUnits), options.maxRetries ?? defaultRetries);
   const payer = new Payer({ ...options, origin, published: read });
   const wallet = options.payer ?? options.signer?.address;
   if (!wallet) throw new TypeError("payingFetch needs a signer, or the address of the payer that signs");

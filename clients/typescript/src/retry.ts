@@ -4,7 +4,7 @@ import { failure } from "./connect.js";
 import { ApiError } from "./errors.js";
 
 /** How often a read is made again, unless the caller says otherwise. */
-export const standardRetries = 2;
+export const defaultRetries = 2;
 
 const firstPause = 250;
 const lastPause = 4_000;

@@ -26,7 +26,7 @@ const silenceMs = 45_000;
 /** The longest pause between looks that fail. */
 const longestPause = 30_000;
 /** How many streams in a row may break before they brought anything; then only asking is left. */
-const patience = 2;
+const triesBeforePolling = 2;
 
 /**
  * Yields an order now and whenever it changed, until it moves no more by itself. A stream that breaks is gone on with
@@ -40,7 +40,7 @@ export async function* watch(source: Source, intervalMs: number, signal?: AbortS
   const fresh = (order: Order): boolean => seen !== (seen = stateOf(order));
   for (;;) {
     let brought = false;
-    if (failures < patience) {
+    if (failures < triesBeforePolling) {
       try {
         for await (const { order, cursor } of bounded(source, after, signal)) {
           [after, brought, failures] = [cursor, true, 0];

@@ -9,11 +9,11 @@ export const chainId = 8453;
 /** Native USDC on Base. */
 export const usdc = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913";
 
-/** The header that carries a challenge. */
+/** The header of a challenge. */
 export const requiredHeader = "payment-required";
-/** The header that carries a payment. */
+/** The header of a payment. */
 export const signatureHeader = "payment-signature";
-/** The header that carries a receipt. */
+/** The header of a receipt. */
 export const responseHeader = "payment-response";
 
 /** One way to pay, as a challenge offers it. Members that are not known here are kept: they are echoed. */

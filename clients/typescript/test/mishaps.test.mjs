@@ -118,7 +118,7 @@ test("a wallet that does not sign again, and a caller who gives up then, name th
   await assert.rejects(givenUp, { name: "AmbiguousPaymentError", idempotencyKey: "k" });
 });
 
-test("a clock that is ahead signs nothing beside a live payment", async () => {
+test("a clock that is ahead signs nothing while a payment is live", async () => {
   for (const [seconds, signed] of [[55, 1], [65, 2]]) {
     const { make, signatures } = await afterADeadPayment(seconds);
     await assert.rejects(make().cards.purchase({ idempotencyKey: "k" }), { status: 402, idempotencyKey: "k" });

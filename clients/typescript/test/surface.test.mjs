@@ -299,14 +299,14 @@ scenario("an operator works with a token, and with a wallet that may see activit
   assert.ok((await admin.reconcile()).checked.orders > 0);
   assert.ok((await admin.reconciliation()).at);
   assert.ok(Array.isArray(await all(admin.transfers({ status: "resolved" }))));
-  const stray = {
+  const transfer = {
     transaction: `0x${"0".repeat(64)}`,
     logIndex: 0,
     resolution: "known",
     reason: "to see it refused",
     idempotencyKey: randomUUID(),
   };
-  await assert.rejects(admin.resolveTransfer(stray), { code: "transfer_not_found" });
+  await assert.rejects(admin.resolveTransfer(transfer), { code: "transfer_not_found" });
   assert.ok((await admin.challengeRetention()).retentionSeconds > 0);
   assert.ok((await admin.pruneChallenges()).deleted >= 0);
   assert.equal((await admin.activity({ days: 2 })).days, 2);

@@ -1,4 +1,4 @@
-// A card topped up by the official client, and the operator's desk for the issue fee.
+// A card topped up by the official client, and the operators' calls for the issue fee.
 import assert from "node:assert/strict";
 import { wrapFetchWithPayment } from "@x402/fetch";
 import { get, json, newKey, poll, post, problem, purchase, signIn } from "./support/api.mjs";

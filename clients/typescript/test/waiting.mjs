@@ -1,4 +1,4 @@
-// What mostly waits for the service, or slows a part of it: on a server of its own, beside quick.mjs.
+// What mostly waits for the service, or slows a part of it: on a server of its own, next to quick.mjs.
 import "./triggers.test.mjs";
 import "./hostile.test.mjs";
 import "./esim.test.mjs";

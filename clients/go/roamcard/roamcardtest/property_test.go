@@ -47,11 +47,11 @@ func TestWhateverHappensNothingIsPaidTwice(t *testing.T) {
 	}
 }
 
-func number(t *testing.T, name string, standard int64) int64 {
+func number(t *testing.T, name string, otherwise int64) int64 {
 	t.Helper()
 	text := os.Getenv(name)
 	if text == "" {
-		return standard
+		return otherwise
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {

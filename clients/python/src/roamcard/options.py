@@ -23,7 +23,7 @@ class Options:
     read_retries: int
     """How often a read goes out again after a failure that may pass."""
     headers: Mapping[str, str] = field(default_factory=dict)
-    """Sent with every request beside those of the client."""
+    """Sent with every request in addition to those of the client."""
 
     def __post_init__(self) -> None:
         if self.timeout <= 0 or self.read_retries < 0:

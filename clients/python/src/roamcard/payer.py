@@ -186,19 +186,19 @@ class Payer:
             return Quoted(quote, False, asks, str(error))
         return Quoted(quote, True, asks)
 
-    def carry(self, purchase: Purchase, header: str) -> Program[Done[Any] | Refused]:
+    def send_signed(self, purchase: Purchase, header: str) -> Program[Done[Any] | Refused]:
         """Takes over a payment that somebody else signed, such as the official x402 client.
 
         It is held to the policy, kept, and sent until the answer is clear. When the purchase has a payment already,
         that one is sent instead.
         """
 
-        def carried() -> Program[Done[Any] | Refused]:
+        def sent() -> Program[Done[Any] | Refused]:
             id = self.identity(purchase)
             entry = (yield from self._find(purchase)) or (yield from self._adopt(purchase, id, header))
             return (yield from self._present(purchase, id, entry))
 
-        return (yield from self._keyed(self.identity(purchase), purchase.key, carried()))
+        return (yield from self._keyed(self.identity(purchase), purchase.key, sent()))
 
     def resume(self, purchase: Purchase) -> Program[Done[Any] | Refused | None]:
         """Sends the payment that a purchase has already; None when it has none."""
@@ -522,7 +522,7 @@ def _signature_of(signer: Signer, data: dict[str, Any]) -> str:
 
 
 def _failure_of(reply: Refused) -> Exception:
-    """Gives the one refusal that people can mend by themselves a type of its own."""
+    """Gives the one refusal that people can fix by themselves a type of its own."""
     if reply.terms is None or not re.search("insufficient_(balance|funds)", _reason_in(reply.terms)):
         return reply.error
     failure = InsufficientFundsError(reply.error.request_id)

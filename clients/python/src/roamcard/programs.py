@@ -1,7 +1,7 @@
 """What programs ask for.
 
 A program is a generator that yields what it needs done and is given the outcome: it does no input or output itself. The
-clients, one that blocks and one that awaits, carry the same programs out; so each algorithm exists once.
+clients, one that blocks and one that awaits, run the same programs; so each algorithm exists once.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class Unclear:
 
 
 def serving(program: Program[T], send: Callable[[str | None], Program[Any]]) -> Program[T]:
-    """Carries a program on, and its sending out by another one."""
+    """Runs a program, and its sending by another one."""
     try:
         effect = next(program)
         while True:

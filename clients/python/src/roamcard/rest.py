@@ -77,7 +77,7 @@ def answering(
             return paid
         reply: Done[Any] | Refused | Unclear
         if signed is not None:
-            reply = yield from core.payer.carry(purchase, signed)
+            reply = yield from core.payer.send_signed(purchase, signed)
         else:
             reply = (yield from core.payer.resume(purchase)) or (yield from core.payer.ask(purchase))
         if not isinstance(reply, Done) and reply.answer is None:

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 
 /** A holder that has not let go for so long is taken for dead: what is done under the lock takes milliseconds. */
-const patience = 30_000;
+const staleAfterMs = 30_000;
 const retry = 5;
 
 interface Holder {
@@ -70,7 +70,7 @@ async function isFree(file: string): Promise<boolean> {
   if (!handle) return false; // a higher one has taken its place
   try {
     const [text, { mtimeMs }] = await Promise.all([handle.readFile("utf8"), handle.stat()]);
-    return !isAlive(Number(text)) || Date.now() - mtimeMs > patience;
+    return !isAlive(Number(text)) || Date.now() - mtimeMs > staleAfterMs;
   } finally {
     await handle.close();
   }

@@ -103,12 +103,12 @@ export function signChallenge(account, challenge) {
 }
 
 /** Asks again until the answer satisfies, for at most so long. */
-export async function poll(what, ask, satisfies, patience = 30_000) {
-  const deadline = Date.now() + patience;
+export async function poll(what, ask, satisfies, timeoutMs = 30_000) {
+  const deadline = Date.now() + timeoutMs;
   for (;;) {
     const answer = await ask();
     if (satisfies(answer)) return answer;
-    assert.ok(Date.now() < deadline, `${what} did not come within ${patience} ms; last: ${JSON.stringify(answer)}`);
+    assert.ok(Date.now() < deadline, `${what} did not come within ${timeoutMs} ms; last: ${JSON.stringify(answer)}`);
     await delay(200);
   }
 }

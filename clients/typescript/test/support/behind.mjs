@@ -61,7 +61,7 @@ export const shownOnce = { foreign: 404, cache: "no-store", again: 410 };
 /** Every PAYMENT-SIGNATURE that was sent. */
 export const payments = (proxy) => proxy.requests.map((r) => r.payment).filter(Boolean);
 
-/** Checks that a payment was signed once and that every request of it carried the same bytes. */
+/** Checks that a payment was signed once and that every request of it had the same bytes. */
 export function assertSameBytes(proxy, signatures, sends) {
   const sent = payments(proxy);
   assert.equal(signatures.length, 1, "the signatures");

@@ -21,7 +21,7 @@ export async function snippetsOf(file, language) {
   return [...text.matchAll(/```(\w+)\n([\s\S]*?)```/g)].filter(([, of]) => of === language).map(([, , code]) => code);
 }
 
-/** What `tsc --strict` says against snippets, each a module that has this package beside it. */
+/** What `tsc --strict` says against snippets, each a module that has this package next to it. */
 export async function complaints(snippets) {
   const files = snippets.map((_, i) => join(dist, `strict-${process.pid}-${i}.ts`));
   try {
