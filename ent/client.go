@@ -15,34 +15,34 @@ import (
 	"entgo.io/ent"
 	"entgo.io/ent/dialect"
 	"entgo.io/ent/dialect/sql"
-	"github.com/roamcard/roamcard/ent/arrival"
 	"github.com/roamcard/roamcard/ent/attempt"
 	"github.com/roamcard/roamcard/ent/audit"
 	"github.com/roamcard/roamcard/ent/card"
-	"github.com/roamcard/roamcard/ent/catchup"
+	"github.com/roamcard/roamcard/ent/chainwatermark"
 	"github.com/roamcard/roamcard/ent/challenge"
-	"github.com/roamcard/roamcard/ent/earlyarrival"
 	"github.com/roamcard/roamcard/ent/esimplan"
 	"github.com/roamcard/roamcard/ent/esimprofile"
 	"github.com/roamcard/roamcard/ent/esimsync"
 	"github.com/roamcard/roamcard/ent/esimtoken"
 	"github.com/roamcard/roamcard/ent/event"
 	"github.com/roamcard/roamcard/ent/finding"
-	"github.com/roamcard/roamcard/ent/hold"
 	"github.com/roamcard/roamcard/ent/issuerline"
 	"github.com/roamcard/roamcard/ent/job"
 	"github.com/roamcard/roamcard/ent/killswitch"
 	"github.com/roamcard/roamcard/ent/ledgerentry"
 	"github.com/roamcard/roamcard/ent/ledgerposting"
-	"github.com/roamcard/roamcard/ent/mutex"
+	"github.com/roamcard/roamcard/ent/lock"
 	"github.com/roamcard/roamcard/ent/order"
 	"github.com/roamcard/roamcard/ent/payment"
-	"github.com/roamcard/roamcard/ent/rate"
+	"github.com/roamcard/roamcard/ent/ratelimit"
 	"github.com/roamcard/roamcard/ent/reconciliation"
 	"github.com/roamcard/roamcard/ent/refund"
-	"github.com/roamcard/roamcard/ent/resolution"
+	"github.com/roamcard/roamcard/ent/reportedtransfer"
+	"github.com/roamcard/roamcard/ent/reservation"
 	"github.com/roamcard/roamcard/ent/session"
 	"github.com/roamcard/roamcard/ent/timeline"
+	"github.com/roamcard/roamcard/ent/transfer"
+	"github.com/roamcard/roamcard/ent/transferresolution"
 	"github.com/roamcard/roamcard/ent/worker"
 )
 
@@ -51,20 +51,16 @@ type Client struct {
 	config
 	// Schema is the client for creating, migrating and dropping schema.
 	Schema *migrate.Schema
-	// Arrival is the client for interacting with the Arrival builders.
-	Arrival *ArrivalClient
 	// Attempt is the client for interacting with the Attempt builders.
 	Attempt *AttemptClient
 	// Audit is the client for interacting with the Audit builders.
 	Audit *AuditClient
 	// Card is the client for interacting with the Card builders.
 	Card *CardClient
-	// CatchUp is the client for interacting with the CatchUp builders.
-	CatchUp *CatchUpClient
+	// ChainWatermark is the client for interacting with the ChainWatermark builders.
+	ChainWatermark *ChainWatermarkClient
 	// Challenge is the client for interacting with the Challenge builders.
 	Challenge *ChallengeClient
-	// EarlyArrival is the client for interacting with the EarlyArrival builders.
-	EarlyArrival *EarlyArrivalClient
 	// EsimPlan is the client for interacting with the EsimPlan builders.
 	EsimPlan *EsimPlanClient
 	// EsimProfile is the client for interacting with the EsimProfile builders.
@@ -77,8 +73,6 @@ type Client struct {
 	Event *EventClient
 	// Finding is the client for interacting with the Finding builders.
 	Finding *FindingClient
-	// Hold is the client for interacting with the Hold builders.
-	Hold *HoldClient
 	// IssuerLine is the client for interacting with the IssuerLine builders.
 	IssuerLine *IssuerLineClient
 	// Job is the client for interacting with the Job builders.
@@ -89,24 +83,30 @@ type Client struct {
 	LedgerEntry *LedgerEntryClient
 	// LedgerPosting is the client for interacting with the LedgerPosting builders.
 	LedgerPosting *LedgerPostingClient
-	// Mutex is the client for interacting with the Mutex builders.
-	Mutex *MutexClient
+	// Lock is the client for interacting with the Lock builders.
+	Lock *LockClient
 	// Order is the client for interacting with the Order builders.
 	Order *OrderClient
 	// Payment is the client for interacting with the Payment builders.
 	Payment *PaymentClient
-	// Rate is the client for interacting with the Rate builders.
-	Rate *RateClient
+	// RateLimit is the client for interacting with the RateLimit builders.
+	RateLimit *RateLimitClient
 	// Reconciliation is the client for interacting with the Reconciliation builders.
 	Reconciliation *ReconciliationClient
 	// Refund is the client for interacting with the Refund builders.
 	Refund *RefundClient
-	// Resolution is the client for interacting with the Resolution builders.
-	Resolution *ResolutionClient
+	// ReportedTransfer is the client for interacting with the ReportedTransfer builders.
+	ReportedTransfer *ReportedTransferClient
+	// Reservation is the client for interacting with the Reservation builders.
+	Reservation *ReservationClient
 	// Session is the client for interacting with the Session builders.
 	Session *SessionClient
 	// Timeline is the client for interacting with the Timeline builders.
 	Timeline *TimelineClient
+	// Transfer is the client for interacting with the Transfer builders.
+	Transfer *TransferClient
+	// TransferResolution is the client for interacting with the TransferResolution builders.
+	TransferResolution *TransferResolutionClient
 	// Worker is the client for interacting with the Worker builders.
 	Worker *WorkerClient
 }
@@ -120,34 +120,34 @@ func NewClient(opts ...Option) *Client {
 
 func (c *Client) init() {
 	c.Schema = migrate.NewSchema(c.driver)
-	c.Arrival = NewArrivalClient(c.config)
 	c.Attempt = NewAttemptClient(c.config)
 	c.Audit = NewAuditClient(c.config)
 	c.Card = NewCardClient(c.config)
-	c.CatchUp = NewCatchUpClient(c.config)
+	c.ChainWatermark = NewChainWatermarkClient(c.config)
 	c.Challenge = NewChallengeClient(c.config)
-	c.EarlyArrival = NewEarlyArrivalClient(c.config)
 	c.EsimPlan = NewEsimPlanClient(c.config)
 	c.EsimProfile = NewEsimProfileClient(c.config)
 	c.EsimSync = NewEsimSyncClient(c.config)
 	c.EsimToken = NewEsimTokenClient(c.config)
 	c.Event = NewEventClient(c.config)
 	c.Finding = NewFindingClient(c.config)
-	c.Hold = NewHoldClient(c.config)
 	c.IssuerLine = NewIssuerLineClient(c.config)
 	c.Job = NewJobClient(c.config)
 	c.KillSwitch = NewKillSwitchClient(c.config)
 	c.LedgerEntry = NewLedgerEntryClient(c.config)
 	c.LedgerPosting = NewLedgerPostingClient(c.config)
-	c.Mutex = NewMutexClient(c.config)
+	c.Lock = NewLockClient(c.config)
 	c.Order = NewOrderClient(c.config)
 	c.Payment = NewPaymentClient(c.config)
-	c.Rate = NewRateClient(c.config)
+	c.RateLimit = NewRateLimitClient(c.config)
 	c.Reconciliation = NewReconciliationClient(c.config)
 	c.Refund = NewRefundClient(c.config)
-	c.Resolution = NewResolutionClient(c.config)
+	c.ReportedTransfer = NewReportedTransferClient(c.config)
+	c.Reservation = NewReservationClient(c.config)
 	c.Session = NewSessionClient(c.config)
 	c.Timeline = NewTimelineClient(c.config)
+	c.Transfer = NewTransferClient(c.config)
+	c.TransferResolution = NewTransferResolutionClient(c.config)
 	c.Worker = NewWorkerClient(c.config)
 }
 
@@ -239,37 +239,37 @@ func (c *Client) Tx(ctx context.Context) (*Tx, error) {
 	cfg := c.config
 	cfg.driver = tx
 	return &Tx{
-		ctx:            ctx,
-		config:         cfg,
-		Arrival:        NewArrivalClient(cfg),
-		Attempt:        NewAttemptClient(cfg),
-		Audit:          NewAuditClient(cfg),
-		Card:           NewCardClient(cfg),
-		CatchUp:        NewCatchUpClient(cfg),
-		Challenge:      NewChallengeClient(cfg),
-		EarlyArrival:   NewEarlyArrivalClient(cfg),
-		EsimPlan:       NewEsimPlanClient(cfg),
-		EsimProfile:    NewEsimProfileClient(cfg),
-		EsimSync:       NewEsimSyncClient(cfg),
-		EsimToken:      NewEsimTokenClient(cfg),
-		Event:          NewEventClient(cfg),
-		Finding:        NewFindingClient(cfg),
-		Hold:           NewHoldClient(cfg),
-		IssuerLine:     NewIssuerLineClient(cfg),
-		Job:            NewJobClient(cfg),
-		KillSwitch:     NewKillSwitchClient(cfg),
-		LedgerEntry:    NewLedgerEntryClient(cfg),
-		LedgerPosting:  NewLedgerPostingClient(cfg),
-		Mutex:          NewMutexClient(cfg),
-		Order:          NewOrderClient(cfg),
-		Payment:        NewPaymentClient(cfg),
-		Rate:           NewRateClient(cfg),
-		Reconciliation: NewReconciliationClient(cfg),
-		Refund:         NewRefundClient(cfg),
-		Resolution:     NewResolutionClient(cfg),
-		Session:        NewSessionClient(cfg),
-		Timeline:       NewTimelineClient(cfg),
-		Worker:         NewWorkerClient(cfg),
+		ctx:                ctx,
+		config:             cfg,
+		Attempt:            NewAttemptClient(cfg),
+		Audit:              NewAuditClient(cfg),
+		Card:               NewCardClient(cfg),
+		ChainWatermark:     NewChainWatermarkClient(cfg),
+		Challenge:          NewChallengeClient(cfg),
+		EsimPlan:           NewEsimPlanClient(cfg),
+		EsimProfile:        NewEsimProfileClient(cfg),
+		EsimSync:           NewEsimSyncClient(cfg),
+		EsimToken:          NewEsimTokenClient(cfg),
+		Event:              NewEventClient(cfg),
+		Finding:            NewFindingClient(cfg),
+		IssuerLine:         NewIssuerLineClient(cfg),
+		Job:                NewJobClient(cfg),
+		KillSwitch:         NewKillSwitchClient(cfg),
+		LedgerEntry:        NewLedgerEntryClient(cfg),
+		LedgerPosting:      NewLedgerPostingClient(cfg),
+		Lock:               NewLockClient(cfg),
+		Order:              NewOrderClient(cfg),
+		Payment:            NewPaymentClient(cfg),
+		RateLimit:          NewRateLimitClient(cfg),
+		Reconciliation:     NewReconciliationClient(cfg),
+		Refund:             NewRefundClient(cfg),
+		ReportedTransfer:   NewReportedTransferClient(cfg),
+		Reservation:        NewReservationClient(cfg),
+		Session:            NewSessionClient(cfg),
+		Timeline:           NewTimelineClient(cfg),
+		Transfer:           NewTransferClient(cfg),
+		TransferResolution: NewTransferResolutionClient(cfg),
+		Worker:             NewWorkerClient(cfg),
 	}, nil
 }
 
@@ -287,44 +287,44 @@ func (c *Client) BeginTx(ctx context.Context, opts *sql.TxOptions) (*Tx, error) 
 	cfg := c.config
 	cfg.driver = &txDriver{tx: tx, drv: c.driver}
 	return &Tx{
-		ctx:            ctx,
-		config:         cfg,
-		Arrival:        NewArrivalClient(cfg),
-		Attempt:        NewAttemptClient(cfg),
-		Audit:          NewAuditClient(cfg),
-		Card:           NewCardClient(cfg),
-		CatchUp:        NewCatchUpClient(cfg),
-		Challenge:      NewChallengeClient(cfg),
-		EarlyArrival:   NewEarlyArrivalClient(cfg),
-		EsimPlan:       NewEsimPlanClient(cfg),
-		EsimProfile:    NewEsimProfileClient(cfg),
-		EsimSync:       NewEsimSyncClient(cfg),
-		EsimToken:      NewEsimTokenClient(cfg),
-		Event:          NewEventClient(cfg),
-		Finding:        NewFindingClient(cfg),
-		Hold:           NewHoldClient(cfg),
-		IssuerLine:     NewIssuerLineClient(cfg),
-		Job:            NewJobClient(cfg),
-		KillSwitch:     NewKillSwitchClient(cfg),
-		LedgerEntry:    NewLedgerEntryClient(cfg),
-		LedgerPosting:  NewLedgerPostingClient(cfg),
-		Mutex:          NewMutexClient(cfg),
-		Order:          NewOrderClient(cfg),
-		Payment:        NewPaymentClient(cfg),
-		Rate:           NewRateClient(cfg),
-		Reconciliation: NewReconciliationClient(cfg),
-		Refund:         NewRefundClient(cfg),
-		Resolution:     NewResolutionClient(cfg),
-		Session:        NewSessionClient(cfg),
-		Timeline:       NewTimelineClient(cfg),
-		Worker:         NewWorkerClient(cfg),
+		ctx:                ctx,
+		config:             cfg,
+		Attempt:            NewAttemptClient(cfg),
+		Audit:              NewAuditClient(cfg),
+		Card:               NewCardClient(cfg),
+		ChainWatermark:     NewChainWatermarkClient(cfg),
+		Challenge:          NewChallengeClient(cfg),
+		EsimPlan:           NewEsimPlanClient(cfg),
+		EsimProfile:        NewEsimProfileClient(cfg),
+		EsimSync:           NewEsimSyncClient(cfg),
+		EsimToken:          NewEsimTokenClient(cfg),
+		Event:              NewEventClient(cfg),
+		Finding:            NewFindingClient(cfg),
+		IssuerLine:         NewIssuerLineClient(cfg),
+		Job:                NewJobClient(cfg),
+		KillSwitch:         NewKillSwitchClient(cfg),
+		LedgerEntry:        NewLedgerEntryClient(cfg),
+		LedgerPosting:      NewLedgerPostingClient(cfg),
+		Lock:               NewLockClient(cfg),
+		Order:              NewOrderClient(cfg),
+		Payment:            NewPaymentClient(cfg),
+		RateLimit:          NewRateLimitClient(cfg),
+		Reconciliation:     NewReconciliationClient(cfg),
+		Refund:             NewRefundClient(cfg),
+		ReportedTransfer:   NewReportedTransferClient(cfg),
+		Reservation:        NewReservationClient(cfg),
+		Session:            NewSessionClient(cfg),
+		Timeline:           NewTimelineClient(cfg),
+		Transfer:           NewTransferClient(cfg),
+		TransferResolution: NewTransferResolutionClient(cfg),
+		Worker:             NewWorkerClient(cfg),
 	}, nil
 }
 
 // Debug returns a new debug-client. It's used to get verbose logging on specific operations.
 //
 //	client.Debug().
-//		Arrival.
+//		Attempt.
 //		Query().
 //		Count(ctx)
 func (c *Client) Debug() *Client {
@@ -347,11 +347,12 @@ func (c *Client) Close() error {
 // In order to add hooks to a specific client, call: `client.Node.Use(...)`.
 func (c *Client) Use(hooks ...Hook) {
 	for _, n := range []interface{ Use(...Hook) }{
-		c.Arrival, c.Attempt, c.Audit, c.Card, c.CatchUp, c.Challenge, c.EarlyArrival,
-		c.EsimPlan, c.EsimProfile, c.EsimSync, c.EsimToken, c.Event, c.Finding, c.Hold,
-		c.IssuerLine, c.Job, c.KillSwitch, c.LedgerEntry, c.LedgerPosting, c.Mutex,
-		c.Order, c.Payment, c.Rate, c.Reconciliation, c.Refund, c.Resolution,
-		c.Session, c.Timeline, c.Worker,
+		c.Attempt, c.Audit, c.Card, c.ChainWatermark, c.Challenge, c.EsimPlan,
+		c.EsimProfile, c.EsimSync, c.EsimToken, c.Event, c.Finding, c.IssuerLine,
+		c.Job, c.KillSwitch, c.LedgerEntry, c.LedgerPosting, c.Lock, c.Order,
+		c.Payment, c.RateLimit, c.Reconciliation, c.Refund, c.ReportedTransfer,
+		c.Reservation, c.Session, c.Timeline, c.Transfer, c.TransferResolution,
+		c.Worker,
 	} {
 		n.Use(hooks...)
 	}
@@ -361,11 +362,12 @@ func (c *Client) Use(hooks ...Hook) {
 // In order to add interceptors to a specific client, call: `client.Node.Intercept(...)`.
 func (c *Client) Intercept(interceptors ...Interceptor) {
 	for _, n := range []interface{ Intercept(...Interceptor) }{
-		c.Arrival, c.Attempt, c.Audit, c.Card, c.CatchUp, c.Challenge, c.EarlyArrival,
-		c.EsimPlan, c.EsimProfile, c.EsimSync, c.EsimToken, c.Event, c.Finding, c.Hold,
-		c.IssuerLine, c.Job, c.KillSwitch, c.LedgerEntry, c.LedgerPosting, c.Mutex,
-		c.Order, c.Payment, c.Rate, c.Reconciliation, c.Refund, c.Resolution,
-		c.Session, c.Timeline, c.Worker,
+		c.Attempt, c.Audit, c.Card, c.ChainWatermark, c.Challenge, c.EsimPlan,
+		c.EsimProfile, c.EsimSync, c.EsimToken, c.Event, c.Finding, c.IssuerLine,
+		c.Job, c.KillSwitch, c.LedgerEntry, c.LedgerPosting, c.Lock, c.Order,
+		c.Payment, c.RateLimit, c.Reconciliation, c.Refund, c.ReportedTransfer,
+		c.Reservation, c.Session, c.Timeline, c.Transfer, c.TransferResolution,
+		c.Worker,
 	} {
 		n.Intercept(interceptors...)
 	}
@@ -374,20 +376,16 @@ func (c *Client) Intercept(interceptors ...Interceptor) {
 // Mutate implements the ent.Mutator interface.
 func (c *Client) Mutate(ctx context.Context, m Mutation) (Value, error) {
 	switch m := m.(type) {
-	case *ArrivalMutation:
-		return c.Arrival.mutate(ctx, m)
 	case *AttemptMutation:
 		return c.Attempt.mutate(ctx, m)
 	case *AuditMutation:
 		return c.Audit.mutate(ctx, m)
 	case *CardMutation:
 		return c.Card.mutate(ctx, m)
-	case *CatchUpMutation:
-		return c.CatchUp.mutate(ctx, m)
+	case *ChainWatermarkMutation:
+		return c.ChainWatermark.mutate(ctx, m)
 	case *ChallengeMutation:
 		return c.Challenge.mutate(ctx, m)
-	case *EarlyArrivalMutation:
-		return c.EarlyArrival.mutate(ctx, m)
 	case *EsimPlanMutation:
 		return c.EsimPlan.mutate(ctx, m)
 	case *EsimProfileMutation:
@@ -400,8 +398,6 @@ func (c *Client) Mutate(ctx context.Context, m Mutation) (Value, error) {
 		return c.Event.mutate(ctx, m)
 	case *FindingMutation:
 		return c.Finding.mutate(ctx, m)
-	case *HoldMutation:
-		return c.Hold.mutate(ctx, m)
 	case *IssuerLineMutation:
 		return c.IssuerLine.mutate(ctx, m)
 	case *JobMutation:
@@ -412,161 +408,34 @@ func (c *Client) Mutate(ctx context.Context, m Mutation) (Value, error) {
 		return c.LedgerEntry.mutate(ctx, m)
 	case *LedgerPostingMutation:
 		return c.LedgerPosting.mutate(ctx, m)
-	case *MutexMutation:
-		return c.Mutex.mutate(ctx, m)
+	case *LockMutation:
+		return c.Lock.mutate(ctx, m)
 	case *OrderMutation:
 		return c.Order.mutate(ctx, m)
 	case *PaymentMutation:
 		return c.Payment.mutate(ctx, m)
-	case *RateMutation:
-		return c.Rate.mutate(ctx, m)
+	case *RateLimitMutation:
+		return c.RateLimit.mutate(ctx, m)
 	case *ReconciliationMutation:
 		return c.Reconciliation.mutate(ctx, m)
 	case *RefundMutation:
 		return c.Refund.mutate(ctx, m)
-	case *ResolutionMutation:
-		return c.Resolution.mutate(ctx, m)
+	case *ReportedTransferMutation:
+		return c.ReportedTransfer.mutate(ctx, m)
+	case *ReservationMutation:
+		return c.Reservation.mutate(ctx, m)
 	case *SessionMutation:
 		return c.Session.mutate(ctx, m)
 	case *TimelineMutation:
 		return c.Timeline.mutate(ctx, m)
+	case *TransferMutation:
+		return c.Transfer.mutate(ctx, m)
+	case *TransferResolutionMutation:
+		return c.TransferResolution.mutate(ctx, m)
 	case *WorkerMutation:
 		return c.Worker.mutate(ctx, m)
 	default:
 		return nil, fmt.Errorf("ent: unknown mutation type %T", m)
-	}
-}
-
-// ArrivalClient is a client for the Arrival schema.
-type ArrivalClient struct {
-	config
-}
-
-// NewArrivalClient returns a client for the Arrival from the given config.
-func NewArrivalClient(c config) *ArrivalClient {
-	return &ArrivalClient{config: c}
-}
-
-// Use adds a list of mutation hooks to the hooks stack.
-// A call to `Use(f, g, h)` equals to `arrival.Hooks(f(g(h())))`.
-func (c *ArrivalClient) Use(hooks ...Hook) {
-	c.hooks.Arrival = append(c.hooks.Arrival, hooks...)
-}
-
-// Intercept adds a list of query interceptors to the interceptors stack.
-// A call to `Intercept(f, g, h)` equals to `arrival.Intercept(f(g(h())))`.
-func (c *ArrivalClient) Intercept(interceptors ...Interceptor) {
-	c.inters.Arrival = append(c.inters.Arrival, interceptors...)
-}
-
-// Create returns a builder for creating a Arrival entity.
-func (c *ArrivalClient) Create() *ArrivalCreate {
-	mutation := newArrivalMutation(c.config, OpCreate)
-	return &ArrivalCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// CreateBulk returns a builder for creating a bulk of Arrival entities.
-func (c *ArrivalClient) CreateBulk(builders ...*ArrivalCreate) *ArrivalCreateBulk {
-	return &ArrivalCreateBulk{config: c.config, builders: builders}
-}
-
-// MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
-// a builder and applies setFunc on it.
-func (c *ArrivalClient) MapCreateBulk(slice any, setFunc func(*ArrivalCreate, int)) *ArrivalCreateBulk {
-	rv := reflect.ValueOf(slice)
-	if rv.Kind() != reflect.Slice {
-		return &ArrivalCreateBulk{err: fmt.Errorf("calling to ArrivalClient.MapCreateBulk with wrong type %T, need slice", slice)}
-	}
-	builders := make([]*ArrivalCreate, rv.Len())
-	for i := 0; i < rv.Len(); i++ {
-		builders[i] = c.Create()
-		setFunc(builders[i], i)
-	}
-	return &ArrivalCreateBulk{config: c.config, builders: builders}
-}
-
-// Update returns an update builder for Arrival.
-func (c *ArrivalClient) Update() *ArrivalUpdate {
-	mutation := newArrivalMutation(c.config, OpUpdate)
-	return &ArrivalUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// UpdateOne returns an update builder for the given entity.
-func (c *ArrivalClient) UpdateOne(_m *Arrival) *ArrivalUpdateOne {
-	mutation := newArrivalMutation(c.config, OpUpdateOne, withArrival(_m))
-	return &ArrivalUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// UpdateOneID returns an update builder for the given id.
-func (c *ArrivalClient) UpdateOneID(id int64) *ArrivalUpdateOne {
-	mutation := newArrivalMutation(c.config, OpUpdateOne, withArrivalID(id))
-	return &ArrivalUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// Delete returns a delete builder for Arrival.
-func (c *ArrivalClient) Delete() *ArrivalDelete {
-	mutation := newArrivalMutation(c.config, OpDelete)
-	return &ArrivalDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// DeleteOne returns a builder for deleting the given entity.
-func (c *ArrivalClient) DeleteOne(_m *Arrival) *ArrivalDeleteOne {
-	return c.DeleteOneID(_m.ID)
-}
-
-// DeleteOneID returns a builder for deleting the given entity by its id.
-func (c *ArrivalClient) DeleteOneID(id int64) *ArrivalDeleteOne {
-	builder := c.Delete().Where(arrival.ID(id))
-	builder.mutation.id = &id
-	builder.mutation.op = OpDeleteOne
-	return &ArrivalDeleteOne{builder}
-}
-
-// Query returns a query builder for Arrival.
-func (c *ArrivalClient) Query() *ArrivalQuery {
-	return &ArrivalQuery{
-		config: c.config,
-		ctx:    &QueryContext{Type: TypeArrival},
-		inters: c.Interceptors(),
-	}
-}
-
-// Get returns a Arrival entity by its id.
-func (c *ArrivalClient) Get(ctx context.Context, id int64) (*Arrival, error) {
-	return c.Query().Where(arrival.ID(id)).Only(ctx)
-}
-
-// GetX is like Get, but panics if an error occurs.
-func (c *ArrivalClient) GetX(ctx context.Context, id int64) *Arrival {
-	obj, err := c.Get(ctx, id)
-	if err != nil {
-		panic(err)
-	}
-	return obj
-}
-
-// Hooks returns the client hooks.
-func (c *ArrivalClient) Hooks() []Hook {
-	return c.hooks.Arrival
-}
-
-// Interceptors returns the client interceptors.
-func (c *ArrivalClient) Interceptors() []Interceptor {
-	return c.inters.Arrival
-}
-
-func (c *ArrivalClient) mutate(ctx context.Context, m *ArrivalMutation) (Value, error) {
-	switch m.Op() {
-	case OpCreate:
-		return (&ArrivalCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
-	case OpUpdate:
-		return (&ArrivalUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
-	case OpUpdateOne:
-		return (&ArrivalUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
-	case OpDelete, OpDeleteOne:
-		return (&ArrivalDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
-	default:
-		return nil, fmt.Errorf("ent: unknown Arrival mutation op: %q", m.Op())
 	}
 }
 
@@ -969,107 +838,107 @@ func (c *CardClient) mutate(ctx context.Context, m *CardMutation) (Value, error)
 	}
 }
 
-// CatchUpClient is a client for the CatchUp schema.
-type CatchUpClient struct {
+// ChainWatermarkClient is a client for the ChainWatermark schema.
+type ChainWatermarkClient struct {
 	config
 }
 
-// NewCatchUpClient returns a client for the CatchUp from the given config.
-func NewCatchUpClient(c config) *CatchUpClient {
-	return &CatchUpClient{config: c}
+// NewChainWatermarkClient returns a client for the ChainWatermark from the given config.
+func NewChainWatermarkClient(c config) *ChainWatermarkClient {
+	return &ChainWatermarkClient{config: c}
 }
 
 // Use adds a list of mutation hooks to the hooks stack.
-// A call to `Use(f, g, h)` equals to `catchup.Hooks(f(g(h())))`.
-func (c *CatchUpClient) Use(hooks ...Hook) {
-	c.hooks.CatchUp = append(c.hooks.CatchUp, hooks...)
+// A call to `Use(f, g, h)` equals to `chainwatermark.Hooks(f(g(h())))`.
+func (c *ChainWatermarkClient) Use(hooks ...Hook) {
+	c.hooks.ChainWatermark = append(c.hooks.ChainWatermark, hooks...)
 }
 
 // Intercept adds a list of query interceptors to the interceptors stack.
-// A call to `Intercept(f, g, h)` equals to `catchup.Intercept(f(g(h())))`.
-func (c *CatchUpClient) Intercept(interceptors ...Interceptor) {
-	c.inters.CatchUp = append(c.inters.CatchUp, interceptors...)
+// A call to `Intercept(f, g, h)` equals to `chainwatermark.Intercept(f(g(h())))`.
+func (c *ChainWatermarkClient) Intercept(interceptors ...Interceptor) {
+	c.inters.ChainWatermark = append(c.inters.ChainWatermark, interceptors...)
 }
 
-// Create returns a builder for creating a CatchUp entity.
-func (c *CatchUpClient) Create() *CatchUpCreate {
-	mutation := newCatchUpMutation(c.config, OpCreate)
-	return &CatchUpCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+// Create returns a builder for creating a ChainWatermark entity.
+func (c *ChainWatermarkClient) Create() *ChainWatermarkCreate {
+	mutation := newChainWatermarkMutation(c.config, OpCreate)
+	return &ChainWatermarkCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
 }
 
-// CreateBulk returns a builder for creating a bulk of CatchUp entities.
-func (c *CatchUpClient) CreateBulk(builders ...*CatchUpCreate) *CatchUpCreateBulk {
-	return &CatchUpCreateBulk{config: c.config, builders: builders}
+// CreateBulk returns a builder for creating a bulk of ChainWatermark entities.
+func (c *ChainWatermarkClient) CreateBulk(builders ...*ChainWatermarkCreate) *ChainWatermarkCreateBulk {
+	return &ChainWatermarkCreateBulk{config: c.config, builders: builders}
 }
 
 // MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
 // a builder and applies setFunc on it.
-func (c *CatchUpClient) MapCreateBulk(slice any, setFunc func(*CatchUpCreate, int)) *CatchUpCreateBulk {
+func (c *ChainWatermarkClient) MapCreateBulk(slice any, setFunc func(*ChainWatermarkCreate, int)) *ChainWatermarkCreateBulk {
 	rv := reflect.ValueOf(slice)
 	if rv.Kind() != reflect.Slice {
-		return &CatchUpCreateBulk{err: fmt.Errorf("calling to CatchUpClient.MapCreateBulk with wrong type %T, need slice", slice)}
+		return &ChainWatermarkCreateBulk{err: fmt.Errorf("calling to ChainWatermarkClient.MapCreateBulk with wrong type %T, need slice", slice)}
 	}
-	builders := make([]*CatchUpCreate, rv.Len())
+	builders := make([]*ChainWatermarkCreate, rv.Len())
 	for i := 0; i < rv.Len(); i++ {
 		builders[i] = c.Create()
 		setFunc(builders[i], i)
 	}
-	return &CatchUpCreateBulk{config: c.config, builders: builders}
+	return &ChainWatermarkCreateBulk{config: c.config, builders: builders}
 }
 
-// Update returns an update builder for CatchUp.
-func (c *CatchUpClient) Update() *CatchUpUpdate {
-	mutation := newCatchUpMutation(c.config, OpUpdate)
-	return &CatchUpUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+// Update returns an update builder for ChainWatermark.
+func (c *ChainWatermarkClient) Update() *ChainWatermarkUpdate {
+	mutation := newChainWatermarkMutation(c.config, OpUpdate)
+	return &ChainWatermarkUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
 }
 
 // UpdateOne returns an update builder for the given entity.
-func (c *CatchUpClient) UpdateOne(_m *CatchUp) *CatchUpUpdateOne {
-	mutation := newCatchUpMutation(c.config, OpUpdateOne, withCatchUp(_m))
-	return &CatchUpUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+func (c *ChainWatermarkClient) UpdateOne(_m *ChainWatermark) *ChainWatermarkUpdateOne {
+	mutation := newChainWatermarkMutation(c.config, OpUpdateOne, withChainWatermark(_m))
+	return &ChainWatermarkUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
 }
 
 // UpdateOneID returns an update builder for the given id.
-func (c *CatchUpClient) UpdateOneID(id uuid.UUID) *CatchUpUpdateOne {
-	mutation := newCatchUpMutation(c.config, OpUpdateOne, withCatchUpID(id))
-	return &CatchUpUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+func (c *ChainWatermarkClient) UpdateOneID(id uuid.UUID) *ChainWatermarkUpdateOne {
+	mutation := newChainWatermarkMutation(c.config, OpUpdateOne, withChainWatermarkID(id))
+	return &ChainWatermarkUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
 }
 
-// Delete returns a delete builder for CatchUp.
-func (c *CatchUpClient) Delete() *CatchUpDelete {
-	mutation := newCatchUpMutation(c.config, OpDelete)
-	return &CatchUpDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
+// Delete returns a delete builder for ChainWatermark.
+func (c *ChainWatermarkClient) Delete() *ChainWatermarkDelete {
+	mutation := newChainWatermarkMutation(c.config, OpDelete)
+	return &ChainWatermarkDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
 }
 
 // DeleteOne returns a builder for deleting the given entity.
-func (c *CatchUpClient) DeleteOne(_m *CatchUp) *CatchUpDeleteOne {
+func (c *ChainWatermarkClient) DeleteOne(_m *ChainWatermark) *ChainWatermarkDeleteOne {
 	return c.DeleteOneID(_m.ID)
 }
 
 // DeleteOneID returns a builder for deleting the given entity by its id.
-func (c *CatchUpClient) DeleteOneID(id uuid.UUID) *CatchUpDeleteOne {
-	builder := c.Delete().Where(catchup.ID(id))
+func (c *ChainWatermarkClient) DeleteOneID(id uuid.UUID) *ChainWatermarkDeleteOne {
+	builder := c.Delete().Where(chainwatermark.ID(id))
 	builder.mutation.id = &id
 	builder.mutation.op = OpDeleteOne
-	return &CatchUpDeleteOne{builder}
+	return &ChainWatermarkDeleteOne{builder}
 }
 
-// Query returns a query builder for CatchUp.
-func (c *CatchUpClient) Query() *CatchUpQuery {
-	return &CatchUpQuery{
+// Query returns a query builder for ChainWatermark.
+func (c *ChainWatermarkClient) Query() *ChainWatermarkQuery {
+	return &ChainWatermarkQuery{
 		config: c.config,
-		ctx:    &QueryContext{Type: TypeCatchUp},
+		ctx:    &QueryContext{Type: TypeChainWatermark},
 		inters: c.Interceptors(),
 	}
 }
 
-// Get returns a CatchUp entity by its id.
-func (c *CatchUpClient) Get(ctx context.Context, id uuid.UUID) (*CatchUp, error) {
-	return c.Query().Where(catchup.ID(id)).Only(ctx)
+// Get returns a ChainWatermark entity by its id.
+func (c *ChainWatermarkClient) Get(ctx context.Context, id uuid.UUID) (*ChainWatermark, error) {
+	return c.Query().Where(chainwatermark.ID(id)).Only(ctx)
 }
 
 // GetX is like Get, but panics if an error occurs.
-func (c *CatchUpClient) GetX(ctx context.Context, id uuid.UUID) *CatchUp {
+func (c *ChainWatermarkClient) GetX(ctx context.Context, id uuid.UUID) *ChainWatermark {
 	obj, err := c.Get(ctx, id)
 	if err != nil {
 		panic(err)
@@ -1078,27 +947,27 @@ func (c *CatchUpClient) GetX(ctx context.Context, id uuid.UUID) *CatchUp {
 }
 
 // Hooks returns the client hooks.
-func (c *CatchUpClient) Hooks() []Hook {
-	return c.hooks.CatchUp
+func (c *ChainWatermarkClient) Hooks() []Hook {
+	return c.hooks.ChainWatermark
 }
 
 // Interceptors returns the client interceptors.
-func (c *CatchUpClient) Interceptors() []Interceptor {
-	return c.inters.CatchUp
+func (c *ChainWatermarkClient) Interceptors() []Interceptor {
+	return c.inters.ChainWatermark
 }
 
-func (c *CatchUpClient) mutate(ctx context.Context, m *CatchUpMutation) (Value, error) {
+func (c *ChainWatermarkClient) mutate(ctx context.Context, m *ChainWatermarkMutation) (Value, error) {
 	switch m.Op() {
 	case OpCreate:
-		return (&CatchUpCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+		return (&ChainWatermarkCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
 	case OpUpdate:
-		return (&CatchUpUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+		return (&ChainWatermarkUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
 	case OpUpdateOne:
-		return (&CatchUpUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+		return (&ChainWatermarkUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
 	case OpDelete, OpDeleteOne:
-		return (&CatchUpDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
+		return (&ChainWatermarkDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
 	default:
-		return nil, fmt.Errorf("ent: unknown CatchUp mutation op: %q", m.Op())
+		return nil, fmt.Errorf("ent: unknown ChainWatermark mutation op: %q", m.Op())
 	}
 }
 
@@ -1232,139 +1101,6 @@ func (c *ChallengeClient) mutate(ctx context.Context, m *ChallengeMutation) (Val
 		return (&ChallengeDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
 	default:
 		return nil, fmt.Errorf("ent: unknown Challenge mutation op: %q", m.Op())
-	}
-}
-
-// EarlyArrivalClient is a client for the EarlyArrival schema.
-type EarlyArrivalClient struct {
-	config
-}
-
-// NewEarlyArrivalClient returns a client for the EarlyArrival from the given config.
-func NewEarlyArrivalClient(c config) *EarlyArrivalClient {
-	return &EarlyArrivalClient{config: c}
-}
-
-// Use adds a list of mutation hooks to the hooks stack.
-// A call to `Use(f, g, h)` equals to `earlyarrival.Hooks(f(g(h())))`.
-func (c *EarlyArrivalClient) Use(hooks ...Hook) {
-	c.hooks.EarlyArrival = append(c.hooks.EarlyArrival, hooks...)
-}
-
-// Intercept adds a list of query interceptors to the interceptors stack.
-// A call to `Intercept(f, g, h)` equals to `earlyarrival.Intercept(f(g(h())))`.
-func (c *EarlyArrivalClient) Intercept(interceptors ...Interceptor) {
-	c.inters.EarlyArrival = append(c.inters.EarlyArrival, interceptors...)
-}
-
-// Create returns a builder for creating a EarlyArrival entity.
-func (c *EarlyArrivalClient) Create() *EarlyArrivalCreate {
-	mutation := newEarlyArrivalMutation(c.config, OpCreate)
-	return &EarlyArrivalCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// CreateBulk returns a builder for creating a bulk of EarlyArrival entities.
-func (c *EarlyArrivalClient) CreateBulk(builders ...*EarlyArrivalCreate) *EarlyArrivalCreateBulk {
-	return &EarlyArrivalCreateBulk{config: c.config, builders: builders}
-}
-
-// MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
-// a builder and applies setFunc on it.
-func (c *EarlyArrivalClient) MapCreateBulk(slice any, setFunc func(*EarlyArrivalCreate, int)) *EarlyArrivalCreateBulk {
-	rv := reflect.ValueOf(slice)
-	if rv.Kind() != reflect.Slice {
-		return &EarlyArrivalCreateBulk{err: fmt.Errorf("calling to EarlyArrivalClient.MapCreateBulk with wrong type %T, need slice", slice)}
-	}
-	builders := make([]*EarlyArrivalCreate, rv.Len())
-	for i := 0; i < rv.Len(); i++ {
-		builders[i] = c.Create()
-		setFunc(builders[i], i)
-	}
-	return &EarlyArrivalCreateBulk{config: c.config, builders: builders}
-}
-
-// Update returns an update builder for EarlyArrival.
-func (c *EarlyArrivalClient) Update() *EarlyArrivalUpdate {
-	mutation := newEarlyArrivalMutation(c.config, OpUpdate)
-	return &EarlyArrivalUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// UpdateOne returns an update builder for the given entity.
-func (c *EarlyArrivalClient) UpdateOne(_m *EarlyArrival) *EarlyArrivalUpdateOne {
-	mutation := newEarlyArrivalMutation(c.config, OpUpdateOne, withEarlyArrival(_m))
-	return &EarlyArrivalUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// UpdateOneID returns an update builder for the given id.
-func (c *EarlyArrivalClient) UpdateOneID(id int64) *EarlyArrivalUpdateOne {
-	mutation := newEarlyArrivalMutation(c.config, OpUpdateOne, withEarlyArrivalID(id))
-	return &EarlyArrivalUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// Delete returns a delete builder for EarlyArrival.
-func (c *EarlyArrivalClient) Delete() *EarlyArrivalDelete {
-	mutation := newEarlyArrivalMutation(c.config, OpDelete)
-	return &EarlyArrivalDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// DeleteOne returns a builder for deleting the given entity.
-func (c *EarlyArrivalClient) DeleteOne(_m *EarlyArrival) *EarlyArrivalDeleteOne {
-	return c.DeleteOneID(_m.ID)
-}
-
-// DeleteOneID returns a builder for deleting the given entity by its id.
-func (c *EarlyArrivalClient) DeleteOneID(id int64) *EarlyArrivalDeleteOne {
-	builder := c.Delete().Where(earlyarrival.ID(id))
-	builder.mutation.id = &id
-	builder.mutation.op = OpDeleteOne
-	return &EarlyArrivalDeleteOne{builder}
-}
-
-// Query returns a query builder for EarlyArrival.
-func (c *EarlyArrivalClient) Query() *EarlyArrivalQuery {
-	return &EarlyArrivalQuery{
-		config: c.config,
-		ctx:    &QueryContext{Type: TypeEarlyArrival},
-		inters: c.Interceptors(),
-	}
-}
-
-// Get returns a EarlyArrival entity by its id.
-func (c *EarlyArrivalClient) Get(ctx context.Context, id int64) (*EarlyArrival, error) {
-	return c.Query().Where(earlyarrival.ID(id)).Only(ctx)
-}
-
-// GetX is like Get, but panics if an error occurs.
-func (c *EarlyArrivalClient) GetX(ctx context.Context, id int64) *EarlyArrival {
-	obj, err := c.Get(ctx, id)
-	if err != nil {
-		panic(err)
-	}
-	return obj
-}
-
-// Hooks returns the client hooks.
-func (c *EarlyArrivalClient) Hooks() []Hook {
-	return c.hooks.EarlyArrival
-}
-
-// Interceptors returns the client interceptors.
-func (c *EarlyArrivalClient) Interceptors() []Interceptor {
-	return c.inters.EarlyArrival
-}
-
-func (c *EarlyArrivalClient) mutate(ctx context.Context, m *EarlyArrivalMutation) (Value, error) {
-	switch m.Op() {
-	case OpCreate:
-		return (&EarlyArrivalCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
-	case OpUpdate:
-		return (&EarlyArrivalUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
-	case OpUpdateOne:
-		return (&EarlyArrivalUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
-	case OpDelete, OpDeleteOne:
-		return (&EarlyArrivalDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
-	default:
-		return nil, fmt.Errorf("ent: unknown EarlyArrival mutation op: %q", m.Op())
 	}
 }
 
@@ -2166,139 +1902,6 @@ func (c *FindingClient) mutate(ctx context.Context, m *FindingMutation) (Value, 
 	}
 }
 
-// HoldClient is a client for the Hold schema.
-type HoldClient struct {
-	config
-}
-
-// NewHoldClient returns a client for the Hold from the given config.
-func NewHoldClient(c config) *HoldClient {
-	return &HoldClient{config: c}
-}
-
-// Use adds a list of mutation hooks to the hooks stack.
-// A call to `Use(f, g, h)` equals to `hold.Hooks(f(g(h())))`.
-func (c *HoldClient) Use(hooks ...Hook) {
-	c.hooks.Hold = append(c.hooks.Hold, hooks...)
-}
-
-// Intercept adds a list of query interceptors to the interceptors stack.
-// A call to `Intercept(f, g, h)` equals to `hold.Intercept(f(g(h())))`.
-func (c *HoldClient) Intercept(interceptors ...Interceptor) {
-	c.inters.Hold = append(c.inters.Hold, interceptors...)
-}
-
-// Create returns a builder for creating a Hold entity.
-func (c *HoldClient) Create() *HoldCreate {
-	mutation := newHoldMutation(c.config, OpCreate)
-	return &HoldCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// CreateBulk returns a builder for creating a bulk of Hold entities.
-func (c *HoldClient) CreateBulk(builders ...*HoldCreate) *HoldCreateBulk {
-	return &HoldCreateBulk{config: c.config, builders: builders}
-}
-
-// MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
-// a builder and applies setFunc on it.
-func (c *HoldClient) MapCreateBulk(slice any, setFunc func(*HoldCreate, int)) *HoldCreateBulk {
-	rv := reflect.ValueOf(slice)
-	if rv.Kind() != reflect.Slice {
-		return &HoldCreateBulk{err: fmt.Errorf("calling to HoldClient.MapCreateBulk with wrong type %T, need slice", slice)}
-	}
-	builders := make([]*HoldCreate, rv.Len())
-	for i := 0; i < rv.Len(); i++ {
-		builders[i] = c.Create()
-		setFunc(builders[i], i)
-	}
-	return &HoldCreateBulk{config: c.config, builders: builders}
-}
-
-// Update returns an update builder for Hold.
-func (c *HoldClient) Update() *HoldUpdate {
-	mutation := newHoldMutation(c.config, OpUpdate)
-	return &HoldUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// UpdateOne returns an update builder for the given entity.
-func (c *HoldClient) UpdateOne(_m *Hold) *HoldUpdateOne {
-	mutation := newHoldMutation(c.config, OpUpdateOne, withHold(_m))
-	return &HoldUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// UpdateOneID returns an update builder for the given id.
-func (c *HoldClient) UpdateOneID(id uuid.UUID) *HoldUpdateOne {
-	mutation := newHoldMutation(c.config, OpUpdateOne, withHoldID(id))
-	return &HoldUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// Delete returns a delete builder for Hold.
-func (c *HoldClient) Delete() *HoldDelete {
-	mutation := newHoldMutation(c.config, OpDelete)
-	return &HoldDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// DeleteOne returns a builder for deleting the given entity.
-func (c *HoldClient) DeleteOne(_m *Hold) *HoldDeleteOne {
-	return c.DeleteOneID(_m.ID)
-}
-
-// DeleteOneID returns a builder for deleting the given entity by its id.
-func (c *HoldClient) DeleteOneID(id uuid.UUID) *HoldDeleteOne {
-	builder := c.Delete().Where(hold.ID(id))
-	builder.mutation.id = &id
-	builder.mutation.op = OpDeleteOne
-	return &HoldDeleteOne{builder}
-}
-
-// Query returns a query builder for Hold.
-func (c *HoldClient) Query() *HoldQuery {
-	return &HoldQuery{
-		config: c.config,
-		ctx:    &QueryContext{Type: TypeHold},
-		inters: c.Interceptors(),
-	}
-}
-
-// Get returns a Hold entity by its id.
-func (c *HoldClient) Get(ctx context.Context, id uuid.UUID) (*Hold, error) {
-	return c.Query().Where(hold.ID(id)).Only(ctx)
-}
-
-// GetX is like Get, but panics if an error occurs.
-func (c *HoldClient) GetX(ctx context.Context, id uuid.UUID) *Hold {
-	obj, err := c.Get(ctx, id)
-	if err != nil {
-		panic(err)
-	}
-	return obj
-}
-
-// Hooks returns the client hooks.
-func (c *HoldClient) Hooks() []Hook {
-	return c.hooks.Hold
-}
-
-// Interceptors returns the client interceptors.
-func (c *HoldClient) Interceptors() []Interceptor {
-	return c.inters.Hold
-}
-
-func (c *HoldClient) mutate(ctx context.Context, m *HoldMutation) (Value, error) {
-	switch m.Op() {
-	case OpCreate:
-		return (&HoldCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
-	case OpUpdate:
-		return (&HoldUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
-	case OpUpdateOne:
-		return (&HoldUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
-	case OpDelete, OpDeleteOne:
-		return (&HoldDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
-	default:
-		return nil, fmt.Errorf("ent: unknown Hold mutation op: %q", m.Op())
-	}
-}
-
 // IssuerLineClient is a client for the IssuerLine schema.
 type IssuerLineClient struct {
 	config
@@ -2964,107 +2567,107 @@ func (c *LedgerPostingClient) mutate(ctx context.Context, m *LedgerPostingMutati
 	}
 }
 
-// MutexClient is a client for the Mutex schema.
-type MutexClient struct {
+// LockClient is a client for the Lock schema.
+type LockClient struct {
 	config
 }
 
-// NewMutexClient returns a client for the Mutex from the given config.
-func NewMutexClient(c config) *MutexClient {
-	return &MutexClient{config: c}
+// NewLockClient returns a client for the Lock from the given config.
+func NewLockClient(c config) *LockClient {
+	return &LockClient{config: c}
 }
 
 // Use adds a list of mutation hooks to the hooks stack.
-// A call to `Use(f, g, h)` equals to `mutex.Hooks(f(g(h())))`.
-func (c *MutexClient) Use(hooks ...Hook) {
-	c.hooks.Mutex = append(c.hooks.Mutex, hooks...)
+// A call to `Use(f, g, h)` equals to `lock.Hooks(f(g(h())))`.
+func (c *LockClient) Use(hooks ...Hook) {
+	c.hooks.Lock = append(c.hooks.Lock, hooks...)
 }
 
 // Intercept adds a list of query interceptors to the interceptors stack.
-// A call to `Intercept(f, g, h)` equals to `mutex.Intercept(f(g(h())))`.
-func (c *MutexClient) Intercept(interceptors ...Interceptor) {
-	c.inters.Mutex = append(c.inters.Mutex, interceptors...)
+// A call to `Intercept(f, g, h)` equals to `lock.Intercept(f(g(h())))`.
+func (c *LockClient) Intercept(interceptors ...Interceptor) {
+	c.inters.Lock = append(c.inters.Lock, interceptors...)
 }
 
-// Create returns a builder for creating a Mutex entity.
-func (c *MutexClient) Create() *MutexCreate {
-	mutation := newMutexMutation(c.config, OpCreate)
-	return &MutexCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+// Create returns a builder for creating a Lock entity.
+func (c *LockClient) Create() *LockCreate {
+	mutation := newLockMutation(c.config, OpCreate)
+	return &LockCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
 }
 
-// CreateBulk returns a builder for creating a bulk of Mutex entities.
-func (c *MutexClient) CreateBulk(builders ...*MutexCreate) *MutexCreateBulk {
-	return &MutexCreateBulk{config: c.config, builders: builders}
+// CreateBulk returns a builder for creating a bulk of Lock entities.
+func (c *LockClient) CreateBulk(builders ...*LockCreate) *LockCreateBulk {
+	return &LockCreateBulk{config: c.config, builders: builders}
 }
 
 // MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
 // a builder and applies setFunc on it.
-func (c *MutexClient) MapCreateBulk(slice any, setFunc func(*MutexCreate, int)) *MutexCreateBulk {
+func (c *LockClient) MapCreateBulk(slice any, setFunc func(*LockCreate, int)) *LockCreateBulk {
 	rv := reflect.ValueOf(slice)
 	if rv.Kind() != reflect.Slice {
-		return &MutexCreateBulk{err: fmt.Errorf("calling to MutexClient.MapCreateBulk with wrong type %T, need slice", slice)}
+		return &LockCreateBulk{err: fmt.Errorf("calling to LockClient.MapCreateBulk with wrong type %T, need slice", slice)}
 	}
-	builders := make([]*MutexCreate, rv.Len())
+	builders := make([]*LockCreate, rv.Len())
 	for i := 0; i < rv.Len(); i++ {
 		builders[i] = c.Create()
 		setFunc(builders[i], i)
 	}
-	return &MutexCreateBulk{config: c.config, builders: builders}
+	return &LockCreateBulk{config: c.config, builders: builders}
 }
 
-// Update returns an update builder for Mutex.
-func (c *MutexClient) Update() *MutexUpdate {
-	mutation := newMutexMutation(c.config, OpUpdate)
-	return &MutexUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+// Update returns an update builder for Lock.
+func (c *LockClient) Update() *LockUpdate {
+	mutation := newLockMutation(c.config, OpUpdate)
+	return &LockUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
 }
 
 // UpdateOne returns an update builder for the given entity.
-func (c *MutexClient) UpdateOne(_m *Mutex) *MutexUpdateOne {
-	mutation := newMutexMutation(c.config, OpUpdateOne, withMutex(_m))
-	return &MutexUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+func (c *LockClient) UpdateOne(_m *Lock) *LockUpdateOne {
+	mutation := newLockMutation(c.config, OpUpdateOne, withLock(_m))
+	return &LockUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
 }
 
 // UpdateOneID returns an update builder for the given id.
-func (c *MutexClient) UpdateOneID(id string) *MutexUpdateOne {
-	mutation := newMutexMutation(c.config, OpUpdateOne, withMutexID(id))
-	return &MutexUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+func (c *LockClient) UpdateOneID(id string) *LockUpdateOne {
+	mutation := newLockMutation(c.config, OpUpdateOne, withLockID(id))
+	return &LockUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
 }
 
-// Delete returns a delete builder for Mutex.
-func (c *MutexClient) Delete() *MutexDelete {
-	mutation := newMutexMutation(c.config, OpDelete)
-	return &MutexDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
+// Delete returns a delete builder for Lock.
+func (c *LockClient) Delete() *LockDelete {
+	mutation := newLockMutation(c.config, OpDelete)
+	return &LockDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
 }
 
 // DeleteOne returns a builder for deleting the given entity.
-func (c *MutexClient) DeleteOne(_m *Mutex) *MutexDeleteOne {
+func (c *LockClient) DeleteOne(_m *Lock) *LockDeleteOne {
 	return c.DeleteOneID(_m.ID)
 }
 
 // DeleteOneID returns a builder for deleting the given entity by its id.
-func (c *MutexClient) DeleteOneID(id string) *MutexDeleteOne {
-	builder := c.Delete().Where(mutex.ID(id))
+func (c *LockClient) DeleteOneID(id string) *LockDeleteOne {
+	builder := c.Delete().Where(lock.ID(id))
 	builder.mutation.id = &id
 	builder.mutation.op = OpDeleteOne
-	return &MutexDeleteOne{builder}
+	return &LockDeleteOne{builder}
 }
 
-// Query returns a query builder for Mutex.
-func (c *MutexClient) Query() *MutexQuery {
-	return &MutexQuery{
+// Query returns a query builder for Lock.
+func (c *LockClient) Query() *LockQuery {
+	return &LockQuery{
 		config: c.config,
-		ctx:    &QueryContext{Type: TypeMutex},
+		ctx:    &QueryContext{Type: TypeLock},
 		inters: c.Interceptors(),
 	}
 }
 
-// Get returns a Mutex entity by its id.
-func (c *MutexClient) Get(ctx context.Context, id string) (*Mutex, error) {
-	return c.Query().Where(mutex.ID(id)).Only(ctx)
+// Get returns a Lock entity by its id.
+func (c *LockClient) Get(ctx context.Context, id string) (*Lock, error) {
+	return c.Query().Where(lock.ID(id)).Only(ctx)
 }
 
 // GetX is like Get, but panics if an error occurs.
-func (c *MutexClient) GetX(ctx context.Context, id string) *Mutex {
+func (c *LockClient) GetX(ctx context.Context, id string) *Lock {
 	obj, err := c.Get(ctx, id)
 	if err != nil {
 		panic(err)
@@ -3073,27 +2676,27 @@ func (c *MutexClient) GetX(ctx context.Context, id string) *Mutex {
 }
 
 // Hooks returns the client hooks.
-func (c *MutexClient) Hooks() []Hook {
-	return c.hooks.Mutex
+func (c *LockClient) Hooks() []Hook {
+	return c.hooks.Lock
 }
 
 // Interceptors returns the client interceptors.
-func (c *MutexClient) Interceptors() []Interceptor {
-	return c.inters.Mutex
+func (c *LockClient) Interceptors() []Interceptor {
+	return c.inters.Lock
 }
 
-func (c *MutexClient) mutate(ctx context.Context, m *MutexMutation) (Value, error) {
+func (c *LockClient) mutate(ctx context.Context, m *LockMutation) (Value, error) {
 	switch m.Op() {
 	case OpCreate:
-		return (&MutexCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+		return (&LockCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
 	case OpUpdate:
-		return (&MutexUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+		return (&LockUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
 	case OpUpdateOne:
-		return (&MutexUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+		return (&LockUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
 	case OpDelete, OpDeleteOne:
-		return (&MutexDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
+		return (&LockDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
 	default:
-		return nil, fmt.Errorf("ent: unknown Mutex mutation op: %q", m.Op())
+		return nil, fmt.Errorf("ent: unknown Lock mutation op: %q", m.Op())
 	}
 }
 
@@ -3363,107 +2966,107 @@ func (c *PaymentClient) mutate(ctx context.Context, m *PaymentMutation) (Value, 
 	}
 }
 
-// RateClient is a client for the Rate schema.
-type RateClient struct {
+// RateLimitClient is a client for the RateLimit schema.
+type RateLimitClient struct {
 	config
 }
 
-// NewRateClient returns a client for the Rate from the given config.
-func NewRateClient(c config) *RateClient {
-	return &RateClient{config: c}
+// NewRateLimitClient returns a client for the RateLimit from the given config.
+func NewRateLimitClient(c config) *RateLimitClient {
+	return &RateLimitClient{config: c}
 }
 
 // Use adds a list of mutation hooks to the hooks stack.
-// A call to `Use(f, g, h)` equals to `rate.Hooks(f(g(h())))`.
-func (c *RateClient) Use(hooks ...Hook) {
-	c.hooks.Rate = append(c.hooks.Rate, hooks...)
+// A call to `Use(f, g, h)` equals to `ratelimit.Hooks(f(g(h())))`.
+func (c *RateLimitClient) Use(hooks ...Hook) {
+	c.hooks.RateLimit = append(c.hooks.RateLimit, hooks...)
 }
 
 // Intercept adds a list of query interceptors to the interceptors stack.
-// A call to `Intercept(f, g, h)` equals to `rate.Intercept(f(g(h())))`.
-func (c *RateClient) Intercept(interceptors ...Interceptor) {
-	c.inters.Rate = append(c.inters.Rate, interceptors...)
+// A call to `Intercept(f, g, h)` equals to `ratelimit.Intercept(f(g(h())))`.
+func (c *RateLimitClient) Intercept(interceptors ...Interceptor) {
+	c.inters.RateLimit = append(c.inters.RateLimit, interceptors...)
 }
 
-// Create returns a builder for creating a Rate entity.
-func (c *RateClient) Create() *RateCreate {
-	mutation := newRateMutation(c.config, OpCreate)
-	return &RateCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+// Create returns a builder for creating a RateLimit entity.
+func (c *RateLimitClient) Create() *RateLimitCreate {
+	mutation := newRateLimitMutation(c.config, OpCreate)
+	return &RateLimitCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
 }
 
-// CreateBulk returns a builder for creating a bulk of Rate entities.
-func (c *RateClient) CreateBulk(builders ...*RateCreate) *RateCreateBulk {
-	return &RateCreateBulk{config: c.config, builders: builders}
+// CreateBulk returns a builder for creating a bulk of RateLimit entities.
+func (c *RateLimitClient) CreateBulk(builders ...*RateLimitCreate) *RateLimitCreateBulk {
+	return &RateLimitCreateBulk{config: c.config, builders: builders}
 }
 
 // MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
 // a builder and applies setFunc on it.
-func (c *RateClient) MapCreateBulk(slice any, setFunc func(*RateCreate, int)) *RateCreateBulk {
+func (c *RateLimitClient) MapCreateBulk(slice any, setFunc func(*RateLimitCreate, int)) *RateLimitCreateBulk {
 	rv := reflect.ValueOf(slice)
 	if rv.Kind() != reflect.Slice {
-		return &RateCreateBulk{err: fmt.Errorf("calling to RateClient.MapCreateBulk with wrong type %T, need slice", slice)}
+		return &RateLimitCreateBulk{err: fmt.Errorf("calling to RateLimitClient.MapCreateBulk with wrong type %T, need slice", slice)}
 	}
-	builders := make([]*RateCreate, rv.Len())
+	builders := make([]*RateLimitCreate, rv.Len())
 	for i := 0; i < rv.Len(); i++ {
 		builders[i] = c.Create()
 		setFunc(builders[i], i)
 	}
-	return &RateCreateBulk{config: c.config, builders: builders}
+	return &RateLimitCreateBulk{config: c.config, builders: builders}
 }
 
-// Update returns an update builder for Rate.
-func (c *RateClient) Update() *RateUpdate {
-	mutation := newRateMutation(c.config, OpUpdate)
-	return &RateUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+// Update returns an update builder for RateLimit.
+func (c *RateLimitClient) Update() *RateLimitUpdate {
+	mutation := newRateLimitMutation(c.config, OpUpdate)
+	return &RateLimitUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
 }
 
 // UpdateOne returns an update builder for the given entity.
-func (c *RateClient) UpdateOne(_m *Rate) *RateUpdateOne {
-	mutation := newRateMutation(c.config, OpUpdateOne, withRate(_m))
-	return &RateUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+func (c *RateLimitClient) UpdateOne(_m *RateLimit) *RateLimitUpdateOne {
+	mutation := newRateLimitMutation(c.config, OpUpdateOne, withRateLimit(_m))
+	return &RateLimitUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
 }
 
 // UpdateOneID returns an update builder for the given id.
-func (c *RateClient) UpdateOneID(id string) *RateUpdateOne {
-	mutation := newRateMutation(c.config, OpUpdateOne, withRateID(id))
-	return &RateUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+func (c *RateLimitClient) UpdateOneID(id string) *RateLimitUpdateOne {
+	mutation := newRateLimitMutation(c.config, OpUpdateOne, withRateLimitID(id))
+	return &RateLimitUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
 }
 
-// Delete returns a delete builder for Rate.
-func (c *RateClient) Delete() *RateDelete {
-	mutation := newRateMutation(c.config, OpDelete)
-	return &RateDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
+// Delete returns a delete builder for RateLimit.
+func (c *RateLimitClient) Delete() *RateLimitDelete {
+	mutation := newRateLimitMutation(c.config, OpDelete)
+	return &RateLimitDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
 }
 
 // DeleteOne returns a builder for deleting the given entity.
-func (c *RateClient) DeleteOne(_m *Rate) *RateDeleteOne {
+func (c *RateLimitClient) DeleteOne(_m *RateLimit) *RateLimitDeleteOne {
 	return c.DeleteOneID(_m.ID)
 }
 
 // DeleteOneID returns a builder for deleting the given entity by its id.
-func (c *RateClient) DeleteOneID(id string) *RateDeleteOne {
-	builder := c.Delete().Where(rate.ID(id))
+func (c *RateLimitClient) DeleteOneID(id string) *RateLimitDeleteOne {
+	builder := c.Delete().Where(ratelimit.ID(id))
 	builder.mutation.id = &id
 	builder.mutation.op = OpDeleteOne
-	return &RateDeleteOne{builder}
+	return &RateLimitDeleteOne{builder}
 }
 
-// Query returns a query builder for Rate.
-func (c *RateClient) Query() *RateQuery {
-	return &RateQuery{
+// Query returns a query builder for RateLimit.
+func (c *RateLimitClient) Query() *RateLimitQuery {
+	return &RateLimitQuery{
 		config: c.config,
-		ctx:    &QueryContext{Type: TypeRate},
+		ctx:    &QueryContext{Type: TypeRateLimit},
 		inters: c.Interceptors(),
 	}
 }
 
-// Get returns a Rate entity by its id.
-func (c *RateClient) Get(ctx context.Context, id string) (*Rate, error) {
-	return c.Query().Where(rate.ID(id)).Only(ctx)
+// Get returns a RateLimit entity by its id.
+func (c *RateLimitClient) Get(ctx context.Context, id string) (*RateLimit, error) {
+	return c.Query().Where(ratelimit.ID(id)).Only(ctx)
 }
 
 // GetX is like Get, but panics if an error occurs.
-func (c *RateClient) GetX(ctx context.Context, id string) *Rate {
+func (c *RateLimitClient) GetX(ctx context.Context, id string) *RateLimit {
 	obj, err := c.Get(ctx, id)
 	if err != nil {
 		panic(err)
@@ -3472,27 +3075,27 @@ func (c *RateClient) GetX(ctx context.Context, id string) *Rate {
 }
 
 // Hooks returns the client hooks.
-func (c *RateClient) Hooks() []Hook {
-	return c.hooks.Rate
+func (c *RateLimitClient) Hooks() []Hook {
+	return c.hooks.RateLimit
 }
 
 // Interceptors returns the client interceptors.
-func (c *RateClient) Interceptors() []Interceptor {
-	return c.inters.Rate
+func (c *RateLimitClient) Interceptors() []Interceptor {
+	return c.inters.RateLimit
 }
 
-func (c *RateClient) mutate(ctx context.Context, m *RateMutation) (Value, error) {
+func (c *RateLimitClient) mutate(ctx context.Context, m *RateLimitMutation) (Value, error) {
 	switch m.Op() {
 	case OpCreate:
-		return (&RateCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+		return (&RateLimitCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
 	case OpUpdate:
-		return (&RateUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+		return (&RateLimitUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
 	case OpUpdateOne:
-		return (&RateUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+		return (&RateLimitUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
 	case OpDelete, OpDeleteOne:
-		return (&RateDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
+		return (&RateLimitDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
 	default:
-		return nil, fmt.Errorf("ent: unknown Rate mutation op: %q", m.Op())
+		return nil, fmt.Errorf("ent: unknown RateLimit mutation op: %q", m.Op())
 	}
 }
 
@@ -3762,107 +3365,107 @@ func (c *RefundClient) mutate(ctx context.Context, m *RefundMutation) (Value, er
 	}
 }
 
-// ResolutionClient is a client for the Resolution schema.
-type ResolutionClient struct {
+// ReportedTransferClient is a client for the ReportedTransfer schema.
+type ReportedTransferClient struct {
 	config
 }
 
-// NewResolutionClient returns a client for the Resolution from the given config.
-func NewResolutionClient(c config) *ResolutionClient {
-	return &ResolutionClient{config: c}
+// NewReportedTransferClient returns a client for the ReportedTransfer from the given config.
+func NewReportedTransferClient(c config) *ReportedTransferClient {
+	return &ReportedTransferClient{config: c}
 }
 
 // Use adds a list of mutation hooks to the hooks stack.
-// A call to `Use(f, g, h)` equals to `resolution.Hooks(f(g(h())))`.
-func (c *ResolutionClient) Use(hooks ...Hook) {
-	c.hooks.Resolution = append(c.hooks.Resolution, hooks...)
+// A call to `Use(f, g, h)` equals to `reportedtransfer.Hooks(f(g(h())))`.
+func (c *ReportedTransferClient) Use(hooks ...Hook) {
+	c.hooks.ReportedTransfer = append(c.hooks.ReportedTransfer, hooks...)
 }
 
 // Intercept adds a list of query interceptors to the interceptors stack.
-// A call to `Intercept(f, g, h)` equals to `resolution.Intercept(f(g(h())))`.
-func (c *ResolutionClient) Intercept(interceptors ...Interceptor) {
-	c.inters.Resolution = append(c.inters.Resolution, interceptors...)
+// A call to `Intercept(f, g, h)` equals to `reportedtransfer.Intercept(f(g(h())))`.
+func (c *ReportedTransferClient) Intercept(interceptors ...Interceptor) {
+	c.inters.ReportedTransfer = append(c.inters.ReportedTransfer, interceptors...)
 }
 
-// Create returns a builder for creating a Resolution entity.
-func (c *ResolutionClient) Create() *ResolutionCreate {
-	mutation := newResolutionMutation(c.config, OpCreate)
-	return &ResolutionCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+// Create returns a builder for creating a ReportedTransfer entity.
+func (c *ReportedTransferClient) Create() *ReportedTransferCreate {
+	mutation := newReportedTransferMutation(c.config, OpCreate)
+	return &ReportedTransferCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
 }
 
-// CreateBulk returns a builder for creating a bulk of Resolution entities.
-func (c *ResolutionClient) CreateBulk(builders ...*ResolutionCreate) *ResolutionCreateBulk {
-	return &ResolutionCreateBulk{config: c.config, builders: builders}
+// CreateBulk returns a builder for creating a bulk of ReportedTransfer entities.
+func (c *ReportedTransferClient) CreateBulk(builders ...*ReportedTransferCreate) *ReportedTransferCreateBulk {
+	return &ReportedTransferCreateBulk{config: c.config, builders: builders}
 }
 
 // MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
 // a builder and applies setFunc on it.
-func (c *ResolutionClient) MapCreateBulk(slice any, setFunc func(*ResolutionCreate, int)) *ResolutionCreateBulk {
+func (c *ReportedTransferClient) MapCreateBulk(slice any, setFunc func(*ReportedTransferCreate, int)) *ReportedTransferCreateBulk {
 	rv := reflect.ValueOf(slice)
 	if rv.Kind() != reflect.Slice {
-		return &ResolutionCreateBulk{err: fmt.Errorf("calling to ResolutionClient.MapCreateBulk with wrong type %T, need slice", slice)}
+		return &ReportedTransferCreateBulk{err: fmt.Errorf("calling to ReportedTransferClient.MapCreateBulk with wrong type %T, need slice", slice)}
 	}
-	builders := make([]*ResolutionCreate, rv.Len())
+	builders := make([]*ReportedTransferCreate, rv.Len())
 	for i := 0; i < rv.Len(); i++ {
 		builders[i] = c.Create()
 		setFunc(builders[i], i)
 	}
-	return &ResolutionCreateBulk{config: c.config, builders: builders}
+	return &ReportedTransferCreateBulk{config: c.config, builders: builders}
 }
 
-// Update returns an update builder for Resolution.
-func (c *ResolutionClient) Update() *ResolutionUpdate {
-	mutation := newResolutionMutation(c.config, OpUpdate)
-	return &ResolutionUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+// Update returns an update builder for ReportedTransfer.
+func (c *ReportedTransferClient) Update() *ReportedTransferUpdate {
+	mutation := newReportedTransferMutation(c.config, OpUpdate)
+	return &ReportedTransferUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
 }
 
 // UpdateOne returns an update builder for the given entity.
-func (c *ResolutionClient) UpdateOne(_m *Resolution) *ResolutionUpdateOne {
-	mutation := newResolutionMutation(c.config, OpUpdateOne, withResolution(_m))
-	return &ResolutionUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+func (c *ReportedTransferClient) UpdateOne(_m *ReportedTransfer) *ReportedTransferUpdateOne {
+	mutation := newReportedTransferMutation(c.config, OpUpdateOne, withReportedTransfer(_m))
+	return &ReportedTransferUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
 }
 
 // UpdateOneID returns an update builder for the given id.
-func (c *ResolutionClient) UpdateOneID(id string) *ResolutionUpdateOne {
-	mutation := newResolutionMutation(c.config, OpUpdateOne, withResolutionID(id))
-	return &ResolutionUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+func (c *ReportedTransferClient) UpdateOneID(id int64) *ReportedTransferUpdateOne {
+	mutation := newReportedTransferMutation(c.config, OpUpdateOne, withReportedTransferID(id))
+	return &ReportedTransferUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
 }
 
-// Delete returns a delete builder for Resolution.
-func (c *ResolutionClient) Delete() *ResolutionDelete {
-	mutation := newResolutionMutation(c.config, OpDelete)
-	return &ResolutionDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
+// Delete returns a delete builder for ReportedTransfer.
+func (c *ReportedTransferClient) Delete() *ReportedTransferDelete {
+	mutation := newReportedTransferMutation(c.config, OpDelete)
+	return &ReportedTransferDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
 }
 
 // DeleteOne returns a builder for deleting the given entity.
-func (c *ResolutionClient) DeleteOne(_m *Resolution) *ResolutionDeleteOne {
+func (c *ReportedTransferClient) DeleteOne(_m *ReportedTransfer) *ReportedTransferDeleteOne {
 	return c.DeleteOneID(_m.ID)
 }
 
 // DeleteOneID returns a builder for deleting the given entity by its id.
-func (c *ResolutionClient) DeleteOneID(id string) *ResolutionDeleteOne {
-	builder := c.Delete().Where(resolution.ID(id))
+func (c *ReportedTransferClient) DeleteOneID(id int64) *ReportedTransferDeleteOne {
+	builder := c.Delete().Where(reportedtransfer.ID(id))
 	builder.mutation.id = &id
 	builder.mutation.op = OpDeleteOne
-	return &ResolutionDeleteOne{builder}
+	return &ReportedTransferDeleteOne{builder}
 }
 
-// Query returns a query builder for Resolution.
-func (c *ResolutionClient) Query() *ResolutionQuery {
-	return &ResolutionQuery{
+// Query returns a query builder for ReportedTransfer.
+func (c *ReportedTransferClient) Query() *ReportedTransferQuery {
+	return &ReportedTransferQuery{
 		config: c.config,
-		ctx:    &QueryContext{Type: TypeResolution},
+		ctx:    &QueryContext{Type: TypeReportedTransfer},
 		inters: c.Interceptors(),
 	}
 }
 
-// Get returns a Resolution entity by its id.
-func (c *ResolutionClient) Get(ctx context.Context, id string) (*Resolution, error) {
-	return c.Query().Where(resolution.ID(id)).Only(ctx)
+// Get returns a ReportedTransfer entity by its id.
+func (c *ReportedTransferClient) Get(ctx context.Context, id int64) (*ReportedTransfer, error) {
+	return c.Query().Where(reportedtransfer.ID(id)).Only(ctx)
 }
 
 // GetX is like Get, but panics if an error occurs.
-func (c *ResolutionClient) GetX(ctx context.Context, id string) *Resolution {
+func (c *ReportedTransferClient) GetX(ctx context.Context, id int64) *ReportedTransfer {
 	obj, err := c.Get(ctx, id)
 	if err != nil {
 		panic(err)
@@ -3871,27 +3474,160 @@ func (c *ResolutionClient) GetX(ctx context.Context, id string) *Resolution {
 }
 
 // Hooks returns the client hooks.
-func (c *ResolutionClient) Hooks() []Hook {
-	return c.hooks.Resolution
+func (c *ReportedTransferClient) Hooks() []Hook {
+	return c.hooks.ReportedTransfer
 }
 
 // Interceptors returns the client interceptors.
-func (c *ResolutionClient) Interceptors() []Interceptor {
-	return c.inters.Resolution
+func (c *ReportedTransferClient) Interceptors() []Interceptor {
+	return c.inters.ReportedTransfer
 }
 
-func (c *ResolutionClient) mutate(ctx context.Context, m *ResolutionMutation) (Value, error) {
+func (c *ReportedTransferClient) mutate(ctx context.Context, m *ReportedTransferMutation) (Value, error) {
 	switch m.Op() {
 	case OpCreate:
-		return (&ResolutionCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+		return (&ReportedTransferCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
 	case OpUpdate:
-		return (&ResolutionUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+		return (&ReportedTransferUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
 	case OpUpdateOne:
-		return (&ResolutionUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+		return (&ReportedTransferUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
 	case OpDelete, OpDeleteOne:
-		return (&ResolutionDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
+		return (&ReportedTransferDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
 	default:
-		return nil, fmt.Errorf("ent: unknown Resolution mutation op: %q", m.Op())
+		return nil, fmt.Errorf("ent: unknown ReportedTransfer mutation op: %q", m.Op())
+	}
+}
+
+// ReservationClient is a client for the Reservation schema.
+type ReservationClient struct {
+	config
+}
+
+// NewReservationClient returns a client for the Reservation from the given config.
+func NewReservationClient(c config) *ReservationClient {
+	return &ReservationClient{config: c}
+}
+
+// Use adds a list of mutation hooks to the hooks stack.
+// A call to `Use(f, g, h)` equals to `reservation.Hooks(f(g(h())))`.
+func (c *ReservationClient) Use(hooks ...Hook) {
+	c.hooks.Reservation = append(c.hooks.Reservation, hooks...)
+}
+
+// Intercept adds a list of query interceptors to the interceptors stack.
+// A call to `Intercept(f, g, h)` equals to `reservation.Intercept(f(g(h())))`.
+func (c *ReservationClient) Intercept(interceptors ...Interceptor) {
+	c.inters.Reservation = append(c.inters.Reservation, interceptors...)
+}
+
+// Create returns a builder for creating a Reservation entity.
+func (c *ReservationClient) Create() *ReservationCreate {
+	mutation := newReservationMutation(c.config, OpCreate)
+	return &ReservationCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// CreateBulk returns a builder for creating a bulk of Reservation entities.
+func (c *ReservationClient) CreateBulk(builders ...*ReservationCreate) *ReservationCreateBulk {
+	return &ReservationCreateBulk{config: c.config, builders: builders}
+}
+
+// MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
+// a builder and applies setFunc on it.
+func (c *ReservationClient) MapCreateBulk(slice any, setFunc func(*ReservationCreate, int)) *ReservationCreateBulk {
+	rv := reflect.ValueOf(slice)
+	if rv.Kind() != reflect.Slice {
+		return &ReservationCreateBulk{err: fmt.Errorf("calling to ReservationClient.MapCreateBulk with wrong type %T, need slice", slice)}
+	}
+	builders := make([]*ReservationCreate, rv.Len())
+	for i := 0; i < rv.Len(); i++ {
+		builders[i] = c.Create()
+		setFunc(builders[i], i)
+	}
+	return &ReservationCreateBulk{config: c.config, builders: builders}
+}
+
+// Update returns an update builder for Reservation.
+func (c *ReservationClient) Update() *ReservationUpdate {
+	mutation := newReservationMutation(c.config, OpUpdate)
+	return &ReservationUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOne returns an update builder for the given entity.
+func (c *ReservationClient) UpdateOne(_m *Reservation) *ReservationUpdateOne {
+	mutation := newReservationMutation(c.config, OpUpdateOne, withReservation(_m))
+	return &ReservationUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOneID returns an update builder for the given id.
+func (c *ReservationClient) UpdateOneID(id uuid.UUID) *ReservationUpdateOne {
+	mutation := newReservationMutation(c.config, OpUpdateOne, withReservationID(id))
+	return &ReservationUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// Delete returns a delete builder for Reservation.
+func (c *ReservationClient) Delete() *ReservationDelete {
+	mutation := newReservationMutation(c.config, OpDelete)
+	return &ReservationDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// DeleteOne returns a builder for deleting the given entity.
+func (c *ReservationClient) DeleteOne(_m *Reservation) *ReservationDeleteOne {
+	return c.DeleteOneID(_m.ID)
+}
+
+// DeleteOneID returns a builder for deleting the given entity by its id.
+func (c *ReservationClient) DeleteOneID(id uuid.UUID) *ReservationDeleteOne {
+	builder := c.Delete().Where(reservation.ID(id))
+	builder.mutation.id = &id
+	builder.mutation.op = OpDeleteOne
+	return &ReservationDeleteOne{builder}
+}
+
+// Query returns a query builder for Reservation.
+func (c *ReservationClient) Query() *ReservationQuery {
+	return &ReservationQuery{
+		config: c.config,
+		ctx:    &QueryContext{Type: TypeReservation},
+		inters: c.Interceptors(),
+	}
+}
+
+// Get returns a Reservation entity by its id.
+func (c *ReservationClient) Get(ctx context.Context, id uuid.UUID) (*Reservation, error) {
+	return c.Query().Where(reservation.ID(id)).Only(ctx)
+}
+
+// GetX is like Get, but panics if an error occurs.
+func (c *ReservationClient) GetX(ctx context.Context, id uuid.UUID) *Reservation {
+	obj, err := c.Get(ctx, id)
+	if err != nil {
+		panic(err)
+	}
+	return obj
+}
+
+// Hooks returns the client hooks.
+func (c *ReservationClient) Hooks() []Hook {
+	return c.hooks.Reservation
+}
+
+// Interceptors returns the client interceptors.
+func (c *ReservationClient) Interceptors() []Interceptor {
+	return c.inters.Reservation
+}
+
+func (c *ReservationClient) mutate(ctx context.Context, m *ReservationMutation) (Value, error) {
+	switch m.Op() {
+	case OpCreate:
+		return (&ReservationCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdate:
+		return (&ReservationUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdateOne:
+		return (&ReservationUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpDelete, OpDeleteOne:
+		return (&ReservationDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
+	default:
+		return nil, fmt.Errorf("ent: unknown Reservation mutation op: %q", m.Op())
 	}
 }
 
@@ -4161,6 +3897,272 @@ func (c *TimelineClient) mutate(ctx context.Context, m *TimelineMutation) (Value
 	}
 }
 
+// TransferClient is a client for the Transfer schema.
+type TransferClient struct {
+	config
+}
+
+// NewTransferClient returns a client for the Transfer from the given config.
+func NewTransferClient(c config) *TransferClient {
+	return &TransferClient{config: c}
+}
+
+// Use adds a list of mutation hooks to the hooks stack.
+// A call to `Use(f, g, h)` equals to `transfer.Hooks(f(g(h())))`.
+func (c *TransferClient) Use(hooks ...Hook) {
+	c.hooks.Transfer = append(c.hooks.Transfer, hooks...)
+}
+
+// Intercept adds a list of query interceptors to the interceptors stack.
+// A call to `Intercept(f, g, h)` equals to `transfer.Intercept(f(g(h())))`.
+func (c *TransferClient) Intercept(interceptors ...Interceptor) {
+	c.inters.Transfer = append(c.inters.Transfer, interceptors...)
+}
+
+// Create returns a builder for creating a Transfer entity.
+func (c *TransferClient) Create() *TransferCreate {
+	mutation := newTransferMutation(c.config, OpCreate)
+	return &TransferCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// CreateBulk returns a builder for creating a bulk of Transfer entities.
+func (c *TransferClient) CreateBulk(builders ...*TransferCreate) *TransferCreateBulk {
+	return &TransferCreateBulk{config: c.config, builders: builders}
+}
+
+// MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
+// a builder and applies setFunc on it.
+func (c *TransferClient) MapCreateBulk(slice any, setFunc func(*TransferCreate, int)) *TransferCreateBulk {
+	rv := reflect.ValueOf(slice)
+	if rv.Kind() != reflect.Slice {
+		return &TransferCreateBulk{err: fmt.Errorf("calling to TransferClient.MapCreateBulk with wrong type %T, need slice", slice)}
+	}
+	builders := make([]*TransferCreate, rv.Len())
+	for i := 0; i < rv.Len(); i++ {
+		builders[i] = c.Create()
+		setFunc(builders[i], i)
+	}
+	return &TransferCreateBulk{config: c.config, builders: builders}
+}
+
+// Update returns an update builder for Transfer.
+func (c *TransferClient) Update() *TransferUpdate {
+	mutation := newTransferMutation(c.config, OpUpdate)
+	return &TransferUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOne returns an update builder for the given entity.
+func (c *TransferClient) UpdateOne(_m *Transfer) *TransferUpdateOne {
+	mutation := newTransferMutation(c.config, OpUpdateOne, withTransfer(_m))
+	return &TransferUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOneID returns an update builder for the given id.
+func (c *TransferClient) UpdateOneID(id int64) *TransferUpdateOne {
+	mutation := newTransferMutation(c.config, OpUpdateOne, withTransferID(id))
+	return &TransferUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// Delete returns a delete builder for Transfer.
+func (c *TransferClient) Delete() *TransferDelete {
+	mutation := newTransferMutation(c.config, OpDelete)
+	return &TransferDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// DeleteOne returns a builder for deleting the given entity.
+func (c *TransferClient) DeleteOne(_m *Transfer) *TransferDeleteOne {
+	return c.DeleteOneID(_m.ID)
+}
+
+// DeleteOneID returns a builder for deleting the given entity by its id.
+func (c *TransferClient) DeleteOneID(id int64) *TransferDeleteOne {
+	builder := c.Delete().Where(transfer.ID(id))
+	builder.mutation.id = &id
+	builder.mutation.op = OpDeleteOne
+	return &TransferDeleteOne{builder}
+}
+
+// Query returns a query builder for Transfer.
+func (c *TransferClient) Query() *TransferQuery {
+	return &TransferQuery{
+		config: c.config,
+		ctx:    &QueryContext{Type: TypeTransfer},
+		inters: c.Interceptors(),
+	}
+}
+
+// Get returns a Transfer entity by its id.
+func (c *TransferClient) Get(ctx context.Context, id int64) (*Transfer, error) {
+	return c.Query().Where(transfer.ID(id)).Only(ctx)
+}
+
+// GetX is like Get, but panics if an error occurs.
+func (c *TransferClient) GetX(ctx context.Context, id int64) *Transfer {
+	obj, err := c.Get(ctx, id)
+	if err != nil {
+		panic(err)
+	}
+	return obj
+}
+
+// Hooks returns the client hooks.
+func (c *TransferClient) Hooks() []Hook {
+	return c.hooks.Transfer
+}
+
+// Interceptors returns the client interceptors.
+func (c *TransferClient) Interceptors() []Interceptor {
+	return c.inters.Transfer
+}
+
+func (c *TransferClient) mutate(ctx context.Context, m *TransferMutation) (Value, error) {
+	switch m.Op() {
+	case OpCreate:
+		return (&TransferCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdate:
+		return (&TransferUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdateOne:
+		return (&TransferUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpDelete, OpDeleteOne:
+		return (&TransferDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
+	default:
+		return nil, fmt.Errorf("ent: unknown Transfer mutation op: %q", m.Op())
+	}
+}
+
+// TransferResolutionClient is a client for the TransferResolution schema.
+type TransferResolutionClient struct {
+	config
+}
+
+// NewTransferResolutionClient returns a client for the TransferResolution from the given config.
+func NewTransferResolutionClient(c config) *TransferResolutionClient {
+	return &TransferResolutionClient{config: c}
+}
+
+// Use adds a list of mutation hooks to the hooks stack.
+// A call to `Use(f, g, h)` equals to `transferresolution.Hooks(f(g(h())))`.
+func (c *TransferResolutionClient) Use(hooks ...Hook) {
+	c.hooks.TransferResolution = append(c.hooks.TransferResolution, hooks...)
+}
+
+// Intercept adds a list of query interceptors to the interceptors stack.
+// A call to `Intercept(f, g, h)` equals to `transferresolution.Intercept(f(g(h())))`.
+func (c *TransferResolutionClient) Intercept(interceptors ...Interceptor) {
+	c.inters.TransferResolution = append(c.inters.TransferResolution, interceptors...)
+}
+
+// Create returns a builder for creating a TransferResolution entity.
+func (c *TransferResolutionClient) Create() *TransferResolutionCreate {
+	mutation := newTransferResolutionMutation(c.config, OpCreate)
+	return &TransferResolutionCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// CreateBulk returns a builder for creating a bulk of TransferResolution entities.
+func (c *TransferResolutionClient) CreateBulk(builders ...*TransferResolutionCreate) *TransferResolutionCreateBulk {
+	return &TransferResolutionCreateBulk{config: c.config, builders: builders}
+}
+
+// MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
+// a builder and applies setFunc on it.
+func (c *TransferResolutionClient) MapCreateBulk(slice any, setFunc func(*TransferResolutionCreate, int)) *TransferResolutionCreateBulk {
+	rv := reflect.ValueOf(slice)
+	if rv.Kind() != reflect.Slice {
+		return &TransferResolutionCreateBulk{err: fmt.Errorf("calling to TransferResolutionClient.MapCreateBulk with wrong type %T, need slice", slice)}
+	}
+	builders := make([]*TransferResolutionCreate, rv.Len())
+	for i := 0; i < rv.Len(); i++ {
+		builders[i] = c.Create()
+		setFunc(builders[i], i)
+	}
+	return &TransferResolutionCreateBulk{config: c.config, builders: builders}
+}
+
+// Update returns an update builder for TransferResolution.
+func (c *TransferResolutionClient) Update() *TransferResolutionUpdate {
+	mutation := newTransferResolutionMutation(c.config, OpUpdate)
+	return &TransferResolutionUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOne returns an update builder for the given entity.
+func (c *TransferResolutionClient) UpdateOne(_m *TransferResolution) *TransferResolutionUpdateOne {
+	mutation := newTransferResolutionMutation(c.config, OpUpdateOne, withTransferResolution(_m))
+	return &TransferResolutionUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOneID returns an update builder for the given id.
+func (c *TransferResolutionClient) UpdateOneID(id string) *TransferResolutionUpdateOne {
+	mutation := newTransferResolutionMutation(c.config, OpUpdateOne, withTransferResolutionID(id))
+	return &TransferResolutionUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// Delete returns a delete builder for TransferResolution.
+func (c *TransferResolutionClient) Delete() *TransferResolutionDelete {
+	mutation := newTransferResolutionMutation(c.config, OpDelete)
+	return &TransferResolutionDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// DeleteOne returns a builder for deleting the given entity.
+func (c *TransferResolutionClient) DeleteOne(_m *TransferResolution) *TransferResolutionDeleteOne {
+	return c.DeleteOneID(_m.ID)
+}
+
+// DeleteOneID returns a builder for deleting the given entity by its id.
+func (c *TransferResolutionClient) DeleteOneID(id string) *TransferResolutionDeleteOne {
+	builder := c.Delete().Where(transferresolution.ID(id))
+	builder.mutation.id = &id
+	builder.mutation.op = OpDeleteOne
+	return &TransferResolutionDeleteOne{builder}
+}
+
+// Query returns a query builder for TransferResolution.
+func (c *TransferResolutionClient) Query() *TransferResolutionQuery {
+	return &TransferResolutionQuery{
+		config: c.config,
+		ctx:    &QueryContext{Type: TypeTransferResolution},
+		inters: c.Interceptors(),
+	}
+}
+
+// Get returns a TransferResolution entity by its id.
+func (c *TransferResolutionClient) Get(ctx context.Context, id string) (*TransferResolution, error) {
+	return c.Query().Where(transferresolution.ID(id)).Only(ctx)
+}
+
+// GetX is like Get, but panics if an error occurs.
+func (c *TransferResolutionClient) GetX(ctx context.Context, id string) *TransferResolution {
+	obj, err := c.Get(ctx, id)
+	if err != nil {
+		panic(err)
+	}
+	return obj
+}
+
+// Hooks returns the client hooks.
+func (c *TransferResolutionClient) Hooks() []Hook {
+	return c.hooks.TransferResolution
+}
+
+// Interceptors returns the client interceptors.
+func (c *TransferResolutionClient) Interceptors() []Interceptor {
+	return c.inters.TransferResolution
+}
+
+func (c *TransferResolutionClient) mutate(ctx context.Context, m *TransferResolutionMutation) (Value, error) {
+	switch m.Op() {
+	case OpCreate:
+		return (&TransferResolutionCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdate:
+		return (&TransferResolutionUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdateOne:
+		return (&TransferResolutionUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpDelete, OpDeleteOne:
+		return (&TransferResolutionDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
+	default:
+		return nil, fmt.Errorf("ent: unknown TransferResolution mutation op: %q", m.Op())
+	}
+}
+
 // WorkerClient is a client for the Worker schema.
 type WorkerClient struct {
 	config
@@ -4297,15 +4299,17 @@ func (c *WorkerClient) mutate(ctx context.Context, m *WorkerMutation) (Value, er
 // hooks and interceptors per client, for fast access.
 type (
 	hooks struct {
-		Arrival, Attempt, Audit, Card, CatchUp, Challenge, EarlyArrival, EsimPlan,
-		EsimProfile, EsimSync, EsimToken, Event, Finding, Hold, IssuerLine, Job,
-		KillSwitch, LedgerEntry, LedgerPosting, Mutex, Order, Payment, Rate,
-		Reconciliation, Refund, Resolution, Session, Timeline, Worker []ent.Hook
+		Attempt, Audit, Card, ChainWatermark, Challenge, EsimPlan, EsimProfile,
+		EsimSync, EsimToken, Event, Finding, IssuerLine, Job, KillSwitch, LedgerEntry,
+		LedgerPosting, Lock, Order, Payment, RateLimit, Reconciliation, Refund,
+		ReportedTransfer, Reservation, Session, Timeline, Transfer, TransferResolution,
+		Worker []ent.Hook
 	}
 	inters struct {
-		Arrival, Attempt, Audit, Card, CatchUp, Challenge, EarlyArrival, EsimPlan,
-		EsimProfile, EsimSync, EsimToken, Event, Finding, Hold, IssuerLine, Job,
-		KillSwitch, LedgerEntry, LedgerPosting, Mutex, Order, Payment, Rate,
-		Reconciliation, Refund, Resolution, Session, Timeline, Worker []ent.Interceptor
+		Attempt, Audit, Card, ChainWatermark, Challenge, EsimPlan, EsimProfile,
+		EsimSync, EsimToken, Event, Finding, IssuerLine, Job, KillSwitch, LedgerEntry,
+		LedgerPosting, Lock, Order, Payment, RateLimit, Reconciliation, Refund,
+		ReportedTransfer, Reservation, Session, Timeline, Transfer, TransferResolution,
+		Worker []ent.Interceptor
 	}
 )

@@ -12,34 +12,34 @@ import (
 	"entgo.io/ent"
 	"entgo.io/ent/dialect/sql"
 	"entgo.io/ent/dialect/sql/sqlgraph"
-	"github.com/roamcard/roamcard/ent/arrival"
 	"github.com/roamcard/roamcard/ent/attempt"
 	"github.com/roamcard/roamcard/ent/audit"
 	"github.com/roamcard/roamcard/ent/card"
-	"github.com/roamcard/roamcard/ent/catchup"
+	"github.com/roamcard/roamcard/ent/chainwatermark"
 	"github.com/roamcard/roamcard/ent/challenge"
-	"github.com/roamcard/roamcard/ent/earlyarrival"
 	"github.com/roamcard/roamcard/ent/esimplan"
 	"github.com/roamcard/roamcard/ent/esimprofile"
 	"github.com/roamcard/roamcard/ent/esimsync"
 	"github.com/roamcard/roamcard/ent/esimtoken"
 	"github.com/roamcard/roamcard/ent/event"
 	"github.com/roamcard/roamcard/ent/finding"
-	"github.com/roamcard/roamcard/ent/hold"
 	"github.com/roamcard/roamcard/ent/issuerline"
 	"github.com/roamcard/roamcard/ent/job"
 	"github.com/roamcard/roamcard/ent/killswitch"
 	"github.com/roamcard/roamcard/ent/ledgerentry"
 	"github.com/roamcard/roamcard/ent/ledgerposting"
-	"github.com/roamcard/roamcard/ent/mutex"
+	"github.com/roamcard/roamcard/ent/lock"
 	"github.com/roamcard/roamcard/ent/order"
 	"github.com/roamcard/roamcard/ent/payment"
-	"github.com/roamcard/roamcard/ent/rate"
+	"github.com/roamcard/roamcard/ent/ratelimit"
 	"github.com/roamcard/roamcard/ent/reconciliation"
 	"github.com/roamcard/roamcard/ent/refund"
-	"github.com/roamcard/roamcard/ent/resolution"
+	"github.com/roamcard/roamcard/ent/reportedtransfer"
+	"github.com/roamcard/roamcard/ent/reservation"
 	"github.com/roamcard/roamcard/ent/session"
 	"github.com/roamcard/roamcard/ent/timeline"
+	"github.com/roamcard/roamcard/ent/transfer"
+	"github.com/roamcard/roamcard/ent/transferresolution"
 	"github.com/roamcard/roamcard/ent/worker"
 )
 
@@ -101,35 +101,35 @@ var (
 func checkColumn(t, c string) error {
 	initCheck.Do(func() {
 		columnCheck = sql.NewColumnCheck(map[string]func(string) bool{
-			arrival.Table:        arrival.ValidColumn,
-			attempt.Table:        attempt.ValidColumn,
-			audit.Table:          audit.ValidColumn,
-			card.Table:           card.ValidColumn,
-			catchup.Table:        catchup.ValidColumn,
-			challenge.Table:      challenge.ValidColumn,
-			earlyarrival.Table:   earlyarrival.ValidColumn,
-			esimplan.Table:       esimplan.ValidColumn,
-			esimprofile.Table:    esimprofile.ValidColumn,
-			esimsync.Table:       esimsync.ValidColumn,
-			esimtoken.Table:      esimtoken.ValidColumn,
-			event.Table:          event.ValidColumn,
-			finding.Table:        finding.ValidColumn,
-			hold.Table:           hold.ValidColumn,
-			issuerline.Table:     issuerline.ValidColumn,
-			job.Table:            job.ValidColumn,
-			killswitch.Table:     killswitch.ValidColumn,
-			ledgerentry.Table:    ledgerentry.ValidColumn,
-			ledgerposting.Table:  ledgerposting.ValidColumn,
-			mutex.Table:          mutex.ValidColumn,
-			order.Table:          order.ValidColumn,
-			payment.Table:        payment.ValidColumn,
-			rate.Table:           rate.ValidColumn,
-			reconciliation.Table: reconciliation.ValidColumn,
-			refund.Table:         refund.ValidColumn,
-			resolution.Table:     resolution.ValidColumn,
-			session.Table:        session.ValidColumn,
-			timeline.Table:       timeline.ValidColumn,
-			worker.Table:         worker.ValidColumn,
+			attempt.Table:            attempt.ValidColumn,
+			audit.Table:              audit.ValidColumn,
+			card.Table:               card.ValidColumn,
+			chainwatermark.Table:     chainwatermark.ValidColumn,
+			challenge.Table:          challenge.ValidColumn,
+			esimplan.Table:           esimplan.ValidColumn,
+			esimprofile.Table:        esimprofile.ValidColumn,
+			esimsync.Table:           esimsync.ValidColumn,
+			esimtoken.Table:          esimtoken.ValidColumn,
+			event.Table:              event.ValidColumn,
+			finding.Table:            finding.ValidColumn,
+			issuerline.Table:         issuerline.ValidColumn,
+			job.Table:                job.ValidColumn,
+			killswitch.Table:         killswitch.ValidColumn,
+			ledgerentry.Table:        ledgerentry.ValidColumn,
+			ledgerposting.Table:      ledgerposting.ValidColumn,
+			lock.Table:               lock.ValidColumn,
+			order.Table:              order.ValidColumn,
+			payment.Table:            payment.ValidColumn,
+			ratelimit.Table:          ratelimit.ValidColumn,
+			reconciliation.Table:     reconciliation.ValidColumn,
+			refund.Table:             refund.ValidColumn,
+			reportedtransfer.Table:   reportedtransfer.ValidColumn,
+			reservation.Table:        reservation.ValidColumn,
+			session.Table:            session.ValidColumn,
+			timeline.Table:           timeline.ValidColumn,
+			transfer.Table:           transfer.ValidColumn,
+			transferresolution.Table: transferresolution.ValidColumn,
+			worker.Table:             worker.ValidColumn,
 		})
 	})
 	return columnCheck(t, c)

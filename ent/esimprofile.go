@@ -20,6 +20,8 @@ type EsimProfile struct {
 	ID uuid.UUID `json:"id,omitempty"`
 	// OrderID holds the value of the "order_id" field.
 	OrderID string `json:"order_id,omitempty"`
+	// Owner holds the value of the "owner" field.
+	Owner string `json:"owner,omitempty"`
 	// PlanID holds the value of the "plan_id" field.
 	PlanID string `json:"plan_id,omitempty"`
 	// Status holds the value of the "status" field.
@@ -50,7 +52,7 @@ func (*EsimProfile) scanValues(columns []string) ([]any, error) {
 			values[i] = new([]byte)
 		case esimprofile.FieldCostMicros:
 			values[i] = new(sql.NullInt64)
-		case esimprofile.FieldOrderID, esimprofile.FieldPlanID, esimprofile.FieldStatus, esimprofile.FieldAccount, esimprofile.FieldSealedKey:
+		case esimprofile.FieldOrderID, esimprofile.FieldOwner, esimprofile.FieldPlanID, esimprofile.FieldStatus, esimprofile.FieldAccount, esimprofile.FieldSealedKey:
 			values[i] = new(sql.NullString)
 		case esimprofile.FieldCreatedAt, esimprofile.FieldUpdatedAt:
 			values[i] = new(sql.NullTime)
@@ -82,6 +84,12 @@ func (_m *EsimProfile) assignValues(columns []string, values []any) error {
 				return fmt.Errorf("unexpected type %T for field order_id", values[i])
 			} else if value.Valid {
 				_m.OrderID = value.String
+			}
+		case esimprofile.FieldOwner:
+			if value, ok := values[i].(*sql.NullString); !ok {
+				return fmt.Errorf("unexpected type %T for field owner", values[i])
+			} else if value.Valid {
+				_m.Owner = value.String
 			}
 		case esimprofile.FieldPlanID:
 			if value, ok := values[i].(*sql.NullString); !ok {
@@ -175,6 +183,9 @@ func (_m *EsimProfile) String() string {
 	builder.WriteString(fmt.Sprintf("id=%v, ", _m.ID))
 	builder.WriteString("order_id=")
 	builder.WriteString(_m.OrderID)
+	builder.WriteString(", ")
+	builder.WriteString("owner=")
+	builder.WriteString(_m.Owner)
 	builder.WriteString(", ")
 	builder.WriteString("plan_id=")
 	builder.WriteString(_m.PlanID)

@@ -30,6 +30,12 @@ func (_c *EsimProfileCreate) SetOrderID(v string) *EsimProfileCreate {
 	return _c
 }
 
+// SetOwner sets the "owner" field.
+func (_c *EsimProfileCreate) SetOwner(v string) *EsimProfileCreate {
+	_c.mutation.SetOwner(v)
+	return _c
+}
+
 // SetPlanID sets the "plan_id" field.
 func (_c *EsimProfileCreate) SetPlanID(v string) *EsimProfileCreate {
 	_c.mutation.SetPlanID(v)
@@ -180,6 +186,9 @@ func (_c *EsimProfileCreate) check() error {
 	if _, ok := _c.mutation.OrderID(); !ok {
 		return &ValidationError{Name: "order_id", err: errors.New(`ent: missing required field "EsimProfile.order_id"`)}
 	}
+	if _, ok := _c.mutation.Owner(); !ok {
+		return &ValidationError{Name: "owner", err: errors.New(`ent: missing required field "EsimProfile.owner"`)}
+	}
 	if _, ok := _c.mutation.PlanID(); !ok {
 		return &ValidationError{Name: "plan_id", err: errors.New(`ent: missing required field "EsimProfile.plan_id"`)}
 	}
@@ -248,6 +257,10 @@ func (_c *EsimProfileCreate) createSpec() (*EsimProfile, *sqlgraph.CreateSpec) {
 	if value, ok := _c.mutation.OrderID(); ok {
 		_spec.SetField(esimprofile.FieldOrderID, field.TypeString, value)
 		_node.OrderID = value
+	}
+	if value, ok := _c.mutation.Owner(); ok {
+		_spec.SetField(esimprofile.FieldOwner, field.TypeString, value)
+		_node.Owner = value
 	}
 	if value, ok := _c.mutation.PlanID(); ok {
 		_spec.SetField(esimprofile.FieldPlanID, field.TypeString, value)
@@ -440,6 +453,9 @@ func (u *EsimProfileUpsertOne) UpdateNewValues() *EsimProfileUpsertOne {
 		}
 		if _, exists := u.create.mutation.OrderID(); exists {
 			s.SetIgnore(esimprofile.FieldOrderID)
+		}
+		if _, exists := u.create.mutation.Owner(); exists {
+			s.SetIgnore(esimprofile.FieldOwner)
 		}
 		if _, exists := u.create.mutation.PlanID(); exists {
 			s.SetIgnore(esimprofile.FieldPlanID)
@@ -764,6 +780,9 @@ func (u *EsimProfileUpsertBulk) UpdateNewValues() *EsimProfileUpsertBulk {
 			}
 			if _, exists := b.mutation.OrderID(); exists {
 				s.SetIgnore(esimprofile.FieldOrderID)
+			}
+			if _, exists := b.mutation.Owner(); exists {
+				s.SetIgnore(esimprofile.FieldOwner)
 			}
 			if _, exists := b.mutation.PlanID(); exists {
 				s.SetIgnore(esimprofile.FieldPlanID)

@@ -17,6 +17,8 @@ type EsimToken struct {
 	config `json:"-"`
 	// ID of the ent.
 	ID string `json:"id,omitempty"`
+	// Owner holds the value of the "owner" field.
+	Owner string `json:"owner,omitempty"`
 	// Version holds the value of the "version" field.
 	Version int `json:"version,omitempty"`
 	// ExpiresAt holds the value of the "expires_at" field.
@@ -31,7 +33,7 @@ func (*EsimToken) scanValues(columns []string) ([]any, error) {
 		switch columns[i] {
 		case esimtoken.FieldVersion:
 			values[i] = new(sql.NullInt64)
-		case esimtoken.FieldID:
+		case esimtoken.FieldID, esimtoken.FieldOwner:
 			values[i] = new(sql.NullString)
 		case esimtoken.FieldExpiresAt:
 			values[i] = new(sql.NullTime)
@@ -55,6 +57,12 @@ func (_m *EsimToken) assignValues(columns []string, values []any) error {
 				return fmt.Errorf("unexpected type %T for field id", values[i])
 			} else if value.Valid {
 				_m.ID = value.String
+			}
+		case esimtoken.FieldOwner:
+			if value, ok := values[i].(*sql.NullString); !ok {
+				return fmt.Errorf("unexpected type %T for field owner", values[i])
+			} else if value.Valid {
+				_m.Owner = value.String
 			}
 		case esimtoken.FieldVersion:
 			if value, ok := values[i].(*sql.NullInt64); !ok {
@@ -104,6 +112,9 @@ func (_m *EsimToken) String() string {
 	var builder strings.Builder
 	builder.WriteString("EsimToken(")
 	builder.WriteString(fmt.Sprintf("id=%v, ", _m.ID))
+	builder.WriteString("owner=")
+	builder.WriteString(_m.Owner)
+	builder.WriteString(", ")
 	builder.WriteString("version=")
 	builder.WriteString(fmt.Sprintf("%v", _m.Version))
 	builder.WriteString(", ")

@@ -23,6 +23,12 @@ type EsimTokenCreate struct {
 	conflict []sql.ConflictOption
 }
 
+// SetOwner sets the "owner" field.
+func (_c *EsimTokenCreate) SetOwner(v string) *EsimTokenCreate {
+	_c.mutation.SetOwner(v)
+	return _c
+}
+
 // SetVersion sets the "version" field.
 func (_c *EsimTokenCreate) SetVersion(v int) *EsimTokenCreate {
 	_c.mutation.SetVersion(v)
@@ -75,6 +81,9 @@ func (_c *EsimTokenCreate) ExecX(ctx context.Context) {
 
 // check runs all checks and user-defined validators on the builder.
 func (_c *EsimTokenCreate) check() error {
+	if _, ok := _c.mutation.Owner(); !ok {
+		return &ValidationError{Name: "owner", err: errors.New(`ent: missing required field "EsimToken.owner"`)}
+	}
 	if _, ok := _c.mutation.Version(); !ok {
 		return &ValidationError{Name: "version", err: errors.New(`ent: missing required field "EsimToken.version"`)}
 	}
@@ -117,6 +126,10 @@ func (_c *EsimTokenCreate) createSpec() (*EsimToken, *sqlgraph.CreateSpec) {
 		_node.ID = id
 		_spec.ID.Value = id
 	}
+	if value, ok := _c.mutation.Owner(); ok {
+		_spec.SetField(esimtoken.FieldOwner, field.TypeString, value)
+		_node.Owner = value
+	}
 	if value, ok := _c.mutation.Version(); ok {
 		_spec.SetField(esimtoken.FieldVersion, field.TypeInt, value)
 		_node.Version = value
@@ -132,7 +145,7 @@ func (_c *EsimTokenCreate) createSpec() (*EsimToken, *sqlgraph.CreateSpec) {
 // of the `INSERT` statement. For example:
 //
 //	client.EsimToken.Create().
-//		SetVersion(v).
+//		SetOwner(v).
 //		OnConflict(
 //			// Update the row with the new values
 //			// the was proposed for insertion.
@@ -141,7 +154,7 @@ func (_c *EsimTokenCreate) createSpec() (*EsimToken, *sqlgraph.CreateSpec) {
 //		// Override some of the fields with custom
 //		// update values.
 //		Update(func(u *ent.EsimTokenUpsert) {
-//			SetVersion(v+v).
+//			SetOwner(v+v).
 //		}).
 //		Exec(ctx)
 func (_c *EsimTokenCreate) OnConflict(opts ...sql.ConflictOption) *EsimTokenUpsertOne {
@@ -223,6 +236,9 @@ func (u *EsimTokenUpsertOne) UpdateNewValues() *EsimTokenUpsertOne {
 	u.create.conflict = append(u.create.conflict, sql.ResolveWith(func(s *sql.UpdateSet) {
 		if _, exists := u.create.mutation.ID(); exists {
 			s.SetIgnore(esimtoken.FieldID)
+		}
+		if _, exists := u.create.mutation.Owner(); exists {
+			s.SetIgnore(esimtoken.FieldOwner)
 		}
 	}))
 	return u
@@ -425,7 +441,7 @@ func (_c *EsimTokenCreateBulk) ExecX(ctx context.Context) {
 //		// Override some of the fields with custom
 //		// update values.
 //		Update(func(u *ent.EsimTokenUpsert) {
-//			SetVersion(v+v).
+//			SetOwner(v+v).
 //		}).
 //		Exec(ctx)
 func (_c *EsimTokenCreateBulk) OnConflict(opts ...sql.ConflictOption) *EsimTokenUpsertBulk {
@@ -471,6 +487,9 @@ func (u *EsimTokenUpsertBulk) UpdateNewValues() *EsimTokenUpsertBulk {
 		for _, b := range u.create.builders {
 			if _, exists := b.mutation.ID(); exists {
 				s.SetIgnore(esimtoken.FieldID)
+			}
+			if _, exists := b.mutation.Owner(); exists {
+				s.SetIgnore(esimtoken.FieldOwner)
 			}
 		}
 	}))

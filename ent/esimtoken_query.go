@@ -265,12 +265,12 @@ func (_q *EsimTokenQuery) Clone() *EsimTokenQuery {
 // Example:
 //
 //	var v []struct {
-//		Version int `json:"version,omitempty"`
+//		Owner string `json:"owner,omitempty"`
 //		Count int `json:"count,omitempty"`
 //	}
 //
 //	client.EsimToken.Query().
-//		GroupBy(esimtoken.FieldVersion).
+//		GroupBy(esimtoken.FieldOwner).
 //		Aggregate(ent.Count()).
 //		Scan(ctx, &v)
 func (_q *EsimTokenQuery) GroupBy(field string, fields ...string) *EsimTokenGroupBy {
@@ -288,11 +288,11 @@ func (_q *EsimTokenQuery) GroupBy(field string, fields ...string) *EsimTokenGrou
 // Example:
 //
 //	var v []struct {
-//		Version int `json:"version,omitempty"`
+//		Owner string `json:"owner,omitempty"`
 //	}
 //
 //	client.EsimToken.Query().
-//		Select(esimtoken.FieldVersion).
+//		Select(esimtoken.FieldOwner).
 //		Scan(ctx, &v)
 func (_q *EsimTokenQuery) Select(fields ...string) *EsimTokenSelect {
 	_q.ctx.Fields = append(_q.ctx.Fields, fields...)

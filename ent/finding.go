@@ -17,8 +17,8 @@ type Finding struct {
 	config `json:"-"`
 	// ID of the ent.
 	ID int64 `json:"id,omitempty"`
-	// Books holds the value of the "books" field.
-	Books string `json:"books,omitempty"`
+	// ReconciliationID holds the value of the "reconciliation_id" field.
+	ReconciliationID string `json:"reconciliation_id,omitempty"`
 	// Unit holds the value of the "unit" field.
 	Unit string `json:"unit,omitempty"`
 	// Code holds the value of the "code" field.
@@ -65,7 +65,7 @@ func (*Finding) scanValues(columns []string) ([]any, error) {
 			values[i] = new(sql.NullBool)
 		case finding.FieldID, finding.FieldSize:
 			values[i] = new(sql.NullInt64)
-		case finding.FieldBooks, finding.FieldUnit, finding.FieldCode, finding.FieldSubject, finding.FieldOrderID, finding.FieldOwner, finding.FieldProduct, finding.FieldDetail, finding.FieldEvidence, finding.FieldResolution, finding.FieldResolvedBy, finding.FieldReason:
+		case finding.FieldReconciliationID, finding.FieldUnit, finding.FieldCode, finding.FieldSubject, finding.FieldOrderID, finding.FieldOwner, finding.FieldProduct, finding.FieldDetail, finding.FieldEvidence, finding.FieldResolution, finding.FieldResolvedBy, finding.FieldReason:
 			values[i] = new(sql.NullString)
 		case finding.FieldFirstSeen, finding.FieldLastSeen, finding.FieldClosedAt, finding.FieldResolvedAt:
 			values[i] = new(sql.NullTime)
@@ -90,11 +90,11 @@ func (_m *Finding) assignValues(columns []string, values []any) error {
 				return fmt.Errorf("unexpected type %T for field id", value)
 			}
 			_m.ID = int64(value.Int64)
-		case finding.FieldBooks:
+		case finding.FieldReconciliationID:
 			if value, ok := values[i].(*sql.NullString); !ok {
-				return fmt.Errorf("unexpected type %T for field books", values[i])
+				return fmt.Errorf("unexpected type %T for field reconciliation_id", values[i])
 			} else if value.Valid {
-				_m.Books = value.String
+				_m.ReconciliationID = value.String
 			}
 		case finding.FieldUnit:
 			if value, ok := values[i].(*sql.NullString); !ok {
@@ -236,8 +236,8 @@ func (_m *Finding) String() string {
 	var builder strings.Builder
 	builder.WriteString("Finding(")
 	builder.WriteString(fmt.Sprintf("id=%v, ", _m.ID))
-	builder.WriteString("books=")
-	builder.WriteString(_m.Books)
+	builder.WriteString("reconciliation_id=")
+	builder.WriteString(_m.ReconciliationID)
 	builder.WriteString(", ")
 	builder.WriteString("unit=")
 	builder.WriteString(_m.Unit)

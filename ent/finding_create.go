@@ -22,9 +22,9 @@ type FindingCreate struct {
 	conflict []sql.ConflictOption
 }
 
-// SetBooks sets the "books" field.
-func (_c *FindingCreate) SetBooks(v string) *FindingCreate {
-	_c.mutation.SetBooks(v)
+// SetReconciliationID sets the "reconciliation_id" field.
+func (_c *FindingCreate) SetReconciliationID(v string) *FindingCreate {
+	_c.mutation.SetReconciliationID(v)
 	return _c
 }
 
@@ -227,8 +227,8 @@ func (_c *FindingCreate) defaults() {
 
 // check runs all checks and user-defined validators on the builder.
 func (_c *FindingCreate) check() error {
-	if _, ok := _c.mutation.Books(); !ok {
-		return &ValidationError{Name: "books", err: errors.New(`ent: missing required field "Finding.books"`)}
+	if _, ok := _c.mutation.ReconciliationID(); !ok {
+		return &ValidationError{Name: "reconciliation_id", err: errors.New(`ent: missing required field "Finding.reconciliation_id"`)}
 	}
 	if _, ok := _c.mutation.Unit(); !ok {
 		return &ValidationError{Name: "unit", err: errors.New(`ent: missing required field "Finding.unit"`)}
@@ -308,9 +308,9 @@ func (_c *FindingCreate) createSpec() (*Finding, *sqlgraph.CreateSpec) {
 		_node.ID = id
 		_spec.ID.Value = id
 	}
-	if value, ok := _c.mutation.Books(); ok {
-		_spec.SetField(finding.FieldBooks, field.TypeString, value)
-		_node.Books = value
+	if value, ok := _c.mutation.ReconciliationID(); ok {
+		_spec.SetField(finding.FieldReconciliationID, field.TypeString, value)
+		_node.ReconciliationID = value
 	}
 	if value, ok := _c.mutation.Unit(); ok {
 		_spec.SetField(finding.FieldUnit, field.TypeString, value)
@@ -387,7 +387,7 @@ func (_c *FindingCreate) createSpec() (*Finding, *sqlgraph.CreateSpec) {
 // of the `INSERT` statement. For example:
 //
 //	client.Finding.Create().
-//		SetBooks(v).
+//		SetReconciliationID(v).
 //		OnConflict(
 //			// Update the row with the new values
 //			// the was proposed for insertion.
@@ -396,7 +396,7 @@ func (_c *FindingCreate) createSpec() (*Finding, *sqlgraph.CreateSpec) {
 //		// Override some of the fields with custom
 //		// update values.
 //		Update(func(u *ent.FindingUpsert) {
-//			SetBooks(v+v).
+//			SetReconciliationID(v+v).
 //		}).
 //		Exec(ctx)
 func (_c *FindingCreate) OnConflict(opts ...sql.ConflictOption) *FindingUpsertOne {
@@ -635,8 +635,8 @@ func (u *FindingUpsertOne) UpdateNewValues() *FindingUpsertOne {
 		if _, exists := u.create.mutation.ID(); exists {
 			s.SetIgnore(finding.FieldID)
 		}
-		if _, exists := u.create.mutation.Books(); exists {
-			s.SetIgnore(finding.FieldBooks)
+		if _, exists := u.create.mutation.ReconciliationID(); exists {
+			s.SetIgnore(finding.FieldReconciliationID)
 		}
 		if _, exists := u.create.mutation.Unit(); exists {
 			s.SetIgnore(finding.FieldUnit)
@@ -1030,7 +1030,7 @@ func (_c *FindingCreateBulk) ExecX(ctx context.Context) {
 //		// Override some of the fields with custom
 //		// update values.
 //		Update(func(u *ent.FindingUpsert) {
-//			SetBooks(v+v).
+//			SetReconciliationID(v+v).
 //		}).
 //		Exec(ctx)
 func (_c *FindingCreateBulk) OnConflict(opts ...sql.ConflictOption) *FindingUpsertBulk {
@@ -1077,8 +1077,8 @@ func (u *FindingUpsertBulk) UpdateNewValues() *FindingUpsertBulk {
 			if _, exists := b.mutation.ID(); exists {
 				s.SetIgnore(finding.FieldID)
 			}
-			if _, exists := b.mutation.Books(); exists {
-				s.SetIgnore(finding.FieldBooks)
+			if _, exists := b.mutation.ReconciliationID(); exists {
+				s.SetIgnore(finding.FieldReconciliationID)
 			}
 			if _, exists := b.mutation.Unit(); exists {
 				s.SetIgnore(finding.FieldUnit)

@@ -265,12 +265,12 @@ func (_q *FindingQuery) Clone() *FindingQuery {
 // Example:
 //
 //	var v []struct {
-//		Books string `json:"books,omitempty"`
+//		ReconciliationID string `json:"reconciliation_id,omitempty"`
 //		Count int `json:"count,omitempty"`
 //	}
 //
 //	client.Finding.Query().
-//		GroupBy(finding.FieldBooks).
+//		GroupBy(finding.FieldReconciliationID).
 //		Aggregate(ent.Count()).
 //		Scan(ctx, &v)
 func (_q *FindingQuery) GroupBy(field string, fields ...string) *FindingGroupBy {
@@ -288,11 +288,11 @@ func (_q *FindingQuery) GroupBy(field string, fields ...string) *FindingGroupBy 
 // Example:
 //
 //	var v []struct {
-//		Books string `json:"books,omitempty"`
+//		ReconciliationID string `json:"reconciliation_id,omitempty"`
 //	}
 //
 //	client.Finding.Query().
-//		Select(finding.FieldBooks).
+//		Select(finding.FieldReconciliationID).
 //		Scan(ctx, &v)
 func (_q *FindingQuery) Select(fields ...string) *FindingSelect {
 	_q.ctx.Fields = append(_q.ctx.Fields, fields...)

@@ -25,6 +25,8 @@ type Job struct {
 	Class job.Class `json:"class,omitempty"`
 	// UniqueKey holds the value of the "unique_key" field.
 	UniqueKey string `json:"unique_key,omitempty"`
+	// Owner holds the value of the "owner" field.
+	Owner string `json:"owner,omitempty"`
 	// Payload holds the value of the "payload" field.
 	Payload json.RawMessage `json:"payload,omitempty"`
 	// Traceparent holds the value of the "traceparent" field.
@@ -33,8 +35,8 @@ type Job struct {
 	Status job.Status `json:"status,omitempty"`
 	// Attempt holds the value of the "attempt" field.
 	Attempt int `json:"attempt,omitempty"`
-	// Forgiven holds the value of the "forgiven" field.
-	Forgiven int `json:"forgiven,omitempty"`
+	// UncountedAttempts holds the value of the "uncounted_attempts" field.
+	UncountedAttempts int `json:"uncounted_attempts,omitempty"`
 	// MaxAttempts holds the value of the "max_attempts" field.
 	MaxAttempts int `json:"max_attempts,omitempty"`
 	// Version holds the value of the "version" field.
@@ -65,9 +67,9 @@ func (*Job) scanValues(columns []string) ([]any, error) {
 		switch columns[i] {
 		case job.FieldPayload:
 			values[i] = new([]byte)
-		case job.FieldAttempt, job.FieldForgiven, job.FieldMaxAttempts, job.FieldVersion:
+		case job.FieldAttempt, job.FieldUncountedAttempts, job.FieldMaxAttempts, job.FieldVersion:
 			values[i] = new(sql.NullInt64)
-		case job.FieldKind, job.FieldClass, job.FieldUniqueKey, job.FieldTraceparent, job.FieldStatus, job.FieldStep, job.FieldLastError, job.FieldLeaseOwner:
+		case job.FieldKind, job.FieldClass, job.FieldUniqueKey, job.FieldOwner, job.FieldTraceparent, job.FieldStatus, job.FieldStep, job.FieldLastError, job.FieldLeaseOwner:
 			values[i] = new(sql.NullString)
 		case job.FieldStepAt, job.FieldRunAt, job.FieldCreatedAt, job.FieldFinishedAt, job.FieldLeaseUntil:
 			values[i] = new(sql.NullTime)
@@ -112,6 +114,12 @@ func (_m *Job) assignValues(columns []string, values []any) error {
 			} else if value.Valid {
 				_m.UniqueKey = value.String
 			}
+		case job.FieldOwner:
+			if value, ok := values[i].(*sql.NullString); !ok {
+				return fmt.Errorf("unexpected type %T for field owner", values[i])
+			} else if value.Valid {
+				_m.Owner = value.String
+			}
 		case job.FieldPayload:
 			if value, ok := values[i].(*[]byte); !ok {
 				return fmt.Errorf("unexpected type %T for field payload", values[i])
@@ -138,11 +146,11 @@ func (_m *Job) assignValues(columns []string, values []any) error {
 			} else if value.Valid {
 				_m.Attempt = int(value.Int64)
 			}
-		case job.FieldForgiven:
+		case job.FieldUncountedAttempts:
 			if value, ok := values[i].(*sql.NullInt64); !ok {
-				return fmt.Errorf("unexpected type %T for field forgiven", values[i])
+				return fmt.Errorf("unexpected type %T for field uncounted_attempts", values[i])
 			} else if value.Valid {
-				_m.Forgiven = int(value.Int64)
+				_m.UncountedAttempts = int(value.Int64)
 			}
 		case job.FieldMaxAttempts:
 			if value, ok := values[i].(*sql.NullInt64); !ok {
@@ -253,6 +261,9 @@ func (_m *Job) String() string {
 	builder.WriteString("unique_key=")
 	builder.WriteString(_m.UniqueKey)
 	builder.WriteString(", ")
+	builder.WriteString("owner=")
+	builder.WriteString(_m.Owner)
+	builder.WriteString(", ")
 	builder.WriteString("payload=")
 	builder.WriteString(fmt.Sprintf("%v", _m.Payload))
 	builder.WriteString(", ")
@@ -265,8 +276,8 @@ func (_m *Job) String() string {
 	builder.WriteString("attempt=")
 	builder.WriteString(fmt.Sprintf("%v", _m.Attempt))
 	builder.WriteString(", ")
-	builder.WriteString("forgiven=")
-	builder.WriteString(fmt.Sprintf("%v", _m.Forgiven))
+	builder.WriteString("uncounted_attempts=")
+	builder.WriteString(fmt.Sprintf("%v", _m.UncountedAttempts))
 	builder.WriteString(", ")
 	builder.WriteString("max_attempts=")
 	builder.WriteString(fmt.Sprintf("%v", _m.MaxAttempts))

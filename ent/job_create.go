@@ -51,6 +51,20 @@ func (_c *JobCreate) SetUniqueKey(v string) *JobCreate {
 	return _c
 }
 
+// SetOwner sets the "owner" field.
+func (_c *JobCreate) SetOwner(v string) *JobCreate {
+	_c.mutation.SetOwner(v)
+	return _c
+}
+
+// SetNillableOwner sets the "owner" field if the given value is not nil.
+func (_c *JobCreate) SetNillableOwner(v *string) *JobCreate {
+	if v != nil {
+		_c.SetOwner(*v)
+	}
+	return _c
+}
+
 // SetPayload sets the "payload" field.
 func (_c *JobCreate) SetPayload(v json.RawMessage) *JobCreate {
 	_c.mutation.SetPayload(v)
@@ -99,16 +113,16 @@ func (_c *JobCreate) SetNillableAttempt(v *int) *JobCreate {
 	return _c
 }
 
-// SetForgiven sets the "forgiven" field.
-func (_c *JobCreate) SetForgiven(v int) *JobCreate {
-	_c.mutation.SetForgiven(v)
+// SetUncountedAttempts sets the "uncounted_attempts" field.
+func (_c *JobCreate) SetUncountedAttempts(v int) *JobCreate {
+	_c.mutation.SetUncountedAttempts(v)
 	return _c
 }
 
-// SetNillableForgiven sets the "forgiven" field if the given value is not nil.
-func (_c *JobCreate) SetNillableForgiven(v *int) *JobCreate {
+// SetNillableUncountedAttempts sets the "uncounted_attempts" field if the given value is not nil.
+func (_c *JobCreate) SetNillableUncountedAttempts(v *int) *JobCreate {
 	if v != nil {
-		_c.SetForgiven(*v)
+		_c.SetUncountedAttempts(*v)
 	}
 	return _c
 }
@@ -282,6 +296,10 @@ func (_c *JobCreate) defaults() {
 		v := job.DefaultClass
 		_c.mutation.SetClass(v)
 	}
+	if _, ok := _c.mutation.Owner(); !ok {
+		v := job.DefaultOwner
+		_c.mutation.SetOwner(v)
+	}
 	if _, ok := _c.mutation.Traceparent(); !ok {
 		v := job.DefaultTraceparent
 		_c.mutation.SetTraceparent(v)
@@ -294,9 +312,9 @@ func (_c *JobCreate) defaults() {
 		v := job.DefaultAttempt
 		_c.mutation.SetAttempt(v)
 	}
-	if _, ok := _c.mutation.Forgiven(); !ok {
-		v := job.DefaultForgiven
-		_c.mutation.SetForgiven(v)
+	if _, ok := _c.mutation.UncountedAttempts(); !ok {
+		v := job.DefaultUncountedAttempts
+		_c.mutation.SetUncountedAttempts(v)
 	}
 	if _, ok := _c.mutation.Version(); !ok {
 		v := job.DefaultVersion
@@ -332,6 +350,9 @@ func (_c *JobCreate) check() error {
 	if _, ok := _c.mutation.UniqueKey(); !ok {
 		return &ValidationError{Name: "unique_key", err: errors.New(`ent: missing required field "Job.unique_key"`)}
 	}
+	if _, ok := _c.mutation.Owner(); !ok {
+		return &ValidationError{Name: "owner", err: errors.New(`ent: missing required field "Job.owner"`)}
+	}
 	if _, ok := _c.mutation.Payload(); !ok {
 		return &ValidationError{Name: "payload", err: errors.New(`ent: missing required field "Job.payload"`)}
 	}
@@ -349,8 +370,8 @@ func (_c *JobCreate) check() error {
 	if _, ok := _c.mutation.Attempt(); !ok {
 		return &ValidationError{Name: "attempt", err: errors.New(`ent: missing required field "Job.attempt"`)}
 	}
-	if _, ok := _c.mutation.Forgiven(); !ok {
-		return &ValidationError{Name: "forgiven", err: errors.New(`ent: missing required field "Job.forgiven"`)}
+	if _, ok := _c.mutation.UncountedAttempts(); !ok {
+		return &ValidationError{Name: "uncounted_attempts", err: errors.New(`ent: missing required field "Job.uncounted_attempts"`)}
 	}
 	if _, ok := _c.mutation.MaxAttempts(); !ok {
 		return &ValidationError{Name: "max_attempts", err: errors.New(`ent: missing required field "Job.max_attempts"`)}
@@ -418,6 +439,10 @@ func (_c *JobCreate) createSpec() (*Job, *sqlgraph.CreateSpec) {
 		_spec.SetField(job.FieldUniqueKey, field.TypeString, value)
 		_node.UniqueKey = value
 	}
+	if value, ok := _c.mutation.Owner(); ok {
+		_spec.SetField(job.FieldOwner, field.TypeString, value)
+		_node.Owner = value
+	}
 	if value, ok := _c.mutation.Payload(); ok {
 		_spec.SetField(job.FieldPayload, field.TypeJSON, value)
 		_node.Payload = value
@@ -434,9 +459,9 @@ func (_c *JobCreate) createSpec() (*Job, *sqlgraph.CreateSpec) {
 		_spec.SetField(job.FieldAttempt, field.TypeInt, value)
 		_node.Attempt = value
 	}
-	if value, ok := _c.mutation.Forgiven(); ok {
-		_spec.SetField(job.FieldForgiven, field.TypeInt, value)
-		_node.Forgiven = value
+	if value, ok := _c.mutation.UncountedAttempts(); ok {
+		_spec.SetField(job.FieldUncountedAttempts, field.TypeInt, value)
+		_node.UncountedAttempts = value
 	}
 	if value, ok := _c.mutation.MaxAttempts(); ok {
 		_spec.SetField(job.FieldMaxAttempts, field.TypeInt, value)
@@ -572,21 +597,21 @@ func (u *JobUpsert) AddAttempt(v int) *JobUpsert {
 	return u
 }
 
-// SetForgiven sets the "forgiven" field.
-func (u *JobUpsert) SetForgiven(v int) *JobUpsert {
-	u.Set(job.FieldForgiven, v)
+// SetUncountedAttempts sets the "uncounted_attempts" field.
+func (u *JobUpsert) SetUncountedAttempts(v int) *JobUpsert {
+	u.Set(job.FieldUncountedAttempts, v)
 	return u
 }
 
-// UpdateForgiven sets the "forgiven" field to the value that was provided on create.
-func (u *JobUpsert) UpdateForgiven() *JobUpsert {
-	u.SetExcluded(job.FieldForgiven)
+// UpdateUncountedAttempts sets the "uncounted_attempts" field to the value that was provided on create.
+func (u *JobUpsert) UpdateUncountedAttempts() *JobUpsert {
+	u.SetExcluded(job.FieldUncountedAttempts)
 	return u
 }
 
-// AddForgiven adds v to the "forgiven" field.
-func (u *JobUpsert) AddForgiven(v int) *JobUpsert {
-	u.Add(job.FieldForgiven, v)
+// AddUncountedAttempts adds v to the "uncounted_attempts" field.
+func (u *JobUpsert) AddUncountedAttempts(v int) *JobUpsert {
+	u.Add(job.FieldUncountedAttempts, v)
 	return u
 }
 
@@ -757,6 +782,9 @@ func (u *JobUpsertOne) UpdateNewValues() *JobUpsertOne {
 		if _, exists := u.create.mutation.UniqueKey(); exists {
 			s.SetIgnore(job.FieldUniqueKey)
 		}
+		if _, exists := u.create.mutation.Owner(); exists {
+			s.SetIgnore(job.FieldOwner)
+		}
 		if _, exists := u.create.mutation.Payload(); exists {
 			s.SetIgnore(job.FieldPayload)
 		}
@@ -846,24 +874,24 @@ func (u *JobUpsertOne) UpdateAttempt() *JobUpsertOne {
 	})
 }
 
-// SetForgiven sets the "forgiven" field.
-func (u *JobUpsertOne) SetForgiven(v int) *JobUpsertOne {
+// SetUncountedAttempts sets the "uncounted_attempts" field.
+func (u *JobUpsertOne) SetUncountedAttempts(v int) *JobUpsertOne {
 	return u.Update(func(s *JobUpsert) {
-		s.SetForgiven(v)
+		s.SetUncountedAttempts(v)
 	})
 }
 
-// AddForgiven adds v to the "forgiven" field.
-func (u *JobUpsertOne) AddForgiven(v int) *JobUpsertOne {
+// AddUncountedAttempts adds v to the "uncounted_attempts" field.
+func (u *JobUpsertOne) AddUncountedAttempts(v int) *JobUpsertOne {
 	return u.Update(func(s *JobUpsert) {
-		s.AddForgiven(v)
+		s.AddUncountedAttempts(v)
 	})
 }
 
-// UpdateForgiven sets the "forgiven" field to the value that was provided on create.
-func (u *JobUpsertOne) UpdateForgiven() *JobUpsertOne {
+// UpdateUncountedAttempts sets the "uncounted_attempts" field to the value that was provided on create.
+func (u *JobUpsertOne) UpdateUncountedAttempts() *JobUpsertOne {
 	return u.Update(func(s *JobUpsert) {
-		s.UpdateForgiven()
+		s.UpdateUncountedAttempts()
 	})
 }
 
@@ -1224,6 +1252,9 @@ func (u *JobUpsertBulk) UpdateNewValues() *JobUpsertBulk {
 			if _, exists := b.mutation.UniqueKey(); exists {
 				s.SetIgnore(job.FieldUniqueKey)
 			}
+			if _, exists := b.mutation.Owner(); exists {
+				s.SetIgnore(job.FieldOwner)
+			}
 			if _, exists := b.mutation.Payload(); exists {
 				s.SetIgnore(job.FieldPayload)
 			}
@@ -1314,24 +1345,24 @@ func (u *JobUpsertBulk) UpdateAttempt() *JobUpsertBulk {
 	})
 }
 
-// SetForgiven sets the "forgiven" field.
-func (u *JobUpsertBulk) SetForgiven(v int) *JobUpsertBulk {
+// SetUncountedAttempts sets the "uncounted_attempts" field.
+func (u *JobUpsertBulk) SetUncountedAttempts(v int) *JobUpsertBulk {
 	return u.Update(func(s *JobUpsert) {
-		s.SetForgiven(v)
+		s.SetUncountedAttempts(v)
 	})
 }
 
-// AddForgiven adds v to the "forgiven" field.
-func (u *JobUpsertBulk) AddForgiven(v int) *JobUpsertBulk {
+// AddUncountedAttempts adds v to the "uncounted_attempts" field.
+func (u *JobUpsertBulk) AddUncountedAttempts(v int) *JobUpsertBulk {
 	return u.Update(func(s *JobUpsert) {
-		s.AddForgiven(v)
+		s.AddUncountedAttempts(v)
 	})
 }
 
-// UpdateForgiven sets the "forgiven" field to the value that was provided on create.
-func (u *JobUpsertBulk) UpdateForgiven() *JobUpsertBulk {
+// UpdateUncountedAttempts sets the "uncounted_attempts" field to the value that was provided on create.
+func (u *JobUpsertBulk) UpdateUncountedAttempts() *JobUpsertBulk {
 	return u.Update(func(s *JobUpsert) {
-		s.UpdateForgiven()
+		s.UpdateUncountedAttempts()
 	})
 }
 

@@ -78,24 +78,24 @@ func (_u *JobUpdate) AddAttempt(v int) *JobUpdate {
 	return _u
 }
 
-// SetForgiven sets the "forgiven" field.
-func (_u *JobUpdate) SetForgiven(v int) *JobUpdate {
-	_u.mutation.ResetForgiven()
-	_u.mutation.SetForgiven(v)
+// SetUncountedAttempts sets the "uncounted_attempts" field.
+func (_u *JobUpdate) SetUncountedAttempts(v int) *JobUpdate {
+	_u.mutation.ResetUncountedAttempts()
+	_u.mutation.SetUncountedAttempts(v)
 	return _u
 }
 
-// SetNillableForgiven sets the "forgiven" field if the given value is not nil.
-func (_u *JobUpdate) SetNillableForgiven(v *int) *JobUpdate {
+// SetNillableUncountedAttempts sets the "uncounted_attempts" field if the given value is not nil.
+func (_u *JobUpdate) SetNillableUncountedAttempts(v *int) *JobUpdate {
 	if v != nil {
-		_u.SetForgiven(*v)
+		_u.SetUncountedAttempts(*v)
 	}
 	return _u
 }
 
-// AddForgiven adds value to the "forgiven" field.
-func (_u *JobUpdate) AddForgiven(v int) *JobUpdate {
-	_u.mutation.AddForgiven(v)
+// AddUncountedAttempts adds value to the "uncounted_attempts" field.
+func (_u *JobUpdate) AddUncountedAttempts(v int) *JobUpdate {
+	_u.mutation.AddUncountedAttempts(v)
 	return _u
 }
 
@@ -340,11 +340,11 @@ func (_u *JobUpdate) sqlSave(ctx context.Context) (_node int, err error) {
 	if value, ok := _u.mutation.AddedAttempt(); ok {
 		_spec.AddField(job.FieldAttempt, field.TypeInt, value)
 	}
-	if value, ok := _u.mutation.Forgiven(); ok {
-		_spec.SetField(job.FieldForgiven, field.TypeInt, value)
+	if value, ok := _u.mutation.UncountedAttempts(); ok {
+		_spec.SetField(job.FieldUncountedAttempts, field.TypeInt, value)
 	}
-	if value, ok := _u.mutation.AddedForgiven(); ok {
-		_spec.AddField(job.FieldForgiven, field.TypeInt, value)
+	if value, ok := _u.mutation.AddedUncountedAttempts(); ok {
+		_spec.AddField(job.FieldUncountedAttempts, field.TypeInt, value)
 	}
 	if value, ok := _u.mutation.MaxAttempts(); ok {
 		_spec.SetField(job.FieldMaxAttempts, field.TypeInt, value)
@@ -462,24 +462,24 @@ func (_u *JobUpdateOne) AddAttempt(v int) *JobUpdateOne {
 	return _u
 }
 
-// SetForgiven sets the "forgiven" field.
-func (_u *JobUpdateOne) SetForgiven(v int) *JobUpdateOne {
-	_u.mutation.ResetForgiven()
-	_u.mutation.SetForgiven(v)
+// SetUncountedAttempts sets the "uncounted_attempts" field.
+func (_u *JobUpdateOne) SetUncountedAttempts(v int) *JobUpdateOne {
+	_u.mutation.ResetUncountedAttempts()
+	_u.mutation.SetUncountedAttempts(v)
 	return _u
 }
 
-// SetNillableForgiven sets the "forgiven" field if the given value is not nil.
-func (_u *JobUpdateOne) SetNillableForgiven(v *int) *JobUpdateOne {
+// SetNillableUncountedAttempts sets the "uncounted_attempts" field if the given value is not nil.
+func (_u *JobUpdateOne) SetNillableUncountedAttempts(v *int) *JobUpdateOne {
 	if v != nil {
-		_u.SetForgiven(*v)
+		_u.SetUncountedAttempts(*v)
 	}
 	return _u
 }
 
-// AddForgiven adds value to the "forgiven" field.
-func (_u *JobUpdateOne) AddForgiven(v int) *JobUpdateOne {
-	_u.mutation.AddForgiven(v)
+// AddUncountedAttempts adds value to the "uncounted_attempts" field.
+func (_u *JobUpdateOne) AddUncountedAttempts(v int) *JobUpdateOne {
+	_u.mutation.AddUncountedAttempts(v)
 	return _u
 }
 
@@ -754,11 +754,11 @@ func (_u *JobUpdateOne) sqlSave(ctx context.Context) (_node *Job, err error) {
 	if value, ok := _u.mutation.AddedAttempt(); ok {
 		_spec.AddField(job.FieldAttempt, field.TypeInt, value)
 	}
-	if value, ok := _u.mutation.Forgiven(); ok {
-		_spec.SetField(job.FieldForgiven, field.TypeInt, value)
+	if value, ok := _u.mutation.UncountedAttempts(); ok {
+		_spec.SetField(job.FieldUncountedAttempts, field.TypeInt, value)
 	}
-	if value, ok := _u.mutation.AddedForgiven(); ok {
-		_spec.AddField(job.FieldForgiven, field.TypeInt, value)
+	if value, ok := _u.mutation.AddedUncountedAttempts(); ok {
+		_spec.AddField(job.FieldUncountedAttempts, field.TypeInt, value)
 	}
 	if value, ok := _u.mutation.MaxAttempts(); ok {
 		_spec.SetField(job.FieldMaxAttempts, field.TypeInt, value)

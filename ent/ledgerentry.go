@@ -18,6 +18,8 @@ type LedgerEntry struct {
 	ID int64 `json:"id,omitempty"`
 	// PostingID holds the value of the "posting_id" field.
 	PostingID string `json:"posting_id,omitempty"`
+	// Owner holds the value of the "owner" field.
+	Owner string `json:"owner,omitempty"`
 	// Account holds the value of the "account" field.
 	Account string `json:"account,omitempty"`
 	// Amount holds the value of the "amount" field.
@@ -32,7 +34,7 @@ func (*LedgerEntry) scanValues(columns []string) ([]any, error) {
 		switch columns[i] {
 		case ledgerentry.FieldID, ledgerentry.FieldAmount:
 			values[i] = new(sql.NullInt64)
-		case ledgerentry.FieldPostingID, ledgerentry.FieldAccount:
+		case ledgerentry.FieldPostingID, ledgerentry.FieldOwner, ledgerentry.FieldAccount:
 			values[i] = new(sql.NullString)
 		default:
 			values[i] = new(sql.UnknownType)
@@ -60,6 +62,12 @@ func (_m *LedgerEntry) assignValues(columns []string, values []any) error {
 				return fmt.Errorf("unexpected type %T for field posting_id", values[i])
 			} else if value.Valid {
 				_m.PostingID = value.String
+			}
+		case ledgerentry.FieldOwner:
+			if value, ok := values[i].(*sql.NullString); !ok {
+				return fmt.Errorf("unexpected type %T for field owner", values[i])
+			} else if value.Valid {
+				_m.Owner = value.String
 			}
 		case ledgerentry.FieldAccount:
 			if value, ok := values[i].(*sql.NullString); !ok {
@@ -111,6 +119,9 @@ func (_m *LedgerEntry) String() string {
 	builder.WriteString(fmt.Sprintf("id=%v, ", _m.ID))
 	builder.WriteString("posting_id=")
 	builder.WriteString(_m.PostingID)
+	builder.WriteString(", ")
+	builder.WriteString("owner=")
+	builder.WriteString(_m.Owner)
 	builder.WriteString(", ")
 	builder.WriteString("account=")
 	builder.WriteString(_m.Account)

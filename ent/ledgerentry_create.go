@@ -27,6 +27,12 @@ func (_c *LedgerEntryCreate) SetPostingID(v string) *LedgerEntryCreate {
 	return _c
 }
 
+// SetOwner sets the "owner" field.
+func (_c *LedgerEntryCreate) SetOwner(v string) *LedgerEntryCreate {
+	_c.mutation.SetOwner(v)
+	return _c
+}
+
 // SetAccount sets the "account" field.
 func (_c *LedgerEntryCreate) SetAccount(v string) *LedgerEntryCreate {
 	_c.mutation.SetAccount(v)
@@ -82,6 +88,9 @@ func (_c *LedgerEntryCreate) check() error {
 	if _, ok := _c.mutation.PostingID(); !ok {
 		return &ValidationError{Name: "posting_id", err: errors.New(`ent: missing required field "LedgerEntry.posting_id"`)}
 	}
+	if _, ok := _c.mutation.Owner(); !ok {
+		return &ValidationError{Name: "owner", err: errors.New(`ent: missing required field "LedgerEntry.owner"`)}
+	}
 	if _, ok := _c.mutation.Account(); !ok {
 		return &ValidationError{Name: "account", err: errors.New(`ent: missing required field "LedgerEntry.account"`)}
 	}
@@ -124,6 +133,10 @@ func (_c *LedgerEntryCreate) createSpec() (*LedgerEntry, *sqlgraph.CreateSpec) {
 	if value, ok := _c.mutation.PostingID(); ok {
 		_spec.SetField(ledgerentry.FieldPostingID, field.TypeString, value)
 		_node.PostingID = value
+	}
+	if value, ok := _c.mutation.Owner(); ok {
+		_spec.SetField(ledgerentry.FieldOwner, field.TypeString, value)
+		_node.Owner = value
 	}
 	if value, ok := _c.mutation.Account(); ok {
 		_spec.SetField(ledgerentry.FieldAccount, field.TypeString, value)
@@ -204,6 +217,9 @@ func (u *LedgerEntryUpsertOne) UpdateNewValues() *LedgerEntryUpsertOne {
 		}
 		if _, exists := u.create.mutation.PostingID(); exists {
 			s.SetIgnore(ledgerentry.FieldPostingID)
+		}
+		if _, exists := u.create.mutation.Owner(); exists {
+			s.SetIgnore(ledgerentry.FieldOwner)
 		}
 		if _, exists := u.create.mutation.Account(); exists {
 			s.SetIgnore(ledgerentry.FieldAccount)
@@ -425,6 +441,9 @@ func (u *LedgerEntryUpsertBulk) UpdateNewValues() *LedgerEntryUpsertBulk {
 			}
 			if _, exists := b.mutation.PostingID(); exists {
 				s.SetIgnore(ledgerentry.FieldPostingID)
+			}
+			if _, exists := b.mutation.Owner(); exists {
+				s.SetIgnore(ledgerentry.FieldOwner)
 			}
 			if _, exists := b.mutation.Account(); exists {
 				s.SetIgnore(ledgerentry.FieldAccount)

@@ -19,6 +19,8 @@ type LedgerPosting struct {
 	ID string `json:"id,omitempty"`
 	// OrderID holds the value of the "order_id" field.
 	OrderID string `json:"order_id,omitempty"`
+	// Owner holds the value of the "owner" field.
+	Owner string `json:"owner,omitempty"`
 	// Kind holds the value of the "kind" field.
 	Kind ledgerposting.Kind `json:"kind,omitempty"`
 	// At holds the value of the "at" field.
@@ -31,7 +33,7 @@ func (*LedgerPosting) scanValues(columns []string) ([]any, error) {
 	values := make([]any, len(columns))
 	for i := range columns {
 		switch columns[i] {
-		case ledgerposting.FieldID, ledgerposting.FieldOrderID, ledgerposting.FieldKind:
+		case ledgerposting.FieldID, ledgerposting.FieldOrderID, ledgerposting.FieldOwner, ledgerposting.FieldKind:
 			values[i] = new(sql.NullString)
 		case ledgerposting.FieldAt:
 			values[i] = new(sql.NullTime)
@@ -61,6 +63,12 @@ func (_m *LedgerPosting) assignValues(columns []string, values []any) error {
 				return fmt.Errorf("unexpected type %T for field order_id", values[i])
 			} else if value.Valid {
 				_m.OrderID = value.String
+			}
+		case ledgerposting.FieldOwner:
+			if value, ok := values[i].(*sql.NullString); !ok {
+				return fmt.Errorf("unexpected type %T for field owner", values[i])
+			} else if value.Valid {
+				_m.Owner = value.String
 			}
 		case ledgerposting.FieldKind:
 			if value, ok := values[i].(*sql.NullString); !ok {
@@ -112,6 +120,9 @@ func (_m *LedgerPosting) String() string {
 	builder.WriteString(fmt.Sprintf("id=%v, ", _m.ID))
 	builder.WriteString("order_id=")
 	builder.WriteString(_m.OrderID)
+	builder.WriteString(", ")
+	builder.WriteString("owner=")
+	builder.WriteString(_m.Owner)
 	builder.WriteString(", ")
 	builder.WriteString("kind=")
 	builder.WriteString(fmt.Sprintf("%v", _m.Kind))

@@ -29,6 +29,12 @@ func (_c *LedgerPostingCreate) SetOrderID(v string) *LedgerPostingCreate {
 	return _c
 }
 
+// SetOwner sets the "owner" field.
+func (_c *LedgerPostingCreate) SetOwner(v string) *LedgerPostingCreate {
+	_c.mutation.SetOwner(v)
+	return _c
+}
+
 // SetKind sets the "kind" field.
 func (_c *LedgerPostingCreate) SetKind(v ledgerposting.Kind) *LedgerPostingCreate {
 	_c.mutation.SetKind(v)
@@ -84,6 +90,9 @@ func (_c *LedgerPostingCreate) check() error {
 	if _, ok := _c.mutation.OrderID(); !ok {
 		return &ValidationError{Name: "order_id", err: errors.New(`ent: missing required field "LedgerPosting.order_id"`)}
 	}
+	if _, ok := _c.mutation.Owner(); !ok {
+		return &ValidationError{Name: "owner", err: errors.New(`ent: missing required field "LedgerPosting.owner"`)}
+	}
 	if _, ok := _c.mutation.Kind(); !ok {
 		return &ValidationError{Name: "kind", err: errors.New(`ent: missing required field "LedgerPosting.kind"`)}
 	}
@@ -134,6 +143,10 @@ func (_c *LedgerPostingCreate) createSpec() (*LedgerPosting, *sqlgraph.CreateSpe
 	if value, ok := _c.mutation.OrderID(); ok {
 		_spec.SetField(ledgerposting.FieldOrderID, field.TypeString, value)
 		_node.OrderID = value
+	}
+	if value, ok := _c.mutation.Owner(); ok {
+		_spec.SetField(ledgerposting.FieldOwner, field.TypeString, value)
+		_node.Owner = value
 	}
 	if value, ok := _c.mutation.Kind(); ok {
 		_spec.SetField(ledgerposting.FieldKind, field.TypeEnum, value)
@@ -214,6 +227,9 @@ func (u *LedgerPostingUpsertOne) UpdateNewValues() *LedgerPostingUpsertOne {
 		}
 		if _, exists := u.create.mutation.OrderID(); exists {
 			s.SetIgnore(ledgerposting.FieldOrderID)
+		}
+		if _, exists := u.create.mutation.Owner(); exists {
+			s.SetIgnore(ledgerposting.FieldOwner)
 		}
 		if _, exists := u.create.mutation.Kind(); exists {
 			s.SetIgnore(ledgerposting.FieldKind)
@@ -436,6 +452,9 @@ func (u *LedgerPostingUpsertBulk) UpdateNewValues() *LedgerPostingUpsertBulk {
 			}
 			if _, exists := b.mutation.OrderID(); exists {
 				s.SetIgnore(ledgerposting.FieldOrderID)
+			}
+			if _, exists := b.mutation.Owner(); exists {
+				s.SetIgnore(ledgerposting.FieldOwner)
 			}
 			if _, exists := b.mutation.Kind(); exists {
 				s.SetIgnore(ledgerposting.FieldKind)

@@ -13,20 +13,17 @@ import (
 	"entgo.io/ent"
 	"entgo.io/ent/dialect/sql"
 	"github.com/google/uuid"
-	"github.com/roamcard/roamcard/ent/arrival"
 	"github.com/roamcard/roamcard/ent/attempt"
 	"github.com/roamcard/roamcard/ent/audit"
 	"github.com/roamcard/roamcard/ent/card"
-	"github.com/roamcard/roamcard/ent/catchup"
+	"github.com/roamcard/roamcard/ent/chainwatermark"
 	"github.com/roamcard/roamcard/ent/challenge"
-	"github.com/roamcard/roamcard/ent/earlyarrival"
 	"github.com/roamcard/roamcard/ent/esimplan"
 	"github.com/roamcard/roamcard/ent/esimprofile"
 	"github.com/roamcard/roamcard/ent/esimsync"
 	"github.com/roamcard/roamcard/ent/esimtoken"
 	"github.com/roamcard/roamcard/ent/event"
 	"github.com/roamcard/roamcard/ent/finding"
-	"github.com/roamcard/roamcard/ent/hold"
 	"github.com/roamcard/roamcard/ent/issuerline"
 	"github.com/roamcard/roamcard/ent/job"
 	"github.com/roamcard/roamcard/ent/killswitch"
@@ -35,13 +32,16 @@ import (
 	"github.com/roamcard/roamcard/ent/order"
 	"github.com/roamcard/roamcard/ent/payment"
 	"github.com/roamcard/roamcard/ent/predicate"
-	"github.com/roamcard/roamcard/ent/rate"
+	"github.com/roamcard/roamcard/ent/ratelimit"
 	"github.com/roamcard/roamcard/ent/reconciliation"
 	"github.com/roamcard/roamcard/ent/refund"
-	"github.com/roamcard/roamcard/ent/resolution"
+	"github.com/roamcard/roamcard/ent/reportedtransfer"
+	"github.com/roamcard/roamcard/ent/reservation"
 	"github.com/roamcard/roamcard/ent/schema"
 	"github.com/roamcard/roamcard/ent/session"
 	"github.com/roamcard/roamcard/ent/timeline"
+	"github.com/roamcard/roamcard/ent/transfer"
+	"github.com/roamcard/roamcard/ent/transferresolution"
 	"github.com/roamcard/roamcard/ent/worker"
 )
 
@@ -54,902 +54,36 @@ const (
 	OpUpdateOne = ent.OpUpdateOne
 
 	// Node types.
-	TypeArrival        = "Arrival"
-	TypeAttempt        = "Attempt"
-	TypeAudit          = "Audit"
-	TypeCard           = "Card"
-	TypeCatchUp        = "CatchUp"
-	TypeChallenge      = "Challenge"
-	TypeEarlyArrival   = "EarlyArrival"
-	TypeEsimPlan       = "EsimPlan"
-	TypeEsimProfile    = "EsimProfile"
-	TypeEsimSync       = "EsimSync"
-	TypeEsimToken      = "EsimToken"
-	TypeEvent          = "Event"
-	TypeFinding        = "Finding"
-	TypeHold           = "Hold"
-	TypeIssuerLine     = "IssuerLine"
-	TypeJob            = "Job"
-	TypeKillSwitch     = "KillSwitch"
-	TypeLedgerEntry    = "LedgerEntry"
-	TypeLedgerPosting  = "LedgerPosting"
-	TypeMutex          = "Mutex"
-	TypeOrder          = "Order"
-	TypePayment        = "Payment"
-	TypeRate           = "Rate"
-	TypeReconciliation = "Reconciliation"
-	TypeRefund         = "Refund"
-	TypeResolution     = "Resolution"
-	TypeSession        = "Session"
-	TypeTimeline       = "Timeline"
-	TypeWorker         = "Worker"
+	TypeAttempt            = "Attempt"
+	TypeAudit              = "Audit"
+	TypeCard               = "Card"
+	TypeChainWatermark     = "ChainWatermark"
+	TypeChallenge          = "Challenge"
+	TypeEsimPlan           = "EsimPlan"
+	TypeEsimProfile        = "EsimProfile"
+	TypeEsimSync           = "EsimSync"
+	TypeEsimToken          = "EsimToken"
+	TypeEvent              = "Event"
+	TypeFinding            = "Finding"
+	TypeIssuerLine         = "IssuerLine"
+	TypeJob                = "Job"
+	TypeKillSwitch         = "KillSwitch"
+	TypeLedgerEntry        = "LedgerEntry"
+	TypeLedgerPosting      = "LedgerPosting"
+	TypeLock               = "Lock"
+	TypeOrder              = "Order"
+	TypePayment            = "Payment"
+	TypeRateLimit          = "RateLimit"
+	TypeReconciliation     = "Reconciliation"
+	TypeRefund             = "Refund"
+	TypeReportedTransfer   = "ReportedTransfer"
+	TypeReservation        = "Reservation"
+	TypeSession            = "Session"
+	TypeTimeline           = "Timeline"
+	TypeTransfer           = "Transfer"
+	TypeTransferResolution = "TransferResolution"
+	TypeWorker             = "Worker"
 )
-
-// ArrivalMutation represents an operation that mutates the Arrival nodes in the graph.
-type ArrivalMutation struct {
-	config
-	op            Op
-	typ           string
-	id            *int64
-	asset         *string
-	pay_to        *string
-	transaction   *string
-	log_index     *int64
-	addlog_index  *int64
-	block         *int64
-	addblock      *int64
-	sender        *string
-	value         *int64
-	addvalue      *int64
-	nonce         *string
-	seen_at       *time.Time
-	clearedFields map[string]struct{}
-	done          bool
-	oldValue      func(context.Context) (*Arrival, error)
-	predicates    []predicate.Arrival
-}
-
-var _ ent.Mutation = (*ArrivalMutation)(nil)
-
-// arrivalOption allows management of the mutation configuration using functional options.
-type arrivalOption func(*ArrivalMutation)
-
-// newArrivalMutation creates new mutation for the Arrival entity.
-func newArrivalMutation(c config, op Op, opts ...arrivalOption) *ArrivalMutation {
-	m := &ArrivalMutation{
-		config:        c,
-		op:            op,
-		typ:           TypeArrival,
-		clearedFields: make(map[string]struct{}),
-	}
-	for _, opt := range opts {
-		opt(m)
-	}
-	return m
-}
-
-// withArrivalID sets the ID field of the mutation.
-func withArrivalID(id int64) arrivalOption {
-	return func(m *ArrivalMutation) {
-		var (
-			err   error
-			once  sync.Once
-			value *Arrival
-		)
-		m.oldValue = func(ctx context.Context) (*Arrival, error) {
-			once.Do(func() {
-				if m.done {
-					err = errors.New("querying old values post mutation is not allowed")
-				} else {
-					value, err = m.Client().Arrival.Get(ctx, id)
-				}
-			})
-			return value, err
-		}
-		m.id = &id
-	}
-}
-
-// withArrival sets the old Arrival of the mutation.
-func withArrival(node *Arrival) arrivalOption {
-	return func(m *ArrivalMutation) {
-		m.oldValue = func(context.Context) (*Arrival, error) {
-			return node, nil
-		}
-		m.id = &node.ID
-	}
-}
-
-// Client returns a new `ent.Client` from the mutation. If the mutation was
-// executed in a transaction (ent.Tx), a transactional client is returned.
-func (m ArrivalMutation) Client() *Client {
-	client := &Client{config: m.config}
-	client.init()
-	return client
-}
-
-// Tx returns an `ent.Tx` for mutations that were executed in transactions;
-// it returns an error otherwise.
-func (m ArrivalMutation) Tx() (*Tx, error) {
-	if _, ok := m.driver.(*txDriver); !ok {
-		return nil, errors.New("ent: mutation is not running in a transaction")
-	}
-	tx := &Tx{config: m.config}
-	tx.init()
-	return tx, nil
-}
-
-// SetID sets the value of the id field. Note that this
-// operation is only accepted on creation of Arrival entities.
-func (m *ArrivalMutation) SetID(id int64) {
-	m.id = &id
-}
-
-// ID returns the ID value in the mutation. Note that the ID is only available
-// if it was provided to the builder or after it was returned from the database.
-func (m *ArrivalMutation) ID() (id int64, exists bool) {
-	if m.id == nil {
-		return
-	}
-	return *m.id, true
-}
-
-// IDs queries the database and returns the entity ids that match the mutation's predicate.
-// That means, if the mutation is applied within a transaction with an isolation level such
-// as sql.LevelSerializable, the returned ids match the ids of the rows that will be updated
-// or updated by the mutation.
-func (m *ArrivalMutation) IDs(ctx context.Context) ([]int64, error) {
-	switch {
-	case m.op.Is(OpUpdateOne | OpDeleteOne):
-		id, exists := m.ID()
-		if exists {
-			return []int64{id}, nil
-		}
-		fallthrough
-	case m.op.Is(OpUpdate | OpDelete):
-		return m.Client().Arrival.Query().Where(m.predicates...).IDs(ctx)
-	default:
-		return nil, fmt.Errorf("IDs is not allowed on %s operations", m.op)
-	}
-}
-
-// SetAsset sets the "asset" field.
-func (m *ArrivalMutation) SetAsset(s string) {
-	m.asset = &s
-}
-
-// Asset returns the value of the "asset" field in the mutation.
-func (m *ArrivalMutation) Asset() (r string, exists bool) {
-	v := m.asset
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// OldAsset returns the old "asset" field's value of the Arrival entity.
-// If the Arrival object wasn't provided to the builder, the object is fetched from the database.
-// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *ArrivalMutation) OldAsset(ctx context.Context) (v string, err error) {
-	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldAsset is only allowed on UpdateOne operations")
-	}
-	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldAsset requires an ID field in the mutation")
-	}
-	oldValue, err := m.oldValue(ctx)
-	if err != nil {
-		return v, fmt.Errorf("querying old value for OldAsset: %w", err)
-	}
-	return oldValue.Asset, nil
-}
-
-// ResetAsset resets all changes to the "asset" field.
-func (m *ArrivalMutation) ResetAsset() {
-	m.asset = nil
-}
-
-// SetPayTo sets the "pay_to" field.
-func (m *ArrivalMutation) SetPayTo(s string) {
-	m.pay_to = &s
-}
-
-// PayTo returns the value of the "pay_to" field in the mutation.
-func (m *ArrivalMutation) PayTo() (r string, exists bool) {
-	v := m.pay_to
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// OldPayTo returns the old "pay_to" field's value of the Arrival entity.
-// If the Arrival object wasn't provided to the builder, the object is fetched from the database.
-// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *ArrivalMutation) OldPayTo(ctx context.Context) (v string, err error) {
-	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldPayTo is only allowed on UpdateOne operations")
-	}
-	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldPayTo requires an ID field in the mutation")
-	}
-	oldValue, err := m.oldValue(ctx)
-	if err != nil {
-		return v, fmt.Errorf("querying old value for OldPayTo: %w", err)
-	}
-	return oldValue.PayTo, nil
-}
-
-// ResetPayTo resets all changes to the "pay_to" field.
-func (m *ArrivalMutation) ResetPayTo() {
-	m.pay_to = nil
-}
-
-// SetTransaction sets the "transaction" field.
-func (m *ArrivalMutation) SetTransaction(s string) {
-	m.transaction = &s
-}
-
-// Transaction returns the value of the "transaction" field in the mutation.
-func (m *ArrivalMutation) Transaction() (r string, exists bool) {
-	v := m.transaction
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// OldTransaction returns the old "transaction" field's value of the Arrival entity.
-// If the Arrival object wasn't provided to the builder, the object is fetched from the database.
-// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *ArrivalMutation) OldTransaction(ctx context.Context) (v string, err error) {
-	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldTransaction is only allowed on UpdateOne operations")
-	}
-	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldTransaction requires an ID field in the mutation")
-	}
-	oldValue, err := m.oldValue(ctx)
-	if err != nil {
-		return v, fmt.Errorf("querying old value for OldTransaction: %w", err)
-	}
-	return oldValue.Transaction, nil
-}
-
-// ResetTransaction resets all changes to the "transaction" field.
-func (m *ArrivalMutation) ResetTransaction() {
-	m.transaction = nil
-}
-
-// SetLogIndex sets the "log_index" field.
-func (m *ArrivalMutation) SetLogIndex(i int64) {
-	m.log_index = &i
-	m.addlog_index = nil
-}
-
-// LogIndex returns the value of the "log_index" field in the mutation.
-func (m *ArrivalMutation) LogIndex() (r int64, exists bool) {
-	v := m.log_index
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// OldLogIndex returns the old "log_index" field's value of the Arrival entity.
-// If the Arrival object wasn't provided to the builder, the object is fetched from the database.
-// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *ArrivalMutation) OldLogIndex(ctx context.Context) (v int64, err error) {
-	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldLogIndex is only allowed on UpdateOne operations")
-	}
-	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldLogIndex requires an ID field in the mutation")
-	}
-	oldValue, err := m.oldValue(ctx)
-	if err != nil {
-		return v, fmt.Errorf("querying old value for OldLogIndex: %w", err)
-	}
-	return oldValue.LogIndex, nil
-}
-
-// AddLogIndex adds i to the "log_index" field.
-func (m *ArrivalMutation) AddLogIndex(i int64) {
-	if m.addlog_index != nil {
-		*m.addlog_index += i
-	} else {
-		m.addlog_index = &i
-	}
-}
-
-// AddedLogIndex returns the value that was added to the "log_index" field in this mutation.
-func (m *ArrivalMutation) AddedLogIndex() (r int64, exists bool) {
-	v := m.addlog_index
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// ResetLogIndex resets all changes to the "log_index" field.
-func (m *ArrivalMutation) ResetLogIndex() {
-	m.log_index = nil
-	m.addlog_index = nil
-}
-
-// SetBlock sets the "block" field.
-func (m *ArrivalMutation) SetBlock(i int64) {
-	m.block = &i
-	m.addblock = nil
-}
-
-// Block returns the value of the "block" field in the mutation.
-func (m *ArrivalMutation) Block() (r int64, exists bool) {
-	v := m.block
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// OldBlock returns the old "block" field's value of the Arrival entity.
-// If the Arrival object wasn't provided to the builder, the object is fetched from the database.
-// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *ArrivalMutation) OldBlock(ctx context.Context) (v int64, err error) {
-	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldBlock is only allowed on UpdateOne operations")
-	}
-	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldBlock requires an ID field in the mutation")
-	}
-	oldValue, err := m.oldValue(ctx)
-	if err != nil {
-		return v, fmt.Errorf("querying old value for OldBlock: %w", err)
-	}
-	return oldValue.Block, nil
-}
-
-// AddBlock adds i to the "block" field.
-func (m *ArrivalMutation) AddBlock(i int64) {
-	if m.addblock != nil {
-		*m.addblock += i
-	} else {
-		m.addblock = &i
-	}
-}
-
-// AddedBlock returns the value that was added to the "block" field in this mutation.
-func (m *ArrivalMutation) AddedBlock() (r int64, exists bool) {
-	v := m.addblock
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// ResetBlock resets all changes to the "block" field.
-func (m *ArrivalMutation) ResetBlock() {
-	m.block = nil
-	m.addblock = nil
-}
-
-// SetSender sets the "sender" field.
-func (m *ArrivalMutation) SetSender(s string) {
-	m.sender = &s
-}
-
-// Sender returns the value of the "sender" field in the mutation.
-func (m *ArrivalMutation) Sender() (r string, exists bool) {
-	v := m.sender
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// OldSender returns the old "sender" field's value of the Arrival entity.
-// If the Arrival object wasn't provided to the builder, the object is fetched from the database.
-// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *ArrivalMutation) OldSender(ctx context.Context) (v string, err error) {
-	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldSender is only allowed on UpdateOne operations")
-	}
-	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldSender requires an ID field in the mutation")
-	}
-	oldValue, err := m.oldValue(ctx)
-	if err != nil {
-		return v, fmt.Errorf("querying old value for OldSender: %w", err)
-	}
-	return oldValue.Sender, nil
-}
-
-// ResetSender resets all changes to the "sender" field.
-func (m *ArrivalMutation) ResetSender() {
-	m.sender = nil
-}
-
-// SetValue sets the "value" field.
-func (m *ArrivalMutation) SetValue(i int64) {
-	m.value = &i
-	m.addvalue = nil
-}
-
-// Value returns the value of the "value" field in the mutation.
-func (m *ArrivalMutation) Value() (r int64, exists bool) {
-	v := m.value
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// OldValue returns the old "value" field's value of the Arrival entity.
-// If the Arrival object wasn't provided to the builder, the object is fetched from the database.
-// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *ArrivalMutation) OldValue(ctx context.Context) (v int64, err error) {
-	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldValue is only allowed on UpdateOne operations")
-	}
-	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldValue requires an ID field in the mutation")
-	}
-	oldValue, err := m.oldValue(ctx)
-	if err != nil {
-		return v, fmt.Errorf("querying old value for OldValue: %w", err)
-	}
-	return oldValue.Value, nil
-}
-
-// AddValue adds i to the "value" field.
-func (m *ArrivalMutation) AddValue(i int64) {
-	if m.addvalue != nil {
-		*m.addvalue += i
-	} else {
-		m.addvalue = &i
-	}
-}
-
-// AddedValue returns the value that was added to the "value" field in this mutation.
-func (m *ArrivalMutation) AddedValue() (r int64, exists bool) {
-	v := m.addvalue
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// ResetValue resets all changes to the "value" field.
-func (m *ArrivalMutation) ResetValue() {
-	m.value = nil
-	m.addvalue = nil
-}
-
-// SetNonce sets the "nonce" field.
-func (m *ArrivalMutation) SetNonce(s string) {
-	m.nonce = &s
-}
-
-// Nonce returns the value of the "nonce" field in the mutation.
-func (m *ArrivalMutation) Nonce() (r string, exists bool) {
-	v := m.nonce
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// OldNonce returns the old "nonce" field's value of the Arrival entity.
-// If the Arrival object wasn't provided to the builder, the object is fetched from the database.
-// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *ArrivalMutation) OldNonce(ctx context.Context) (v string, err error) {
-	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldNonce is only allowed on UpdateOne operations")
-	}
-	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldNonce requires an ID field in the mutation")
-	}
-	oldValue, err := m.oldValue(ctx)
-	if err != nil {
-		return v, fmt.Errorf("querying old value for OldNonce: %w", err)
-	}
-	return oldValue.Nonce, nil
-}
-
-// ResetNonce resets all changes to the "nonce" field.
-func (m *ArrivalMutation) ResetNonce() {
-	m.nonce = nil
-}
-
-// SetSeenAt sets the "seen_at" field.
-func (m *ArrivalMutation) SetSeenAt(t time.Time) {
-	m.seen_at = &t
-}
-
-// SeenAt returns the value of the "seen_at" field in the mutation.
-func (m *ArrivalMutation) SeenAt() (r time.Time, exists bool) {
-	v := m.seen_at
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// OldSeenAt returns the old "seen_at" field's value of the Arrival entity.
-// If the Arrival object wasn't provided to the builder, the object is fetched from the database.
-// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *ArrivalMutation) OldSeenAt(ctx context.Context) (v time.Time, err error) {
-	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldSeenAt is only allowed on UpdateOne operations")
-	}
-	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldSeenAt requires an ID field in the mutation")
-	}
-	oldValue, err := m.oldValue(ctx)
-	if err != nil {
-		return v, fmt.Errorf("querying old value for OldSeenAt: %w", err)
-	}
-	return oldValue.SeenAt, nil
-}
-
-// ResetSeenAt resets all changes to the "seen_at" field.
-func (m *ArrivalMutation) ResetSeenAt() {
-	m.seen_at = nil
-}
-
-// Where appends a list predicates to the ArrivalMutation builder.
-func (m *ArrivalMutation) Where(ps ...predicate.Arrival) {
-	m.predicates = append(m.predicates, ps...)
-}
-
-// WhereP appends storage-level predicates to the ArrivalMutation builder. Using this method,
-// users can use type-assertion to append predicates that do not depend on any generated package.
-func (m *ArrivalMutation) WhereP(ps ...func(*sql.Selector)) {
-	p := make([]predicate.Arrival, len(ps))
-	for i := range ps {
-		p[i] = ps[i]
-	}
-	m.Where(p...)
-}
-
-// Op returns the operation name.
-func (m *ArrivalMutation) Op() Op {
-	return m.op
-}
-
-// SetOp allows setting the mutation operation.
-func (m *ArrivalMutation) SetOp(op Op) {
-	m.op = op
-}
-
-// Type returns the node type of this mutation (Arrival).
-func (m *ArrivalMutation) Type() string {
-	return m.typ
-}
-
-// Fields returns all fields that were changed during this mutation. Note that in
-// order to get all numeric fields that were incremented/decremented, call
-// AddedFields().
-func (m *ArrivalMutation) Fields() []string {
-	fields := make([]string, 0, 9)
-	if m.asset != nil {
-		fields = append(fields, arrival.FieldAsset)
-	}
-	if m.pay_to != nil {
-		fields = append(fields, arrival.FieldPayTo)
-	}
-	if m.transaction != nil {
-		fields = append(fields, arrival.FieldTransaction)
-	}
-	if m.log_index != nil {
-		fields = append(fields, arrival.FieldLogIndex)
-	}
-	if m.block != nil {
-		fields = append(fields, arrival.FieldBlock)
-	}
-	if m.sender != nil {
-		fields = append(fields, arrival.FieldSender)
-	}
-	if m.value != nil {
-		fields = append(fields, arrival.FieldValue)
-	}
-	if m.nonce != nil {
-		fields = append(fields, arrival.FieldNonce)
-	}
-	if m.seen_at != nil {
-		fields = append(fields, arrival.FieldSeenAt)
-	}
-	return fields
-}
-
-// Field returns the value of a field with the given name. The second boolean
-// return value indicates that this field was not set, or was not defined in the
-// schema.
-func (m *ArrivalMutation) Field(name string) (ent.Value, bool) {
-	switch name {
-	case arrival.FieldAsset:
-		return m.Asset()
-	case arrival.FieldPayTo:
-		return m.PayTo()
-	case arrival.FieldTransaction:
-		return m.Transaction()
-	case arrival.FieldLogIndex:
-		return m.LogIndex()
-	case arrival.FieldBlock:
-		return m.Block()
-	case arrival.FieldSender:
-		return m.Sender()
-	case arrival.FieldValue:
-		return m.Value()
-	case arrival.FieldNonce:
-		return m.Nonce()
-	case arrival.FieldSeenAt:
-		return m.SeenAt()
-	}
-	return nil, false
-}
-
-// OldField returns the old value of the field from the database. An error is
-// returned if the mutation operation is not UpdateOne, or the query to the
-// database failed.
-func (m *ArrivalMutation) OldField(ctx context.Context, name string) (ent.Value, error) {
-	switch name {
-	case arrival.FieldAsset:
-		return m.OldAsset(ctx)
-	case arrival.FieldPayTo:
-		return m.OldPayTo(ctx)
-	case arrival.FieldTransaction:
-		return m.OldTransaction(ctx)
-	case arrival.FieldLogIndex:
-		return m.OldLogIndex(ctx)
-	case arrival.FieldBlock:
-		return m.OldBlock(ctx)
-	case arrival.FieldSender:
-		return m.OldSender(ctx)
-	case arrival.FieldValue:
-		return m.OldValue(ctx)
-	case arrival.FieldNonce:
-		return m.OldNonce(ctx)
-	case arrival.FieldSeenAt:
-		return m.OldSeenAt(ctx)
-	}
-	return nil, fmt.Errorf("unknown Arrival field %s", name)
-}
-
-// SetField sets the value of a field with the given name. It returns an error if
-// the field is not defined in the schema, or if the type mismatched the field
-// type.
-func (m *ArrivalMutation) SetField(name string, value ent.Value) error {
-	switch name {
-	case arrival.FieldAsset:
-		v, ok := value.(string)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.SetAsset(v)
-		return nil
-	case arrival.FieldPayTo:
-		v, ok := value.(string)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.SetPayTo(v)
-		return nil
-	case arrival.FieldTransaction:
-		v, ok := value.(string)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.SetTransaction(v)
-		return nil
-	case arrival.FieldLogIndex:
-		v, ok := value.(int64)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.SetLogIndex(v)
-		return nil
-	case arrival.FieldBlock:
-		v, ok := value.(int64)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.SetBlock(v)
-		return nil
-	case arrival.FieldSender:
-		v, ok := value.(string)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.SetSender(v)
-		return nil
-	case arrival.FieldValue:
-		v, ok := value.(int64)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.SetValue(v)
-		return nil
-	case arrival.FieldNonce:
-		v, ok := value.(string)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.SetNonce(v)
-		return nil
-	case arrival.FieldSeenAt:
-		v, ok := value.(time.Time)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.SetSeenAt(v)
-		return nil
-	}
-	return fmt.Errorf("unknown Arrival field %s", name)
-}
-
-// AddedFields returns all numeric fields that were incremented/decremented during
-// this mutation.
-func (m *ArrivalMutation) AddedFields() []string {
-	var fields []string
-	if m.addlog_index != nil {
-		fields = append(fields, arrival.FieldLogIndex)
-	}
-	if m.addblock != nil {
-		fields = append(fields, arrival.FieldBlock)
-	}
-	if m.addvalue != nil {
-		fields = append(fields, arrival.FieldValue)
-	}
-	return fields
-}
-
-// AddedField returns the numeric value that was incremented/decremented on a field
-// with the given name. The second boolean return value indicates that this field
-// was not set, or was not defined in the schema.
-func (m *ArrivalMutation) AddedField(name string) (ent.Value, bool) {
-	switch name {
-	case arrival.FieldLogIndex:
-		return m.AddedLogIndex()
-	case arrival.FieldBlock:
-		return m.AddedBlock()
-	case arrival.FieldValue:
-		return m.AddedValue()
-	}
-	return nil, false
-}
-
-// AddField adds the value to the field with the given name. It returns an error if
-// the field is not defined in the schema, or if the type mismatched the field
-// type.
-func (m *ArrivalMutation) AddField(name string, value ent.Value) error {
-	switch name {
-	case arrival.FieldLogIndex:
-		v, ok := value.(int64)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.AddLogIndex(v)
-		return nil
-	case arrival.FieldBlock:
-		v, ok := value.(int64)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.AddBlock(v)
-		return nil
-	case arrival.FieldValue:
-		v, ok := value.(int64)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.AddValue(v)
-		return nil
-	}
-	return fmt.Errorf("unknown Arrival numeric field %s", name)
-}
-
-// ClearedFields returns all nullable fields that were cleared during this
-// mutation.
-func (m *ArrivalMutation) ClearedFields() []string {
-	return nil
-}
-
-// FieldCleared returns a boolean indicating if a field with the given name was
-// cleared in this mutation.
-func (m *ArrivalMutation) FieldCleared(name string) bool {
-	_, ok := m.clearedFields[name]
-	return ok
-}
-
-// ClearField clears the value of the field with the given name. It returns an
-// error if the field is not defined in the schema.
-func (m *ArrivalMutation) ClearField(name string) error {
-	return fmt.Errorf("unknown Arrival nullable field %s", name)
-}
-
-// ResetField resets all changes in the mutation for the field with the given name.
-// It returns an error if the field is not defined in the schema.
-func (m *ArrivalMutation) ResetField(name string) error {
-	switch name {
-	case arrival.FieldAsset:
-		m.ResetAsset()
-		return nil
-	case arrival.FieldPayTo:
-		m.ResetPayTo()
-		return nil
-	case arrival.FieldTransaction:
-		m.ResetTransaction()
-		return nil
-	case arrival.FieldLogIndex:
-		m.ResetLogIndex()
-		return nil
-	case arrival.FieldBlock:
-		m.ResetBlock()
-		return nil
-	case arrival.FieldSender:
-		m.ResetSender()
-		return nil
-	case arrival.FieldValue:
-		m.ResetValue()
-		return nil
-	case arrival.FieldNonce:
-		m.ResetNonce()
-		return nil
-	case arrival.FieldSeenAt:
-		m.ResetSeenAt()
-		return nil
-	}
-	return fmt.Errorf("unknown Arrival field %s", name)
-}
-
-// AddedEdges returns all edge names that were set/added in this mutation.
-func (m *ArrivalMutation) AddedEdges() []string {
-	edges := make([]string, 0, 0)
-	return edges
-}
-
-// AddedIDs returns all IDs (to other nodes) that were added for the given edge
-// name in this mutation.
-func (m *ArrivalMutation) AddedIDs(name string) []ent.Value {
-	return nil
-}
-
-// RemovedEdges returns all edge names that were removed in this mutation.
-func (m *ArrivalMutation) RemovedEdges() []string {
-	edges := make([]string, 0, 0)
-	return edges
-}
-
-// RemovedIDs returns all IDs (to other nodes) that were removed for the edge with
-// the given name in this mutation.
-func (m *ArrivalMutation) RemovedIDs(name string) []ent.Value {
-	return nil
-}
-
-// ClearedEdges returns all edge names that were cleared in this mutation.
-func (m *ArrivalMutation) ClearedEdges() []string {
-	edges := make([]string, 0, 0)
-	return edges
-}
-
-// EdgeCleared returns a boolean which indicates if the edge with the given name
-// was cleared in this mutation.
-func (m *ArrivalMutation) EdgeCleared(name string) bool {
-	return false
-}
-
-// ClearEdge clears the value of the edge with the given name. It returns an error
-// if that edge is not defined in the schema.
-func (m *ArrivalMutation) ClearEdge(name string) error {
-	return fmt.Errorf("unknown Arrival unique edge %s", name)
-}
-
-// ResetEdge resets all changes to the edge with the given name in this mutation.
-// It returns an error if the edge is not defined in the schema.
-func (m *ArrivalMutation) ResetEdge(name string) error {
-	return fmt.Errorf("unknown Arrival edge %s", name)
-}
 
 // AttemptMutation represents an operation that mutates the Attempt nodes in the graph.
 type AttemptMutation struct {
@@ -3277,36 +2411,36 @@ func (m *CardMutation) ResetEdge(name string) error {
 	return fmt.Errorf("unknown Card edge %s", name)
 }
 
-// CatchUpMutation represents an operation that mutates the CatchUp nodes in the graph.
-type CatchUpMutation struct {
+// ChainWatermarkMutation represents an operation that mutates the ChainWatermark nodes in the graph.
+type ChainWatermarkMutation struct {
 	config
 	op            Op
 	typ           string
 	id            *uuid.UUID
 	server        *string
-	beat          *int64
-	addbeat       *int64
-	head          *int64
-	addhead       *int64
-	begun_at      *time.Time
+	heartbeat     *int64
+	addheartbeat  *int64
+	last_block    *int64
+	addlast_block *int64
+	created_at    *time.Time
 	seen_at       *time.Time
 	clearedFields map[string]struct{}
 	done          bool
-	oldValue      func(context.Context) (*CatchUp, error)
-	predicates    []predicate.CatchUp
+	oldValue      func(context.Context) (*ChainWatermark, error)
+	predicates    []predicate.ChainWatermark
 }
 
-var _ ent.Mutation = (*CatchUpMutation)(nil)
+var _ ent.Mutation = (*ChainWatermarkMutation)(nil)
 
-// catchupOption allows management of the mutation configuration using functional options.
-type catchupOption func(*CatchUpMutation)
+// chainwatermarkOption allows management of the mutation configuration using functional options.
+type chainwatermarkOption func(*ChainWatermarkMutation)
 
-// newCatchUpMutation creates new mutation for the CatchUp entity.
-func newCatchUpMutation(c config, op Op, opts ...catchupOption) *CatchUpMutation {
-	m := &CatchUpMutation{
+// newChainWatermarkMutation creates new mutation for the ChainWatermark entity.
+func newChainWatermarkMutation(c config, op Op, opts ...chainwatermarkOption) *ChainWatermarkMutation {
+	m := &ChainWatermarkMutation{
 		config:        c,
 		op:            op,
-		typ:           TypeCatchUp,
+		typ:           TypeChainWatermark,
 		clearedFields: make(map[string]struct{}),
 	}
 	for _, opt := range opts {
@@ -3315,20 +2449,20 @@ func newCatchUpMutation(c config, op Op, opts ...catchupOption) *CatchUpMutation
 	return m
 }
 
-// withCatchUpID sets the ID field of the mutation.
-func withCatchUpID(id uuid.UUID) catchupOption {
-	return func(m *CatchUpMutation) {
+// withChainWatermarkID sets the ID field of the mutation.
+func withChainWatermarkID(id uuid.UUID) chainwatermarkOption {
+	return func(m *ChainWatermarkMutation) {
 		var (
 			err   error
 			once  sync.Once
-			value *CatchUp
+			value *ChainWatermark
 		)
-		m.oldValue = func(ctx context.Context) (*CatchUp, error) {
+		m.oldValue = func(ctx context.Context) (*ChainWatermark, error) {
 			once.Do(func() {
 				if m.done {
 					err = errors.New("querying old values post mutation is not allowed")
 				} else {
-					value, err = m.Client().CatchUp.Get(ctx, id)
+					value, err = m.Client().ChainWatermark.Get(ctx, id)
 				}
 			})
 			return value, err
@@ -3337,10 +2471,10 @@ func withCatchUpID(id uuid.UUID) catchupOption {
 	}
 }
 
-// withCatchUp sets the old CatchUp of the mutation.
-func withCatchUp(node *CatchUp) catchupOption {
-	return func(m *CatchUpMutation) {
-		m.oldValue = func(context.Context) (*CatchUp, error) {
+// withChainWatermark sets the old ChainWatermark of the mutation.
+func withChainWatermark(node *ChainWatermark) chainwatermarkOption {
+	return func(m *ChainWatermarkMutation) {
+		m.oldValue = func(context.Context) (*ChainWatermark, error) {
 			return node, nil
 		}
 		m.id = &node.ID
@@ -3349,7 +2483,7 @@ func withCatchUp(node *CatchUp) catchupOption {
 
 // Client returns a new `ent.Client` from the mutation. If the mutation was
 // executed in a transaction (ent.Tx), a transactional client is returned.
-func (m CatchUpMutation) Client() *Client {
+func (m ChainWatermarkMutation) Client() *Client {
 	client := &Client{config: m.config}
 	client.init()
 	return client
@@ -3357,7 +2491,7 @@ func (m CatchUpMutation) Client() *Client {
 
 // Tx returns an `ent.Tx` for mutations that were executed in transactions;
 // it returns an error otherwise.
-func (m CatchUpMutation) Tx() (*Tx, error) {
+func (m ChainWatermarkMutation) Tx() (*Tx, error) {
 	if _, ok := m.driver.(*txDriver); !ok {
 		return nil, errors.New("ent: mutation is not running in a transaction")
 	}
@@ -3367,14 +2501,14 @@ func (m CatchUpMutation) Tx() (*Tx, error) {
 }
 
 // SetID sets the value of the id field. Note that this
-// operation is only accepted on creation of CatchUp entities.
-func (m *CatchUpMutation) SetID(id uuid.UUID) {
+// operation is only accepted on creation of ChainWatermark entities.
+func (m *ChainWatermarkMutation) SetID(id uuid.UUID) {
 	m.id = &id
 }
 
 // ID returns the ID value in the mutation. Note that the ID is only available
 // if it was provided to the builder or after it was returned from the database.
-func (m *CatchUpMutation) ID() (id uuid.UUID, exists bool) {
+func (m *ChainWatermarkMutation) ID() (id uuid.UUID, exists bool) {
 	if m.id == nil {
 		return
 	}
@@ -3385,7 +2519,7 @@ func (m *CatchUpMutation) ID() (id uuid.UUID, exists bool) {
 // That means, if the mutation is applied within a transaction with an isolation level such
 // as sql.LevelSerializable, the returned ids match the ids of the rows that will be updated
 // or updated by the mutation.
-func (m *CatchUpMutation) IDs(ctx context.Context) ([]uuid.UUID, error) {
+func (m *ChainWatermarkMutation) IDs(ctx context.Context) ([]uuid.UUID, error) {
 	switch {
 	case m.op.Is(OpUpdateOne | OpDeleteOne):
 		id, exists := m.ID()
@@ -3394,19 +2528,19 @@ func (m *CatchUpMutation) IDs(ctx context.Context) ([]uuid.UUID, error) {
 		}
 		fallthrough
 	case m.op.Is(OpUpdate | OpDelete):
-		return m.Client().CatchUp.Query().Where(m.predicates...).IDs(ctx)
+		return m.Client().ChainWatermark.Query().Where(m.predicates...).IDs(ctx)
 	default:
 		return nil, fmt.Errorf("IDs is not allowed on %s operations", m.op)
 	}
 }
 
 // SetServer sets the "server" field.
-func (m *CatchUpMutation) SetServer(s string) {
+func (m *ChainWatermarkMutation) SetServer(s string) {
 	m.server = &s
 }
 
 // Server returns the value of the "server" field in the mutation.
-func (m *CatchUpMutation) Server() (r string, exists bool) {
+func (m *ChainWatermarkMutation) Server() (r string, exists bool) {
 	v := m.server
 	if v == nil {
 		return
@@ -3414,10 +2548,10 @@ func (m *CatchUpMutation) Server() (r string, exists bool) {
 	return *v, true
 }
 
-// OldServer returns the old "server" field's value of the CatchUp entity.
-// If the CatchUp object wasn't provided to the builder, the object is fetched from the database.
+// OldServer returns the old "server" field's value of the ChainWatermark entity.
+// If the ChainWatermark object wasn't provided to the builder, the object is fetched from the database.
 // An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *CatchUpMutation) OldServer(ctx context.Context) (v string, err error) {
+func (m *ChainWatermarkMutation) OldServer(ctx context.Context) (v string, err error) {
 	if !m.op.Is(OpUpdateOne) {
 		return v, errors.New("OldServer is only allowed on UpdateOne operations")
 	}
@@ -3432,165 +2566,165 @@ func (m *CatchUpMutation) OldServer(ctx context.Context) (v string, err error) {
 }
 
 // ResetServer resets all changes to the "server" field.
-func (m *CatchUpMutation) ResetServer() {
+func (m *ChainWatermarkMutation) ResetServer() {
 	m.server = nil
 }
 
-// SetBeat sets the "beat" field.
-func (m *CatchUpMutation) SetBeat(i int64) {
-	m.beat = &i
-	m.addbeat = nil
+// SetHeartbeat sets the "heartbeat" field.
+func (m *ChainWatermarkMutation) SetHeartbeat(i int64) {
+	m.heartbeat = &i
+	m.addheartbeat = nil
 }
 
-// Beat returns the value of the "beat" field in the mutation.
-func (m *CatchUpMutation) Beat() (r int64, exists bool) {
-	v := m.beat
+// Heartbeat returns the value of the "heartbeat" field in the mutation.
+func (m *ChainWatermarkMutation) Heartbeat() (r int64, exists bool) {
+	v := m.heartbeat
 	if v == nil {
 		return
 	}
 	return *v, true
 }
 
-// OldBeat returns the old "beat" field's value of the CatchUp entity.
-// If the CatchUp object wasn't provided to the builder, the object is fetched from the database.
+// OldHeartbeat returns the old "heartbeat" field's value of the ChainWatermark entity.
+// If the ChainWatermark object wasn't provided to the builder, the object is fetched from the database.
 // An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *CatchUpMutation) OldBeat(ctx context.Context) (v int64, err error) {
+func (m *ChainWatermarkMutation) OldHeartbeat(ctx context.Context) (v int64, err error) {
 	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldBeat is only allowed on UpdateOne operations")
+		return v, errors.New("OldHeartbeat is only allowed on UpdateOne operations")
 	}
 	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldBeat requires an ID field in the mutation")
+		return v, errors.New("OldHeartbeat requires an ID field in the mutation")
 	}
 	oldValue, err := m.oldValue(ctx)
 	if err != nil {
-		return v, fmt.Errorf("querying old value for OldBeat: %w", err)
+		return v, fmt.Errorf("querying old value for OldHeartbeat: %w", err)
 	}
-	return oldValue.Beat, nil
+	return oldValue.Heartbeat, nil
 }
 
-// AddBeat adds i to the "beat" field.
-func (m *CatchUpMutation) AddBeat(i int64) {
-	if m.addbeat != nil {
-		*m.addbeat += i
+// AddHeartbeat adds i to the "heartbeat" field.
+func (m *ChainWatermarkMutation) AddHeartbeat(i int64) {
+	if m.addheartbeat != nil {
+		*m.addheartbeat += i
 	} else {
-		m.addbeat = &i
+		m.addheartbeat = &i
 	}
 }
 
-// AddedBeat returns the value that was added to the "beat" field in this mutation.
-func (m *CatchUpMutation) AddedBeat() (r int64, exists bool) {
-	v := m.addbeat
+// AddedHeartbeat returns the value that was added to the "heartbeat" field in this mutation.
+func (m *ChainWatermarkMutation) AddedHeartbeat() (r int64, exists bool) {
+	v := m.addheartbeat
 	if v == nil {
 		return
 	}
 	return *v, true
 }
 
-// ResetBeat resets all changes to the "beat" field.
-func (m *CatchUpMutation) ResetBeat() {
-	m.beat = nil
-	m.addbeat = nil
+// ResetHeartbeat resets all changes to the "heartbeat" field.
+func (m *ChainWatermarkMutation) ResetHeartbeat() {
+	m.heartbeat = nil
+	m.addheartbeat = nil
 }
 
-// SetHead sets the "head" field.
-func (m *CatchUpMutation) SetHead(i int64) {
-	m.head = &i
-	m.addhead = nil
+// SetLastBlock sets the "last_block" field.
+func (m *ChainWatermarkMutation) SetLastBlock(i int64) {
+	m.last_block = &i
+	m.addlast_block = nil
 }
 
-// Head returns the value of the "head" field in the mutation.
-func (m *CatchUpMutation) Head() (r int64, exists bool) {
-	v := m.head
+// LastBlock returns the value of the "last_block" field in the mutation.
+func (m *ChainWatermarkMutation) LastBlock() (r int64, exists bool) {
+	v := m.last_block
 	if v == nil {
 		return
 	}
 	return *v, true
 }
 
-// OldHead returns the old "head" field's value of the CatchUp entity.
-// If the CatchUp object wasn't provided to the builder, the object is fetched from the database.
+// OldLastBlock returns the old "last_block" field's value of the ChainWatermark entity.
+// If the ChainWatermark object wasn't provided to the builder, the object is fetched from the database.
 // An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *CatchUpMutation) OldHead(ctx context.Context) (v int64, err error) {
+func (m *ChainWatermarkMutation) OldLastBlock(ctx context.Context) (v int64, err error) {
 	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldHead is only allowed on UpdateOne operations")
+		return v, errors.New("OldLastBlock is only allowed on UpdateOne operations")
 	}
 	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldHead requires an ID field in the mutation")
+		return v, errors.New("OldLastBlock requires an ID field in the mutation")
 	}
 	oldValue, err := m.oldValue(ctx)
 	if err != nil {
-		return v, fmt.Errorf("querying old value for OldHead: %w", err)
+		return v, fmt.Errorf("querying old value for OldLastBlock: %w", err)
 	}
-	return oldValue.Head, nil
+	return oldValue.LastBlock, nil
 }
 
-// AddHead adds i to the "head" field.
-func (m *CatchUpMutation) AddHead(i int64) {
-	if m.addhead != nil {
-		*m.addhead += i
+// AddLastBlock adds i to the "last_block" field.
+func (m *ChainWatermarkMutation) AddLastBlock(i int64) {
+	if m.addlast_block != nil {
+		*m.addlast_block += i
 	} else {
-		m.addhead = &i
+		m.addlast_block = &i
 	}
 }
 
-// AddedHead returns the value that was added to the "head" field in this mutation.
-func (m *CatchUpMutation) AddedHead() (r int64, exists bool) {
-	v := m.addhead
+// AddedLastBlock returns the value that was added to the "last_block" field in this mutation.
+func (m *ChainWatermarkMutation) AddedLastBlock() (r int64, exists bool) {
+	v := m.addlast_block
 	if v == nil {
 		return
 	}
 	return *v, true
 }
 
-// ResetHead resets all changes to the "head" field.
-func (m *CatchUpMutation) ResetHead() {
-	m.head = nil
-	m.addhead = nil
+// ResetLastBlock resets all changes to the "last_block" field.
+func (m *ChainWatermarkMutation) ResetLastBlock() {
+	m.last_block = nil
+	m.addlast_block = nil
 }
 
-// SetBegunAt sets the "begun_at" field.
-func (m *CatchUpMutation) SetBegunAt(t time.Time) {
-	m.begun_at = &t
+// SetCreatedAt sets the "created_at" field.
+func (m *ChainWatermarkMutation) SetCreatedAt(t time.Time) {
+	m.created_at = &t
 }
 
-// BegunAt returns the value of the "begun_at" field in the mutation.
-func (m *CatchUpMutation) BegunAt() (r time.Time, exists bool) {
-	v := m.begun_at
+// CreatedAt returns the value of the "created_at" field in the mutation.
+func (m *ChainWatermarkMutation) CreatedAt() (r time.Time, exists bool) {
+	v := m.created_at
 	if v == nil {
 		return
 	}
 	return *v, true
 }
 
-// OldBegunAt returns the old "begun_at" field's value of the CatchUp entity.
-// If the CatchUp object wasn't provided to the builder, the object is fetched from the database.
+// OldCreatedAt returns the old "created_at" field's value of the ChainWatermark entity.
+// If the ChainWatermark object wasn't provided to the builder, the object is fetched from the database.
 // An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *CatchUpMutation) OldBegunAt(ctx context.Context) (v time.Time, err error) {
+func (m *ChainWatermarkMutation) OldCreatedAt(ctx context.Context) (v time.Time, err error) {
 	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldBegunAt is only allowed on UpdateOne operations")
+		return v, errors.New("OldCreatedAt is only allowed on UpdateOne operations")
 	}
 	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldBegunAt requires an ID field in the mutation")
+		return v, errors.New("OldCreatedAt requires an ID field in the mutation")
 	}
 	oldValue, err := m.oldValue(ctx)
 	if err != nil {
-		return v, fmt.Errorf("querying old value for OldBegunAt: %w", err)
+		return v, fmt.Errorf("querying old value for OldCreatedAt: %w", err)
 	}
-	return oldValue.BegunAt, nil
+	return oldValue.CreatedAt, nil
 }
 
-// ResetBegunAt resets all changes to the "begun_at" field.
-func (m *CatchUpMutation) ResetBegunAt() {
-	m.begun_at = nil
+// ResetCreatedAt resets all changes to the "created_at" field.
+func (m *ChainWatermarkMutation) ResetCreatedAt() {
+	m.created_at = nil
 }
 
 // SetSeenAt sets the "seen_at" field.
-func (m *CatchUpMutation) SetSeenAt(t time.Time) {
+func (m *ChainWatermarkMutation) SetSeenAt(t time.Time) {
 	m.seen_at = &t
 }
 
 // SeenAt returns the value of the "seen_at" field in the mutation.
-func (m *CatchUpMutation) SeenAt() (r time.Time, exists bool) {
+func (m *ChainWatermarkMutation) SeenAt() (r time.Time, exists bool) {
 	v := m.seen_at
 	if v == nil {
 		return
@@ -3598,10 +2732,10 @@ func (m *CatchUpMutation) SeenAt() (r time.Time, exists bool) {
 	return *v, true
 }
 
-// OldSeenAt returns the old "seen_at" field's value of the CatchUp entity.
-// If the CatchUp object wasn't provided to the builder, the object is fetched from the database.
+// OldSeenAt returns the old "seen_at" field's value of the ChainWatermark entity.
+// If the ChainWatermark object wasn't provided to the builder, the object is fetched from the database.
 // An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *CatchUpMutation) OldSeenAt(ctx context.Context) (v time.Time, err error) {
+func (m *ChainWatermarkMutation) OldSeenAt(ctx context.Context) (v time.Time, err error) {
 	if !m.op.Is(OpUpdateOne) {
 		return v, errors.New("OldSeenAt is only allowed on UpdateOne operations")
 	}
@@ -3616,19 +2750,19 @@ func (m *CatchUpMutation) OldSeenAt(ctx context.Context) (v time.Time, err error
 }
 
 // ResetSeenAt resets all changes to the "seen_at" field.
-func (m *CatchUpMutation) ResetSeenAt() {
+func (m *ChainWatermarkMutation) ResetSeenAt() {
 	m.seen_at = nil
 }
 
-// Where appends a list predicates to the CatchUpMutation builder.
-func (m *CatchUpMutation) Where(ps ...predicate.CatchUp) {
+// Where appends a list predicates to the ChainWatermarkMutation builder.
+func (m *ChainWatermarkMutation) Where(ps ...predicate.ChainWatermark) {
 	m.predicates = append(m.predicates, ps...)
 }
 
-// WhereP appends storage-level predicates to the CatchUpMutation builder. Using this method,
+// WhereP appends storage-level predicates to the ChainWatermarkMutation builder. Using this method,
 // users can use type-assertion to append predicates that do not depend on any generated package.
-func (m *CatchUpMutation) WhereP(ps ...func(*sql.Selector)) {
-	p := make([]predicate.CatchUp, len(ps))
+func (m *ChainWatermarkMutation) WhereP(ps ...func(*sql.Selector)) {
+	p := make([]predicate.ChainWatermark, len(ps))
 	for i := range ps {
 		p[i] = ps[i]
 	}
@@ -3636,39 +2770,39 @@ func (m *CatchUpMutation) WhereP(ps ...func(*sql.Selector)) {
 }
 
 // Op returns the operation name.
-func (m *CatchUpMutation) Op() Op {
+func (m *ChainWatermarkMutation) Op() Op {
 	return m.op
 }
 
 // SetOp allows setting the mutation operation.
-func (m *CatchUpMutation) SetOp(op Op) {
+func (m *ChainWatermarkMutation) SetOp(op Op) {
 	m.op = op
 }
 
-// Type returns the node type of this mutation (CatchUp).
-func (m *CatchUpMutation) Type() string {
+// Type returns the node type of this mutation (ChainWatermark).
+func (m *ChainWatermarkMutation) Type() string {
 	return m.typ
 }
 
 // Fields returns all fields that were changed during this mutation. Note that in
 // order to get all numeric fields that were incremented/decremented, call
 // AddedFields().
-func (m *CatchUpMutation) Fields() []string {
+func (m *ChainWatermarkMutation) Fields() []string {
 	fields := make([]string, 0, 5)
 	if m.server != nil {
-		fields = append(fields, catchup.FieldServer)
+		fields = append(fields, chainwatermark.FieldServer)
 	}
-	if m.beat != nil {
-		fields = append(fields, catchup.FieldBeat)
+	if m.heartbeat != nil {
+		fields = append(fields, chainwatermark.FieldHeartbeat)
 	}
-	if m.head != nil {
-		fields = append(fields, catchup.FieldHead)
+	if m.last_block != nil {
+		fields = append(fields, chainwatermark.FieldLastBlock)
 	}
-	if m.begun_at != nil {
-		fields = append(fields, catchup.FieldBegunAt)
+	if m.created_at != nil {
+		fields = append(fields, chainwatermark.FieldCreatedAt)
 	}
 	if m.seen_at != nil {
-		fields = append(fields, catchup.FieldSeenAt)
+		fields = append(fields, chainwatermark.FieldSeenAt)
 	}
 	return fields
 }
@@ -3676,17 +2810,17 @@ func (m *CatchUpMutation) Fields() []string {
 // Field returns the value of a field with the given name. The second boolean
 // return value indicates that this field was not set, or was not defined in the
 // schema.
-func (m *CatchUpMutation) Field(name string) (ent.Value, bool) {
+func (m *ChainWatermarkMutation) Field(name string) (ent.Value, bool) {
 	switch name {
-	case catchup.FieldServer:
+	case chainwatermark.FieldServer:
 		return m.Server()
-	case catchup.FieldBeat:
-		return m.Beat()
-	case catchup.FieldHead:
-		return m.Head()
-	case catchup.FieldBegunAt:
-		return m.BegunAt()
-	case catchup.FieldSeenAt:
+	case chainwatermark.FieldHeartbeat:
+		return m.Heartbeat()
+	case chainwatermark.FieldLastBlock:
+		return m.LastBlock()
+	case chainwatermark.FieldCreatedAt:
+		return m.CreatedAt()
+	case chainwatermark.FieldSeenAt:
 		return m.SeenAt()
 	}
 	return nil, false
@@ -3695,56 +2829,56 @@ func (m *CatchUpMutation) Field(name string) (ent.Value, bool) {
 // OldField returns the old value of the field from the database. An error is
 // returned if the mutation operation is not UpdateOne, or the query to the
 // database failed.
-func (m *CatchUpMutation) OldField(ctx context.Context, name string) (ent.Value, error) {
+func (m *ChainWatermarkMutation) OldField(ctx context.Context, name string) (ent.Value, error) {
 	switch name {
-	case catchup.FieldServer:
+	case chainwatermark.FieldServer:
 		return m.OldServer(ctx)
-	case catchup.FieldBeat:
-		return m.OldBeat(ctx)
-	case catchup.FieldHead:
-		return m.OldHead(ctx)
-	case catchup.FieldBegunAt:
-		return m.OldBegunAt(ctx)
-	case catchup.FieldSeenAt:
+	case chainwatermark.FieldHeartbeat:
+		return m.OldHeartbeat(ctx)
+	case chainwatermark.FieldLastBlock:
+		return m.OldLastBlock(ctx)
+	case chainwatermark.FieldCreatedAt:
+		return m.OldCreatedAt(ctx)
+	case chainwatermark.FieldSeenAt:
 		return m.OldSeenAt(ctx)
 	}
-	return nil, fmt.Errorf("unknown CatchUp field %s", name)
+	return nil, fmt.Errorf("unknown ChainWatermark field %s", name)
 }
 
 // SetField sets the value of a field with the given name. It returns an error if
 // the field is not defined in the schema, or if the type mismatched the field
 // type.
-func (m *CatchUpMutation) SetField(name string, value ent.Value) error {
+func (m *ChainWatermarkMutation) SetField(name string, value ent.Value) error {
 	switch name {
-	case catchup.FieldServer:
+	case chainwatermark.FieldServer:
 		v, ok := value.(string)
 		if !ok {
 			return fmt.Errorf("unexpected type %T for field %s", value, name)
 		}
 		m.SetServer(v)
 		return nil
-	case catchup.FieldBeat:
+	case chainwatermark.FieldHeartbeat:
 		v, ok := value.(int64)
 		if !ok {
 			return fmt.Errorf("unexpected type %T for field %s", value, name)
 		}
-		m.SetBeat(v)
+		m.SetHeartbeat(v)
 		return nil
-	case catchup.FieldHead:
+	case chainwatermark.FieldLastBlock:
 		v, ok := value.(int64)
 		if !ok {
 			return fmt.Errorf("unexpected type %T for field %s", value, name)
 		}
-		m.SetHead(v)
+		m.SetLastBlock(v)
 		return nil
-	case catchup.FieldBegunAt:
+	case chainwatermark.FieldCreatedAt:
 		v, ok := value.(time.Time)
 		if !ok {
 			return fmt.Errorf("unexpected type %T for field %s", value, name)
 		}
-		m.SetBegunAt(v)
+		m.SetCreatedAt(v)
 		return nil
-	case catchup.FieldSeenAt:
+	case chainwatermark.FieldSeenAt:
 		v, ok := value.(time.Time)
 		if !ok {
 			return fmt.Errorf("unexpected type %T for field %s", value, name)
@@ -3752,18 +2886,18 @@ func (m *CatchUpMutation) SetField(name string, value ent.Value) error {
 		m.SetSeenAt(v)
 		return nil
 	}
-	return fmt.Errorf("unknown CatchUp field %s", name)
+	return fmt.Errorf("unknown ChainWatermark field %s", name)
 }
 
 // AddedFields returns all numeric fields that were incremented/decremented during
 // this mutation.
-func (m *CatchUpMutation) AddedFields() []string {
+func (m *ChainWatermarkMutation) AddedFields() []string {
 	var fields []string
-	if m.addbeat != nil {
-		fields = append(fields, catchup.FieldBeat)
+	if m.addheartbeat != nil {
+		fields = append(fields, chainwatermark.FieldHeartbeat)
 	}
-	if m.addhead != nil {
-		fields = append(fields, catchup.FieldHead)
+	if m.addlast_block != nil {
+		fields = append(fields, chainwatermark.FieldLastBlock)
 	}
 	return fields
 }
@@ -3771,12 +2905,12 @@ func (m *CatchUpMutation) AddedFields() []string {
 // AddedField returns the numeric value that was incremented/decremented on a field
 // with the given name. The second boolean return value indicates that this field
 // was not set, or was not defined in the schema.
-func (m *CatchUpMutation) AddedField(name string) (ent.Value, bool) {
+func (m *ChainWatermarkMutation) AddedField(name string) (ent.Value, bool) {
 	switch name {
-	case catchup.FieldBeat:
-		return m.AddedBeat()
-	case catchup.FieldHead:
-		return m.AddedHead()
+	case chainwatermark.FieldHeartbeat:
+		return m.AddedHeartbeat()
+	case chainwatermark.FieldLastBlock:
+		return m.AddedLastBlock()
 	}
 	return nil, false
 }
@@ -3784,114 +2918,114 @@ func (m *CatchUpMutation) AddedField(name string) (ent.Value, bool) {
 // AddField adds the value to the field with the given name. It returns an error if
 // the field is not defined in the schema, or if the type mismatched the field
 // type.
-func (m *CatchUpMutation) AddField(name string, value ent.Value) error {
+func (m *ChainWatermarkMutation) AddField(name string, value ent.Value) error {
 	switch name {
-	case catchup.FieldBeat:
+	case chainwatermark.FieldHeartbeat:
 		v, ok := value.(int64)
 		if !ok {
 			return fmt.Errorf("unexpected type %T for field %s", value, name)
 		}
-		m.AddBeat(v)
+		m.AddHeartbeat(v)
 		return nil
-	case catchup.FieldHead:
+	case chainwatermark.FieldLastBlock:
 		v, ok := value.(int64)
 		if !ok {
 			return fmt.Errorf("unexpected type %T for field %s", value, name)
 		}
-		m.AddHead(v)
+		m.AddLastBlock(v)
 		return nil
 	}
-	return fmt.Errorf("unknown CatchUp numeric field %s", name)
+	return fmt.Errorf("unknown ChainWatermark numeric field %s", name)
 }
 
 // ClearedFields returns all nullable fields that were cleared during this
 // mutation.
-func (m *CatchUpMutation) ClearedFields() []string {
+func (m *ChainWatermarkMutation) ClearedFields() []string {
 	return nil
 }
 
 // FieldCleared returns a boolean indicating if a field with the given name was
 // cleared in this mutation.
-func (m *CatchUpMutation) FieldCleared(name string) bool {
+func (m *ChainWatermarkMutation) FieldCleared(name string) bool {
 	_, ok := m.clearedFields[name]
 	return ok
 }
 
 // ClearField clears the value of the field with the given name. It returns an
 // error if the field is not defined in the schema.
-func (m *CatchUpMutation) ClearField(name string) error {
-	return fmt.Errorf("unknown CatchUp nullable field %s", name)
+func (m *ChainWatermarkMutation) ClearField(name string) error {
+	return fmt.Errorf("unknown ChainWatermark nullable field %s", name)
 }
 
 // ResetField resets all changes in the mutation for the field with the given name.
 // It returns an error if the field is not defined in the schema.
-func (m *CatchUpMutation) ResetField(name string) error {
+func (m *ChainWatermarkMutation) ResetField(name string) error {
 	switch name {
-	case catchup.FieldServer:
+	case chainwatermark.FieldServer:
 		m.ResetServer()
 		return nil
-	case catchup.FieldBeat:
-		m.ResetBeat()
+	case chainwatermark.FieldHeartbeat:
+		m.ResetHeartbeat()
 		return nil
-	case catchup.FieldHead:
-		m.ResetHead()
+	case chainwatermark.FieldLastBlock:
+		m.ResetLastBlock()
 		return nil
-	case catchup.FieldBegunAt:
-		m.ResetBegunAt()
+	case chainwatermark.FieldCreatedAt:
+		m.ResetCreatedAt()
 		return nil
-	case catchup.FieldSeenAt:
+	case chainwatermark.FieldSeenAt:
 		m.ResetSeenAt()
 		return nil
 	}
-	return fmt.Errorf("unknown CatchUp field %s", name)
+	return fmt.Errorf("unknown ChainWatermark field %s", name)
 }
 
 // AddedEdges returns all edge names that were set/added in this mutation.
-func (m *CatchUpMutation) AddedEdges() []string {
+func (m *ChainWatermarkMutation) AddedEdges() []string {
 	edges := make([]string, 0, 0)
 	return edges
 }
 
 // AddedIDs returns all IDs (to other nodes) that were added for the given edge
 // name in this mutation.
-func (m *CatchUpMutation) AddedIDs(name string) []ent.Value {
+func (m *ChainWatermarkMutation) AddedIDs(name string) []ent.Value {
 	return nil
 }
 
 // RemovedEdges returns all edge names that were removed in this mutation.
-func (m *CatchUpMutation) RemovedEdges() []string {
+func (m *ChainWatermarkMutation) RemovedEdges() []string {
 	edges := make([]string, 0, 0)
 	return edges
 }
 
 // RemovedIDs returns all IDs (to other nodes) that were removed for the edge with
 // the given name in this mutation.
-func (m *CatchUpMutation) RemovedIDs(name string) []ent.Value {
+func (m *ChainWatermarkMutation) RemovedIDs(name string) []ent.Value {
 	return nil
 }
 
 // ClearedEdges returns all edge names that were cleared in this mutation.
-func (m *CatchUpMutation) ClearedEdges() []string {
+func (m *ChainWatermarkMutation) ClearedEdges() []string {
 	edges := make([]string, 0, 0)
 	return edges
 }
 
 // EdgeCleared returns a boolean which indicates if the edge with the given name
 // was cleared in this mutation.
-func (m *CatchUpMutation) EdgeCleared(name string) bool {
+func (m *ChainWatermarkMutation) EdgeCleared(name string) bool {
 	return false
 }
 
 // ClearEdge clears the value of the edge with the given name. It returns an error
 // if that edge is not defined in the schema.
-func (m *CatchUpMutation) ClearEdge(name string) error {
-	return fmt.Errorf("unknown CatchUp unique edge %s", name)
+func (m *ChainWatermarkMutation) ClearEdge(name string) error {
+	return fmt.Errorf("unknown ChainWatermark unique edge %s", name)
 }
 
 // ResetEdge resets all changes to the edge with the given name in this mutation.
 // It returns an error if the edge is not defined in the schema.
-func (m *CatchUpMutation) ResetEdge(name string) error {
-	return fmt.Errorf("unknown CatchUp edge %s", name)
+func (m *ChainWatermarkMutation) ResetEdge(name string) error {
+	return fmt.Errorf("unknown ChainWatermark edge %s", name)
 }
 
 // ChallengeMutation represents an operation that mutates the Challenge nodes in the graph.
@@ -4843,1208 +3977,6 @@ func (m *ChallengeMutation) ClearEdge(name string) error {
 // It returns an error if the edge is not defined in the schema.
 func (m *ChallengeMutation) ResetEdge(name string) error {
 	return fmt.Errorf("unknown Challenge edge %s", name)
-}
-
-// EarlyArrivalMutation represents an operation that mutates the EarlyArrival nodes in the graph.
-type EarlyArrivalMutation struct {
-	config
-	op              Op
-	typ             string
-	id              *int64
-	network         *string
-	asset           *string
-	pay_to          *string
-	payer           *string
-	value           *int64
-	addvalue        *int64
-	nonce           *string
-	valid_after     *int64
-	addvalid_after  *int64
-	valid_before    *int64
-	addvalid_before *int64
-	transaction     *string
-	log_index       *int64
-	addlog_index    *int64
-	block           *int64
-	addblock        *int64
-	block_hash      *string
-	settled_at      *time.Time
-	seen_at         *time.Time
-	clearedFields   map[string]struct{}
-	done            bool
-	oldValue        func(context.Context) (*EarlyArrival, error)
-	predicates      []predicate.EarlyArrival
-}
-
-var _ ent.Mutation = (*EarlyArrivalMutation)(nil)
-
-// earlyarrivalOption allows management of the mutation configuration using functional options.
-type earlyarrivalOption func(*EarlyArrivalMutation)
-
-// newEarlyArrivalMutation creates new mutation for the EarlyArrival entity.
-func newEarlyArrivalMutation(c config, op Op, opts ...earlyarrivalOption) *EarlyArrivalMutation {
-	m := &EarlyArrivalMutation{
-		config:        c,
-		op:            op,
-		typ:           TypeEarlyArrival,
-		clearedFields: make(map[string]struct{}),
-	}
-	for _, opt := range opts {
-		opt(m)
-	}
-	return m
-}
-
-// withEarlyArrivalID sets the ID field of the mutation.
-func withEarlyArrivalID(id int64) earlyarrivalOption {
-	return func(m *EarlyArrivalMutation) {
-		var (
-			err   error
-			once  sync.Once
-			value *EarlyArrival
-		)
-		m.oldValue = func(ctx context.Context) (*EarlyArrival, error) {
-			once.Do(func() {
-				if m.done {
-					err = errors.New("querying old values post mutation is not allowed")
-				} else {
-					value, err = m.Client().EarlyArrival.Get(ctx, id)
-				}
-			})
-			return value, err
-		}
-		m.id = &id
-	}
-}
-
-// withEarlyArrival sets the old EarlyArrival of the mutation.
-func withEarlyArrival(node *EarlyArrival) earlyarrivalOption {
-	return func(m *EarlyArrivalMutation) {
-		m.oldValue = func(context.Context) (*EarlyArrival, error) {
-			return node, nil
-		}
-		m.id = &node.ID
-	}
-}
-
-// Client returns a new `ent.Client` from the mutation. If the mutation was
-// executed in a transaction (ent.Tx), a transactional client is returned.
-func (m EarlyArrivalMutation) Client() *Client {
-	client := &Client{config: m.config}
-	client.init()
-	return client
-}
-
-// Tx returns an `ent.Tx` for mutations that were executed in transactions;
-// it returns an error otherwise.
-func (m EarlyArrivalMutation) Tx() (*Tx, error) {
-	if _, ok := m.driver.(*txDriver); !ok {
-		return nil, errors.New("ent: mutation is not running in a transaction")
-	}
-	tx := &Tx{config: m.config}
-	tx.init()
-	return tx, nil
-}
-
-// SetID sets the value of the id field. Note that this
-// operation is only accepted on creation of EarlyArrival entities.
-func (m *EarlyArrivalMutation) SetID(id int64) {
-	m.id = &id
-}
-
-// ID returns the ID value in the mutation. Note that the ID is only available
-// if it was provided to the builder or after it was returned from the database.
-func (m *EarlyArrivalMutation) ID() (id int64, exists bool) {
-	if m.id == nil {
-		return
-	}
-	return *m.id, true
-}
-
-// IDs queries the database and returns the entity ids that match the mutation's predicate.
-// That means, if the mutation is applied within a transaction with an isolation level such
-// as sql.LevelSerializable, the returned ids match the ids of the rows that will be updated
-// or updated by the mutation.
-func (m *EarlyArrivalMutation) IDs(ctx context.Context) ([]int64, error) {
-	switch {
-	case m.op.Is(OpUpdateOne | OpDeleteOne):
-		id, exists := m.ID()
-		if exists {
-			return []int64{id}, nil
-		}
-		fallthrough
-	case m.op.Is(OpUpdate | OpDelete):
-		return m.Client().EarlyArrival.Query().Where(m.predicates...).IDs(ctx)
-	default:
-		return nil, fmt.Errorf("IDs is not allowed on %s operations", m.op)
-	}
-}
-
-// SetNetwork sets the "network" field.
-func (m *EarlyArrivalMutation) SetNetwork(s string) {
-	m.network = &s
-}
-
-// Network returns the value of the "network" field in the mutation.
-func (m *EarlyArrivalMutation) Network() (r string, exists bool) {
-	v := m.network
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// OldNetwork returns the old "network" field's value of the EarlyArrival entity.
-// If the EarlyArrival object wasn't provided to the builder, the object is fetched from the database.
-// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *EarlyArrivalMutation) OldNetwork(ctx context.Context) (v string, err error) {
-	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldNetwork is only allowed on UpdateOne operations")
-	}
-	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldNetwork requires an ID field in the mutation")
-	}
-	oldValue, err := m.oldValue(ctx)
-	if err != nil {
-		return v, fmt.Errorf("querying old value for OldNetwork: %w", err)
-	}
-	return oldValue.Network, nil
-}
-
-// ResetNetwork resets all changes to the "network" field.
-func (m *EarlyArrivalMutation) ResetNetwork() {
-	m.network = nil
-}
-
-// SetAsset sets the "asset" field.
-func (m *EarlyArrivalMutation) SetAsset(s string) {
-	m.asset = &s
-}
-
-// Asset returns the value of the "asset" field in the mutation.
-func (m *EarlyArrivalMutation) Asset() (r string, exists bool) {
-	v := m.asset
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// OldAsset returns the old "asset" field's value of the EarlyArrival entity.
-// If the EarlyArrival object wasn't provided to the builder, the object is fetched from the database.
-// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *EarlyArrivalMutation) OldAsset(ctx context.Context) (v string, err error) {
-	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldAsset is only allowed on UpdateOne operations")
-	}
-	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldAsset requires an ID field in the mutation")
-	}
-	oldValue, err := m.oldValue(ctx)
-	if err != nil {
-		return v, fmt.Errorf("querying old value for OldAsset: %w", err)
-	}
-	return oldValue.Asset, nil
-}
-
-// ResetAsset resets all changes to the "asset" field.
-func (m *EarlyArrivalMutation) ResetAsset() {
-	m.asset = nil
-}
-
-// SetPayTo sets the "pay_to" field.
-func (m *EarlyArrivalMutation) SetPayTo(s string) {
-	m.pay_to = &s
-}
-
-// PayTo returns the value of the "pay_to" field in the mutation.
-func (m *EarlyArrivalMutation) PayTo() (r string, exists bool) {
-	v := m.pay_to
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// OldPayTo returns the old "pay_to" field's value of the EarlyArrival entity.
-// If the EarlyArrival object wasn't provided to the builder, the object is fetched from the database.
-// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *EarlyArrivalMutation) OldPayTo(ctx context.Context) (v string, err error) {
-	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldPayTo is only allowed on UpdateOne operations")
-	}
-	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldPayTo requires an ID field in the mutation")
-	}
-	oldValue, err := m.oldValue(ctx)
-	if err != nil {
-		return v, fmt.Errorf("querying old value for OldPayTo: %w", err)
-	}
-	return oldValue.PayTo, nil
-}
-
-// ResetPayTo resets all changes to the "pay_to" field.
-func (m *EarlyArrivalMutation) ResetPayTo() {
-	m.pay_to = nil
-}
-
-// SetPayer sets the "payer" field.
-func (m *EarlyArrivalMutation) SetPayer(s string) {
-	m.payer = &s
-}
-
-// Payer returns the value of the "payer" field in the mutation.
-func (m *EarlyArrivalMutation) Payer() (r string, exists bool) {
-	v := m.payer
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// OldPayer returns the old "payer" field's value of the EarlyArrival entity.
-// If the EarlyArrival object wasn't provided to the builder, the object is fetched from the database.
-// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *EarlyArrivalMutation) OldPayer(ctx context.Context) (v string, err error) {
-	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldPayer is only allowed on UpdateOne operations")
-	}
-	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldPayer requires an ID field in the mutation")
-	}
-	oldValue, err := m.oldValue(ctx)
-	if err != nil {
-		return v, fmt.Errorf("querying old value for OldPayer: %w", err)
-	}
-	return oldValue.Payer, nil
-}
-
-// ResetPayer resets all changes to the "payer" field.
-func (m *EarlyArrivalMutation) ResetPayer() {
-	m.payer = nil
-}
-
-// SetValue sets the "value" field.
-func (m *EarlyArrivalMutation) SetValue(i int64) {
-	m.value = &i
-	m.addvalue = nil
-}
-
-// Value returns the value of the "value" field in the mutation.
-func (m *EarlyArrivalMutation) Value() (r int64, exists bool) {
-	v := m.value
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// OldValue returns the old "value" field's value of the EarlyArrival entity.
-// If the EarlyArrival object wasn't provided to the builder, the object is fetched from the database.
-// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *EarlyArrivalMutation) OldValue(ctx context.Context) (v int64, err error) {
-	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldValue is only allowed on UpdateOne operations")
-	}
-	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldValue requires an ID field in the mutation")
-	}
-	oldValue, err := m.oldValue(ctx)
-	if err != nil {
-		return v, fmt.Errorf("querying old value for OldValue: %w", err)
-	}
-	return oldValue.Value, nil
-}
-
-// AddValue adds i to the "value" field.
-func (m *EarlyArrivalMutation) AddValue(i int64) {
-	if m.addvalue != nil {
-		*m.addvalue += i
-	} else {
-		m.addvalue = &i
-	}
-}
-
-// AddedValue returns the value that was added to the "value" field in this mutation.
-func (m *EarlyArrivalMutation) AddedValue() (r int64, exists bool) {
-	v := m.addvalue
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// ResetValue resets all changes to the "value" field.
-func (m *EarlyArrivalMutation) ResetValue() {
-	m.value = nil
-	m.addvalue = nil
-}
-
-// SetNonce sets the "nonce" field.
-func (m *EarlyArrivalMutation) SetNonce(s string) {
-	m.nonce = &s
-}
-
-// Nonce returns the value of the "nonce" field in the mutation.
-func (m *EarlyArrivalMutation) Nonce() (r string, exists bool) {
-	v := m.nonce
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// OldNonce returns the old "nonce" field's value of the EarlyArrival entity.
-// If the EarlyArrival object wasn't provided to the builder, the object is fetched from the database.
-// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *EarlyArrivalMutation) OldNonce(ctx context.Context) (v string, err error) {
-	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldNonce is only allowed on UpdateOne operations")
-	}
-	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldNonce requires an ID field in the mutation")
-	}
-	oldValue, err := m.oldValue(ctx)
-	if err != nil {
-		return v, fmt.Errorf("querying old value for OldNonce: %w", err)
-	}
-	return oldValue.Nonce, nil
-}
-
-// ResetNonce resets all changes to the "nonce" field.
-func (m *EarlyArrivalMutation) ResetNonce() {
-	m.nonce = nil
-}
-
-// SetValidAfter sets the "valid_after" field.
-func (m *EarlyArrivalMutation) SetValidAfter(i int64) {
-	m.valid_after = &i
-	m.addvalid_after = nil
-}
-
-// ValidAfter returns the value of the "valid_after" field in the mutation.
-func (m *EarlyArrivalMutation) ValidAfter() (r int64, exists bool) {
-	v := m.valid_after
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// OldValidAfter returns the old "valid_after" field's value of the EarlyArrival entity.
-// If the EarlyArrival object wasn't provided to the builder, the object is fetched from the database.
-// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *EarlyArrivalMutation) OldValidAfter(ctx context.Context) (v int64, err error) {
-	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldValidAfter is only allowed on UpdateOne operations")
-	}
-	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldValidAfter requires an ID field in the mutation")
-	}
-	oldValue, err := m.oldValue(ctx)
-	if err != nil {
-		return v, fmt.Errorf("querying old value for OldValidAfter: %w", err)
-	}
-	return oldValue.ValidAfter, nil
-}
-
-// AddValidAfter adds i to the "valid_after" field.
-func (m *EarlyArrivalMutation) AddValidAfter(i int64) {
-	if m.addvalid_after != nil {
-		*m.addvalid_after += i
-	} else {
-		m.addvalid_after = &i
-	}
-}
-
-// AddedValidAfter returns the value that was added to the "valid_after" field in this mutation.
-func (m *EarlyArrivalMutation) AddedValidAfter() (r int64, exists bool) {
-	v := m.addvalid_after
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// ResetValidAfter resets all changes to the "valid_after" field.
-func (m *EarlyArrivalMutation) ResetValidAfter() {
-	m.valid_after = nil
-	m.addvalid_after = nil
-}
-
-// SetValidBefore sets the "valid_before" field.
-func (m *EarlyArrivalMutation) SetValidBefore(i int64) {
-	m.valid_before = &i
-	m.addvalid_before = nil
-}
-
-// ValidBefore returns the value of the "valid_before" field in the mutation.
-func (m *EarlyArrivalMutation) ValidBefore() (r int64, exists bool) {
-	v := m.valid_before
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// OldValidBefore returns the old "valid_before" field's value of the EarlyArrival entity.
-// If the EarlyArrival object wasn't provided to the builder, the object is fetched from the database.
-// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *EarlyArrivalMutation) OldValidBefore(ctx context.Context) (v int64, err error) {
-	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldValidBefore is only allowed on UpdateOne operations")
-	}
-	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldValidBefore requires an ID field in the mutation")
-	}
-	oldValue, err := m.oldValue(ctx)
-	if err != nil {
-		return v, fmt.Errorf("querying old value for OldValidBefore: %w", err)
-	}
-	return oldValue.ValidBefore, nil
-}
-
-// AddValidBefore adds i to the "valid_before" field.
-func (m *EarlyArrivalMutation) AddValidBefore(i int64) {
-	if m.addvalid_before != nil {
-		*m.addvalid_before += i
-	} else {
-		m.addvalid_before = &i
-	}
-}
-
-// AddedValidBefore returns the value that was added to the "valid_before" field in this mutation.
-func (m *EarlyArrivalMutation) AddedValidBefore() (r int64, exists bool) {
-	v := m.addvalid_before
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// ResetValidBefore resets all changes to the "valid_before" field.
-func (m *EarlyArrivalMutation) ResetValidBefore() {
-	m.valid_before = nil
-	m.addvalid_before = nil
-}
-
-// SetTransaction sets the "transaction" field.
-func (m *EarlyArrivalMutation) SetTransaction(s string) {
-	m.transaction = &s
-}
-
-// Transaction returns the value of the "transaction" field in the mutation.
-func (m *EarlyArrivalMutation) Transaction() (r string, exists bool) {
-	v := m.transaction
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// OldTransaction returns the old "transaction" field's value of the EarlyArrival entity.
-// If the EarlyArrival object wasn't provided to the builder, the object is fetched from the database.
-// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *EarlyArrivalMutation) OldTransaction(ctx context.Context) (v string, err error) {
-	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldTransaction is only allowed on UpdateOne operations")
-	}
-	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldTransaction requires an ID field in the mutation")
-	}
-	oldValue, err := m.oldValue(ctx)
-	if err != nil {
-		return v, fmt.Errorf("querying old value for OldTransaction: %w", err)
-	}
-	return oldValue.Transaction, nil
-}
-
-// ResetTransaction resets all changes to the "transaction" field.
-func (m *EarlyArrivalMutation) ResetTransaction() {
-	m.transaction = nil
-}
-
-// SetLogIndex sets the "log_index" field.
-func (m *EarlyArrivalMutation) SetLogIndex(i int64) {
-	m.log_index = &i
-	m.addlog_index = nil
-}
-
-// LogIndex returns the value of the "log_index" field in the mutation.
-func (m *EarlyArrivalMutation) LogIndex() (r int64, exists bool) {
-	v := m.log_index
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// OldLogIndex returns the old "log_index" field's value of the EarlyArrival entity.
-// If the EarlyArrival object wasn't provided to the builder, the object is fetched from the database.
-// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *EarlyArrivalMutation) OldLogIndex(ctx context.Context) (v int64, err error) {
-	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldLogIndex is only allowed on UpdateOne operations")
-	}
-	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldLogIndex requires an ID field in the mutation")
-	}
-	oldValue, err := m.oldValue(ctx)
-	if err != nil {
-		return v, fmt.Errorf("querying old value for OldLogIndex: %w", err)
-	}
-	return oldValue.LogIndex, nil
-}
-
-// AddLogIndex adds i to the "log_index" field.
-func (m *EarlyArrivalMutation) AddLogIndex(i int64) {
-	if m.addlog_index != nil {
-		*m.addlog_index += i
-	} else {
-		m.addlog_index = &i
-	}
-}
-
-// AddedLogIndex returns the value that was added to the "log_index" field in this mutation.
-func (m *EarlyArrivalMutation) AddedLogIndex() (r int64, exists bool) {
-	v := m.addlog_index
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// ResetLogIndex resets all changes to the "log_index" field.
-func (m *EarlyArrivalMutation) ResetLogIndex() {
-	m.log_index = nil
-	m.addlog_index = nil
-}
-
-// SetBlock sets the "block" field.
-func (m *EarlyArrivalMutation) SetBlock(i int64) {
-	m.block = &i
-	m.addblock = nil
-}
-
-// Block returns the value of the "block" field in the mutation.
-func (m *EarlyArrivalMutation) Block() (r int64, exists bool) {
-	v := m.block
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// OldBlock returns the old "block" field's value of the EarlyArrival entity.
-// If the EarlyArrival object wasn't provided to the builder, the object is fetched from the database.
-// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *EarlyArrivalMutation) OldBlock(ctx context.Context) (v int64, err error) {
-	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldBlock is only allowed on UpdateOne operations")
-	}
-	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldBlock requires an ID field in the mutation")
-	}
-	oldValue, err := m.oldValue(ctx)
-	if err != nil {
-		return v, fmt.Errorf("querying old value for OldBlock: %w", err)
-	}
-	return oldValue.Block, nil
-}
-
-// AddBlock adds i to the "block" field.
-func (m *EarlyArrivalMutation) AddBlock(i int64) {
-	if m.addblock != nil {
-		*m.addblock += i
-	} else {
-		m.addblock = &i
-	}
-}
-
-// AddedBlock returns the value that was added to the "block" field in this mutation.
-func (m *EarlyArrivalMutation) AddedBlock() (r int64, exists bool) {
-	v := m.addblock
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// ResetBlock resets all changes to the "block" field.
-func (m *EarlyArrivalMutation) ResetBlock() {
-	m.block = nil
-	m.addblock = nil
-}
-
-// SetBlockHash sets the "block_hash" field.
-func (m *EarlyArrivalMutation) SetBlockHash(s string) {
-	m.block_hash = &s
-}
-
-// BlockHash returns the value of the "block_hash" field in the mutation.
-func (m *EarlyArrivalMutation) BlockHash() (r string, exists bool) {
-	v := m.block_hash
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// OldBlockHash returns the old "block_hash" field's value of the EarlyArrival entity.
-// If the EarlyArrival object wasn't provided to the builder, the object is fetched from the database.
-// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *EarlyArrivalMutation) OldBlockHash(ctx context.Context) (v string, err error) {
-	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldBlockHash is only allowed on UpdateOne operations")
-	}
-	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldBlockHash requires an ID field in the mutation")
-	}
-	oldValue, err := m.oldValue(ctx)
-	if err != nil {
-		return v, fmt.Errorf("querying old value for OldBlockHash: %w", err)
-	}
-	return oldValue.BlockHash, nil
-}
-
-// ResetBlockHash resets all changes to the "block_hash" field.
-func (m *EarlyArrivalMutation) ResetBlockHash() {
-	m.block_hash = nil
-}
-
-// SetSettledAt sets the "settled_at" field.
-func (m *EarlyArrivalMutation) SetSettledAt(t time.Time) {
-	m.settled_at = &t
-}
-
-// SettledAt returns the value of the "settled_at" field in the mutation.
-func (m *EarlyArrivalMutation) SettledAt() (r time.Time, exists bool) {
-	v := m.settled_at
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// OldSettledAt returns the old "settled_at" field's value of the EarlyArrival entity.
-// If the EarlyArrival object wasn't provided to the builder, the object is fetched from the database.
-// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *EarlyArrivalMutation) OldSettledAt(ctx context.Context) (v time.Time, err error) {
-	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldSettledAt is only allowed on UpdateOne operations")
-	}
-	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldSettledAt requires an ID field in the mutation")
-	}
-	oldValue, err := m.oldValue(ctx)
-	if err != nil {
-		return v, fmt.Errorf("querying old value for OldSettledAt: %w", err)
-	}
-	return oldValue.SettledAt, nil
-}
-
-// ResetSettledAt resets all changes to the "settled_at" field.
-func (m *EarlyArrivalMutation) ResetSettledAt() {
-	m.settled_at = nil
-}
-
-// SetSeenAt sets the "seen_at" field.
-func (m *EarlyArrivalMutation) SetSeenAt(t time.Time) {
-	m.seen_at = &t
-}
-
-// SeenAt returns the value of the "seen_at" field in the mutation.
-func (m *EarlyArrivalMutation) SeenAt() (r time.Time, exists bool) {
-	v := m.seen_at
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// OldSeenAt returns the old "seen_at" field's value of the EarlyArrival entity.
-// If the EarlyArrival object wasn't provided to the builder, the object is fetched from the database.
-// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *EarlyArrivalMutation) OldSeenAt(ctx context.Context) (v time.Time, err error) {
-	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldSeenAt is only allowed on UpdateOne operations")
-	}
-	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldSeenAt requires an ID field in the mutation")
-	}
-	oldValue, err := m.oldValue(ctx)
-	if err != nil {
-		return v, fmt.Errorf("querying old value for OldSeenAt: %w", err)
-	}
-	return oldValue.SeenAt, nil
-}
-
-// ResetSeenAt resets all changes to the "seen_at" field.
-func (m *EarlyArrivalMutation) ResetSeenAt() {
-	m.seen_at = nil
-}
-
-// Where appends a list predicates to the EarlyArrivalMutation builder.
-func (m *EarlyArrivalMutation) Where(ps ...predicate.EarlyArrival) {
-	m.predicates = append(m.predicates, ps...)
-}
-
-// WhereP appends storage-level predicates to the EarlyArrivalMutation builder. Using this method,
-// users can use type-assertion to append predicates that do not depend on any generated package.
-func (m *EarlyArrivalMutation) WhereP(ps ...func(*sql.Selector)) {
-	p := make([]predicate.EarlyArrival, len(ps))
-	for i := range ps {
-		p[i] = ps[i]
-	}
-	m.Where(p...)
-}
-
-// Op returns the operation name.
-func (m *EarlyArrivalMutation) Op() Op {
-	return m.op
-}
-
-// SetOp allows setting the mutation operation.
-func (m *EarlyArrivalMutation) SetOp(op Op) {
-	m.op = op
-}
-
-// Type returns the node type of this mutation (EarlyArrival).
-func (m *EarlyArrivalMutation) Type() string {
-	return m.typ
-}
-
-// Fields returns all fields that were changed during this mutation. Note that in
-// order to get all numeric fields that were incremented/decremented, call
-// AddedFields().
-func (m *EarlyArrivalMutation) Fields() []string {
-	fields := make([]string, 0, 14)
-	if m.network != nil {
-		fields = append(fields, earlyarrival.FieldNetwork)
-	}
-	if m.asset != nil {
-		fields = append(fields, earlyarrival.FieldAsset)
-	}
-	if m.pay_to != nil {
-		fields = append(fields, earlyarrival.FieldPayTo)
-	}
-	if m.payer != nil {
-		fields = append(fields, earlyarrival.FieldPayer)
-	}
-	if m.value != nil {
-		fields = append(fields, earlyarrival.FieldValue)
-	}
-	if m.nonce != nil {
-		fields = append(fields, earlyarrival.FieldNonce)
-	}
-	if m.valid_after != nil {
-		fields = append(fields, earlyarrival.FieldValidAfter)
-	}
-	if m.valid_before != nil {
-		fields = append(fields, earlyarrival.FieldValidBefore)
-	}
-	if m.transaction != nil {
-		fields = append(fields, earlyarrival.FieldTransaction)
-	}
-	if m.log_index != nil {
-		fields = append(fields, earlyarrival.FieldLogIndex)
-	}
-	if m.block != nil {
-		fields = append(fields, earlyarrival.FieldBlock)
-	}
-	if m.block_hash != nil {
-		fields = append(fields, earlyarrival.FieldBlockHash)
-	}
-	if m.settled_at != nil {
-		fields = append(fields, earlyarrival.FieldSettledAt)
-	}
-	if m.seen_at != nil {
-		fields = append(fields, earlyarrival.FieldSeenAt)
-	}
-	return fields
-}
-
-// Field returns the value of a field with the given name. The second boolean
-// return value indicates that this field was not set, or was not defined in the
-// schema.
-func (m *EarlyArrivalMutation) Field(name string) (ent.Value, bool) {
-	switch name {
-	case earlyarrival.FieldNetwork:
-		return m.Network()
-	case earlyarrival.FieldAsset:
-		return m.Asset()
-	case earlyarrival.FieldPayTo:
-		return m.PayTo()
-	case earlyarrival.FieldPayer:
-		return m.Payer()
-	case earlyarrival.FieldValue:
-		return m.Value()
-	case earlyarrival.FieldNonce:
-		return m.Nonce()
-	case earlyarrival.FieldValidAfter:
-		return m.ValidAfter()
-	case earlyarrival.FieldValidBefore:
-		return m.ValidBefore()
-	case earlyarrival.FieldTransaction:
-		return m.Transaction()
-	case earlyarrival.FieldLogIndex:
-		return m.LogIndex()
-	case earlyarrival.FieldBlock:
-		return m.Block()
-	case earlyarrival.FieldBlockHash:
-		return m.BlockHash()
-	case earlyarrival.FieldSettledAt:
-		return m.SettledAt()
-	case earlyarrival.FieldSeenAt:
-		return m.SeenAt()
-	}
-	return nil, false
-}
-
-// OldField returns the old value of the field from the database. An error is
-// returned if the mutation operation is not UpdateOne, or the query to the
-// database failed.
-func (m *EarlyArrivalMutation) OldField(ctx context.Context, name string) (ent.Value, error) {
-	switch name {
-	case earlyarrival.FieldNetwork:
-		return m.OldNetwork(ctx)
-	case earlyarrival.FieldAsset:
-		return m.OldAsset(ctx)
-	case earlyarrival.FieldPayTo:
-		return m.OldPayTo(ctx)
-	case earlyarrival.FieldPayer:
-		return m.OldPayer(ctx)
-	case earlyarrival.FieldValue:
-		return m.OldValue(ctx)
-	case earlyarrival.FieldNonce:
-		return m.OldNonce(ctx)
-	case earlyarrival.FieldValidAfter:
-		return m.OldValidAfter(ctx)
-	case earlyarrival.FieldValidBefore:
-		return m.OldValidBefore(ctx)
-	case earlyarrival.FieldTransaction:
-		return m.OldTransaction(ctx)
-	case earlyarrival.FieldLogIndex:
-		return m.OldLogIndex(ctx)
-	case earlyarrival.FieldBlock:
-		return m.OldBlock(ctx)
-	case earlyarrival.FieldBlockHash:
-		return m.OldBlockHash(ctx)
-	case earlyarrival.FieldSettledAt:
-		return m.OldSettledAt(ctx)
-	case earlyarrival.FieldSeenAt:
-		return m.OldSeenAt(ctx)
-	}
-	return nil, fmt.Errorf("unknown EarlyArrival field %s", name)
-}
-
-// SetField sets the value of a field with the given name. It returns an error if
-// the field is not defined in the schema, or if the type mismatched the field
-// type.
-func (m *EarlyArrivalMutation) SetField(name string, value ent.Value) error {
-	switch name {
-	case earlyarrival.FieldNetwork:
-		v, ok := value.(string)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.SetNetwork(v)
-		return nil
-	case earlyarrival.FieldAsset:
-		v, ok := value.(string)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.SetAsset(v)
-		return nil
-	case earlyarrival.FieldPayTo:
-		v, ok := value.(string)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.SetPayTo(v)
-		return nil
-	case earlyarrival.FieldPayer:
-		v, ok := value.(string)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.SetPayer(v)
-		return nil
-	case earlyarrival.FieldValue:
-		v, ok := value.(int64)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.SetValue(v)
-		return nil
-	case earlyarrival.FieldNonce:
-		v, ok := value.(string)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.SetNonce(v)
-		return nil
-	case earlyarrival.FieldValidAfter:
-		v, ok := value.(int64)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.SetValidAfter(v)
-		return nil
-	case earlyarrival.FieldValidBefore:
-		v, ok := value.(int64)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.SetValidBefore(v)
-		return nil
-	case earlyarrival.FieldTransaction:
-		v, ok := value.(string)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.SetTransaction(v)
-		return nil
-	case earlyarrival.FieldLogIndex:
-		v, ok := value.(int64)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.SetLogIndex(v)
-		return nil
-	case earlyarrival.FieldBlock:
-		v, ok := value.(int64)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.SetBlock(v)
-		return nil
-	case earlyarrival.FieldBlockHash:
-		v, ok := value.(string)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.SetBlockHash(v)
-		return nil
-	case earlyarrival.FieldSettledAt:
-		v, ok := value.(time.Time)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.SetSettledAt(v)
-		return nil
-	case earlyarrival.FieldSeenAt:
-		v, ok := value.(time.Time)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.SetSeenAt(v)
-		return nil
-	}
-	return fmt.Errorf("unknown EarlyArrival field %s", name)
-}
-
-// AddedFields returns all numeric fields that were incremented/decremented during
-// this mutation.
-func (m *EarlyArrivalMutation) AddedFields() []string {
-	var fields []string
-	if m.addvalue != nil {
-		fields = append(fields, earlyarrival.FieldValue)
-	}
-	if m.addvalid_after != nil {
-		fields = append(fields, earlyarrival.FieldValidAfter)
-	}
-	if m.addvalid_before != nil {
-		fields = append(fields, earlyarrival.FieldValidBefore)
-	}
-	if m.addlog_index != nil {
-		fields = append(fields, earlyarrival.FieldLogIndex)
-	}
-	if m.addblock != nil {
-		fields = append(fields, earlyarrival.FieldBlock)
-	}
-	return fields
-}
-
-// AddedField returns the numeric value that was incremented/decremented on a field
-// with the given name. The second boolean return value indicates that this field
-// was not set, or was not defined in the schema.
-func (m *EarlyArrivalMutation) AddedField(name string) (ent.Value, bool) {
-	switch name {
-	case earlyarrival.FieldValue:
-		return m.AddedValue()
-	case earlyarrival.FieldValidAfter:
-		return m.AddedValidAfter()
-	case earlyarrival.FieldValidBefore:
-		return m.AddedValidBefore()
-	case earlyarrival.FieldLogIndex:
-		return m.AddedLogIndex()
-	case earlyarrival.FieldBlock:
-		return m.AddedBlock()
-	}
-	return nil, false
-}
-
-// AddField adds the value to the field with the given name. It returns an error if
-// the field is not defined in the schema, or if the type mismatched the field
-// type.
-func (m *EarlyArrivalMutation) AddField(name string, value ent.Value) error {
-	switch name {
-	case earlyarrival.FieldValue:
-		v, ok := value.(int64)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.AddValue(v)
-		return nil
-	case earlyarrival.FieldValidAfter:
-		v, ok := value.(int64)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.AddValidAfter(v)
-		return nil
-	case earlyarrival.FieldValidBefore:
-		v, ok := value.(int64)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.AddValidBefore(v)
-		return nil
-	case earlyarrival.FieldLogIndex:
-		v, ok := value.(int64)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.AddLogIndex(v)
-		return nil
-	case earlyarrival.FieldBlock:
-		v, ok := value.(int64)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.AddBlock(v)
-		return nil
-	}
-	return fmt.Errorf("unknown EarlyArrival numeric field %s", name)
-}
-
-// ClearedFields returns all nullable fields that were cleared during this
-// mutation.
-func (m *EarlyArrivalMutation) ClearedFields() []string {
-	return nil
-}
-
-// FieldCleared returns a boolean indicating if a field with the given name was
-// cleared in this mutation.
-func (m *EarlyArrivalMutation) FieldCleared(name string) bool {
-	_, ok := m.clearedFields[name]
-	return ok
-}
-
-// ClearField clears the value of the field with the given name. It returns an
-// error if the field is not defined in the schema.
-func (m *EarlyArrivalMutation) ClearField(name string) error {
-	return fmt.Errorf("unknown EarlyArrival nullable field %s", name)
-}
-
-// ResetField resets all changes in the mutation for the field with the given name.
-// It returns an error if the field is not defined in the schema.
-func (m *EarlyArrivalMutation) ResetField(name string) error {
-	switch name {
-	case earlyarrival.FieldNetwork:
-		m.ResetNetwork()
-		return nil
-	case earlyarrival.FieldAsset:
-		m.ResetAsset()
-		return nil
-	case earlyarrival.FieldPayTo:
-		m.ResetPayTo()
-		return nil
-	case earlyarrival.FieldPayer:
-		m.ResetPayer()
-		return nil
-	case earlyarrival.FieldValue:
-		m.ResetValue()
-		return nil
-	case earlyarrival.FieldNonce:
-		m.ResetNonce()
-		return nil
-	case earlyarrival.FieldValidAfter:
-		m.ResetValidAfter()
-		return nil
-	case earlyarrival.FieldValidBefore:
-		m.ResetValidBefore()
-		return nil
-	case earlyarrival.FieldTransaction:
-		m.ResetTransaction()
-		return nil
-	case earlyarrival.FieldLogIndex:
-		m.ResetLogIndex()
-		return nil
-	case earlyarrival.FieldBlock:
-		m.ResetBlock()
-		return nil
-	case earlyarrival.FieldBlockHash:
-		m.ResetBlockHash()
-		return nil
-	case earlyarrival.FieldSettledAt:
-		m.ResetSettledAt()
-		return nil
-	case earlyarrival.FieldSeenAt:
-		m.ResetSeenAt()
-		return nil
-	}
-	return fmt.Errorf("unknown EarlyArrival field %s", name)
-}
-
-// AddedEdges returns all edge names that were set/added in this mutation.
-func (m *EarlyArrivalMutation) AddedEdges() []string {
-	edges := make([]string, 0, 0)
-	return edges
-}
-
-// AddedIDs returns all IDs (to other nodes) that were added for the given edge
-// name in this mutation.
-func (m *EarlyArrivalMutation) AddedIDs(name string) []ent.Value {
-	return nil
-}
-
-// RemovedEdges returns all edge names that were removed in this mutation.
-func (m *EarlyArrivalMutation) RemovedEdges() []string {
-	edges := make([]string, 0, 0)
-	return edges
-}
-
-// RemovedIDs returns all IDs (to other nodes) that were removed for the edge with
-// the given name in this mutation.
-func (m *EarlyArrivalMutation) RemovedIDs(name string) []ent.Value {
-	return nil
-}
-
-// ClearedEdges returns all edge names that were cleared in this mutation.
-func (m *EarlyArrivalMutation) ClearedEdges() []string {
-	edges := make([]string, 0, 0)
-	return edges
-}
-
-// EdgeCleared returns a boolean which indicates if the edge with the given name
-// was cleared in this mutation.
-func (m *EarlyArrivalMutation) EdgeCleared(name string) bool {
-	return false
-}
-
-// ClearEdge clears the value of the edge with the given name. It returns an error
-// if that edge is not defined in the schema.
-func (m *EarlyArrivalMutation) ClearEdge(name string) error {
-	return fmt.Errorf("unknown EarlyArrival unique edge %s", name)
-}
-
-// ResetEdge resets all changes to the edge with the given name in this mutation.
-// It returns an error if the edge is not defined in the schema.
-func (m *EarlyArrivalMutation) ResetEdge(name string) error {
-	return fmt.Errorf("unknown EarlyArrival edge %s", name)
 }
 
 // EsimPlanMutation represents an operation that mutates the EsimPlan nodes in the graph.
@@ -7077,6 +5009,7 @@ type EsimProfileMutation struct {
 	typ            string
 	id             *uuid.UUID
 	order_id       *string
+	owner          *string
 	plan_id        *string
 	status         *esimprofile.Status
 	reference      *uuid.UUID
@@ -7231,6 +5164,42 @@ func (m *EsimProfileMutation) OldOrderID(ctx context.Context) (v string, err err
 // ResetOrderID resets all changes to the "order_id" field.
 func (m *EsimProfileMutation) ResetOrderID() {
 	m.order_id = nil
+}
+
+// SetOwner sets the "owner" field.
+func (m *EsimProfileMutation) SetOwner(s string) {
+	m.owner = &s
+}
+
+// Owner returns the value of the "owner" field in the mutation.
+func (m *EsimProfileMutation) Owner() (r string, exists bool) {
+	v := m.owner
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldOwner returns the old "owner" field's value of the EsimProfile entity.
+// If the EsimProfile object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EsimProfileMutation) OldOwner(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldOwner is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldOwner requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldOwner: %w", err)
+	}
+	return oldValue.Owner, nil
+}
+
+// ResetOwner resets all changes to the "owner" field.
+func (m *EsimProfileMutation) ResetOwner() {
+	m.owner = nil
 }
 
 // SetPlanID sets the "plan_id" field.
@@ -7624,9 +5593,12 @@ func (m *EsimProfileMutation) Type() string {
 // order to get all numeric fields that were incremented/decremented, call
 // AddedFields().
 func (m *EsimProfileMutation) Fields() []string {
-	fields := make([]string, 0, 10)
+	fields := make([]string, 0, 11)
 	if m.order_id != nil {
 		fields = append(fields, esimprofile.FieldOrderID)
+	}
+	if m.owner != nil {
+		fields = append(fields, esimprofile.FieldOwner)
 	}
 	if m.plan_id != nil {
 		fields = append(fields, esimprofile.FieldPlanID)
@@ -7665,6 +5637,8 @@ func (m *EsimProfileMutation) Field(name string) (ent.Value, bool) {
 	switch name {
 	case esimprofile.FieldOrderID:
 		return m.OrderID()
+	case esimprofile.FieldOwner:
+		return m.Owner()
 	case esimprofile.FieldPlanID:
 		return m.PlanID()
 	case esimprofile.FieldStatus:
@@ -7694,6 +5668,8 @@ func (m *EsimProfileMutation) OldField(ctx context.Context, name string) (ent.Va
 	switch name {
 	case esimprofile.FieldOrderID:
 		return m.OldOrderID(ctx)
+	case esimprofile.FieldOwner:
+		return m.OldOwner(ctx)
 	case esimprofile.FieldPlanID:
 		return m.OldPlanID(ctx)
 	case esimprofile.FieldStatus:
@@ -7727,6 +5703,13 @@ func (m *EsimProfileMutation) SetField(name string, value ent.Value) error {
 			return fmt.Errorf("unexpected type %T for field %s", value, name)
 		}
 		m.SetOrderID(v)
+		return nil
+	case esimprofile.FieldOwner:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetOwner(v)
 		return nil
 	case esimprofile.FieldPlanID:
 		v, ok := value.(string)
@@ -7866,6 +5849,9 @@ func (m *EsimProfileMutation) ResetField(name string) error {
 	switch name {
 	case esimprofile.FieldOrderID:
 		m.ResetOrderID()
+		return nil
+	case esimprofile.FieldOwner:
+		m.ResetOwner()
 		return nil
 	case esimprofile.FieldPlanID:
 		m.ResetPlanID()
@@ -8284,6 +6270,7 @@ type EsimTokenMutation struct {
 	op            Op
 	typ           string
 	id            *string
+	owner         *string
 	version       *int
 	addversion    *int
 	expires_at    *time.Time
@@ -8395,6 +6382,42 @@ func (m *EsimTokenMutation) IDs(ctx context.Context) ([]string, error) {
 	default:
 		return nil, fmt.Errorf("IDs is not allowed on %s operations", m.op)
 	}
+}
+
+// SetOwner sets the "owner" field.
+func (m *EsimTokenMutation) SetOwner(s string) {
+	m.owner = &s
+}
+
+// Owner returns the value of the "owner" field in the mutation.
+func (m *EsimTokenMutation) Owner() (r string, exists bool) {
+	v := m.owner
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldOwner returns the old "owner" field's value of the EsimToken entity.
+// If the EsimToken object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EsimTokenMutation) OldOwner(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldOwner is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldOwner requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldOwner: %w", err)
+	}
+	return oldValue.Owner, nil
+}
+
+// ResetOwner resets all changes to the "owner" field.
+func (m *EsimTokenMutation) ResetOwner() {
+	m.owner = nil
 }
 
 // SetVersion sets the "version" field.
@@ -8523,7 +6546,10 @@ func (m *EsimTokenMutation) Type() string {
 // order to get all numeric fields that were incremented/decremented, call
 // AddedFields().
 func (m *EsimTokenMutation) Fields() []string {
-	fields := make([]string, 0, 2)
+	fields := make([]string, 0, 3)
+	if m.owner != nil {
+		fields = append(fields, esimtoken.FieldOwner)
+	}
 	if m.version != nil {
 		fields = append(fields, esimtoken.FieldVersion)
 	}
@@ -8538,6 +6564,8 @@ func (m *EsimTokenMutation) Fields() []string {
 // schema.
 func (m *EsimTokenMutation) Field(name string) (ent.Value, bool) {
 	switch name {
+	case esimtoken.FieldOwner:
+		return m.Owner()
 	case esimtoken.FieldVersion:
 		return m.Version()
 	case esimtoken.FieldExpiresAt:
@@ -8551,6 +6579,8 @@ func (m *EsimTokenMutation) Field(name string) (ent.Value, bool) {
 // database failed.
 func (m *EsimTokenMutation) OldField(ctx context.Context, name string) (ent.Value, error) {
 	switch name {
+	case esimtoken.FieldOwner:
+		return m.OldOwner(ctx)
 	case esimtoken.FieldVersion:
 		return m.OldVersion(ctx)
 	case esimtoken.FieldExpiresAt:
@@ -8564,6 +6594,13 @@ func (m *EsimTokenMutation) OldField(ctx context.Context, name string) (ent.Valu
 // type.
 func (m *EsimTokenMutation) SetField(name string, value ent.Value) error {
 	switch name {
+	case esimtoken.FieldOwner:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetOwner(v)
+		return nil
 	case esimtoken.FieldVersion:
 		v, ok := value.(int)
 		if !ok {
@@ -8642,6 +6679,9 @@ func (m *EsimTokenMutation) ClearField(name string) error {
 // It returns an error if the field is not defined in the schema.
 func (m *EsimTokenMutation) ResetField(name string) error {
 	switch name {
+	case esimtoken.FieldOwner:
+		m.ResetOwner()
+		return nil
 	case esimtoken.FieldVersion:
 		m.ResetVersion()
 		return nil
@@ -9251,32 +7291,32 @@ func (m *EventMutation) ResetEdge(name string) error {
 // FindingMutation represents an operation that mutates the Finding nodes in the graph.
 type FindingMutation struct {
 	config
-	op            Op
-	typ           string
-	id            *int64
-	books         *string
-	unit          *string
-	code          *string
-	subject       *string
-	order_id      *string
-	owner         *string
-	product       *string
-	detail        *string
-	evidence      *string
-	size          *int64
-	addsize       *int64
-	blocks        *bool
-	first_seen    *time.Time
-	last_seen     *time.Time
-	closed_at     *time.Time
-	resolved_at   *time.Time
-	resolution    *string
-	resolved_by   *string
-	reason        *string
-	clearedFields map[string]struct{}
-	done          bool
-	oldValue      func(context.Context) (*Finding, error)
-	predicates    []predicate.Finding
+	op                Op
+	typ               string
+	id                *int64
+	reconciliation_id *string
+	unit              *string
+	code              *string
+	subject           *string
+	order_id          *string
+	owner             *string
+	product           *string
+	detail            *string
+	evidence          *string
+	size              *int64
+	addsize           *int64
+	blocks            *bool
+	first_seen        *time.Time
+	last_seen         *time.Time
+	closed_at         *time.Time
+	resolved_at       *time.Time
+	resolution        *string
+	resolved_by       *string
+	reason            *string
+	clearedFields     map[string]struct{}
+	done              bool
+	oldValue          func(context.Context) (*Finding, error)
+	predicates        []predicate.Finding
 }
 
 var _ ent.Mutation = (*FindingMutation)(nil)
@@ -9383,40 +7423,40 @@ func (m *FindingMutation) IDs(ctx context.Context) ([]int64, error) {
 	}
 }
 
-// SetBooks sets the "books" field.
-func (m *FindingMutation) SetBooks(s string) {
-	m.books = &s
+// SetReconciliationID sets the "reconciliation_id" field.
+func (m *FindingMutation) SetReconciliationID(s string) {
+	m.reconciliation_id = &s
 }
 
-// Books returns the value of the "books" field in the mutation.
-func (m *FindingMutation) Books() (r string, exists bool) {
-	v := m.books
+// ReconciliationID returns the value of the "reconciliation_id" field in the mutation.
+func (m *FindingMutation) ReconciliationID() (r string, exists bool) {
+	v := m.reconciliation_id
 	if v == nil {
 		return
 	}
 	return *v, true
 }
 
-// OldBooks returns the old "books" field's value of the Finding entity.
+// OldReconciliationID returns the old "reconciliation_id" field's value of the Finding entity.
 // If the Finding object wasn't provided to the builder, the object is fetched from the database.
 // An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *FindingMutation) OldBooks(ctx context.Context) (v string, err error) {
+func (m *FindingMutation) OldReconciliationID(ctx context.Context) (v string, err error) {
 	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldBooks is only allowed on UpdateOne operations")
+		return v, errors.New("OldReconciliationID is only allowed on UpdateOne operations")
 	}
 	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldBooks requires an ID field in the mutation")
+		return v, errors.New("OldReconciliationID requires an ID field in the mutation")
 	}
 	oldValue, err := m.oldValue(ctx)
 	if err != nil {
-		return v, fmt.Errorf("querying old value for OldBooks: %w", err)
+		return v, fmt.Errorf("querying old value for OldReconciliationID: %w", err)
 	}
-	return oldValue.Books, nil
+	return oldValue.ReconciliationID, nil
 }
 
-// ResetBooks resets all changes to the "books" field.
-func (m *FindingMutation) ResetBooks() {
-	m.books = nil
+// ResetReconciliationID resets all changes to the "reconciliation_id" field.
+func (m *FindingMutation) ResetReconciliationID() {
+	m.reconciliation_id = nil
 }
 
 // SetUnit sets the "unit" field.
@@ -10112,8 +8152,8 @@ func (m *FindingMutation) Type() string {
 // AddedFields().
 func (m *FindingMutation) Fields() []string {
 	fields := make([]string, 0, 18)
-	if m.books != nil {
-		fields = append(fields, finding.FieldBooks)
+	if m.reconciliation_id != nil {
+		fields = append(fields, finding.FieldReconciliationID)
 	}
 	if m.unit != nil {
 		fields = append(fields, finding.FieldUnit)
@@ -10174,8 +8214,8 @@ func (m *FindingMutation) Fields() []string {
 // schema.
 func (m *FindingMutation) Field(name string) (ent.Value, bool) {
 	switch name {
-	case finding.FieldBooks:
-		return m.Books()
+	case finding.FieldReconciliationID:
+		return m.ReconciliationID()
 	case finding.FieldUnit:
 		return m.Unit()
 	case finding.FieldCode:
@@ -10219,8 +8259,8 @@ func (m *FindingMutation) Field(name string) (ent.Value, bool) {
 // database failed.
 func (m *FindingMutation) OldField(ctx context.Context, name string) (ent.Value, error) {
 	switch name {
-	case finding.FieldBooks:
-		return m.OldBooks(ctx)
+	case finding.FieldReconciliationID:
+		return m.OldReconciliationID(ctx)
 	case finding.FieldUnit:
 		return m.OldUnit(ctx)
 	case finding.FieldCode:
@@ -10264,12 +8304,12 @@ func (m *FindingMutation) OldField(ctx context.Context, name string) (ent.Value,
 // type.
 func (m *FindingMutation) SetField(name string, value ent.Value) error {
 	switch name {
-	case finding.FieldBooks:
+	case finding.FieldReconciliationID:
 		v, ok := value.(string)
 		if !ok {
 			return fmt.Errorf("unexpected type %T for field %s", value, name)
 		}
-		m.SetBooks(v)
+		m.SetReconciliationID(v)
 		return nil
 	case finding.FieldUnit:
 		v, ok := value.(string)
@@ -10469,8 +8509,8 @@ func (m *FindingMutation) ClearField(name string) error {
 // It returns an error if the field is not defined in the schema.
 func (m *FindingMutation) ResetField(name string) error {
 	switch name {
-	case finding.FieldBooks:
-		m.ResetBooks()
+	case finding.FieldReconciliationID:
+		m.ResetReconciliationID()
 		return nil
 	case finding.FieldUnit:
 		m.ResetUnit()
@@ -10573,758 +8613,6 @@ func (m *FindingMutation) ClearEdge(name string) error {
 // It returns an error if the edge is not defined in the schema.
 func (m *FindingMutation) ResetEdge(name string) error {
 	return fmt.Errorf("unknown Finding edge %s", name)
-}
-
-// HoldMutation represents an operation that mutates the Hold nodes in the graph.
-type HoldMutation struct {
-	config
-	op            Op
-	typ           string
-	id            *uuid.UUID
-	order_id      *string
-	resource      *string
-	units         *int64
-	addunits      *int64
-	created_at    *time.Time
-	settled_at    *time.Time
-	released_at   *time.Time
-	suspended_at  *time.Time
-	clearedFields map[string]struct{}
-	done          bool
-	oldValue      func(context.Context) (*Hold, error)
-	predicates    []predicate.Hold
-}
-
-var _ ent.Mutation = (*HoldMutation)(nil)
-
-// holdOption allows management of the mutation configuration using functional options.
-type holdOption func(*HoldMutation)
-
-// newHoldMutation creates new mutation for the Hold entity.
-func newHoldMutation(c config, op Op, opts ...holdOption) *HoldMutation {
-	m := &HoldMutation{
-		config:        c,
-		op:            op,
-		typ:           TypeHold,
-		clearedFields: make(map[string]struct{}),
-	}
-	for _, opt := range opts {
-		opt(m)
-	}
-	return m
-}
-
-// withHoldID sets the ID field of the mutation.
-func withHoldID(id uuid.UUID) holdOption {
-	return func(m *HoldMutation) {
-		var (
-			err   error
-			once  sync.Once
-			value *Hold
-		)
-		m.oldValue = func(ctx context.Context) (*Hold, error) {
-			once.Do(func() {
-				if m.done {
-					err = errors.New("querying old values post mutation is not allowed")
-				} else {
-					value, err = m.Client().Hold.Get(ctx, id)
-				}
-			})
-			return value, err
-		}
-		m.id = &id
-	}
-}
-
-// withHold sets the old Hold of the mutation.
-func withHold(node *Hold) holdOption {
-	return func(m *HoldMutation) {
-		m.oldValue = func(context.Context) (*Hold, error) {
-			return node, nil
-		}
-		m.id = &node.ID
-	}
-}
-
-// Client returns a new `ent.Client` from the mutation. If the mutation was
-// executed in a transaction (ent.Tx), a transactional client is returned.
-func (m HoldMutation) Client() *Client {
-	client := &Client{config: m.config}
-	client.init()
-	return client
-}
-
-// Tx returns an `ent.Tx` for mutations that were executed in transactions;
-// it returns an error otherwise.
-func (m HoldMutation) Tx() (*Tx, error) {
-	if _, ok := m.driver.(*txDriver); !ok {
-		return nil, errors.New("ent: mutation is not running in a transaction")
-	}
-	tx := &Tx{config: m.config}
-	tx.init()
-	return tx, nil
-}
-
-// SetID sets the value of the id field. Note that this
-// operation is only accepted on creation of Hold entities.
-func (m *HoldMutation) SetID(id uuid.UUID) {
-	m.id = &id
-}
-
-// ID returns the ID value in the mutation. Note that the ID is only available
-// if it was provided to the builder or after it was returned from the database.
-func (m *HoldMutation) ID() (id uuid.UUID, exists bool) {
-	if m.id == nil {
-		return
-	}
-	return *m.id, true
-}
-
-// IDs queries the database and returns the entity ids that match the mutation's predicate.
-// That means, if the mutation is applied within a transaction with an isolation level such
-// as sql.LevelSerializable, the returned ids match the ids of the rows that will be updated
-// or updated by the mutation.
-func (m *HoldMutation) IDs(ctx context.Context) ([]uuid.UUID, error) {
-	switch {
-	case m.op.Is(OpUpdateOne | OpDeleteOne):
-		id, exists := m.ID()
-		if exists {
-			return []uuid.UUID{id}, nil
-		}
-		fallthrough
-	case m.op.Is(OpUpdate | OpDelete):
-		return m.Client().Hold.Query().Where(m.predicates...).IDs(ctx)
-	default:
-		return nil, fmt.Errorf("IDs is not allowed on %s operations", m.op)
-	}
-}
-
-// SetOrderID sets the "order_id" field.
-func (m *HoldMutation) SetOrderID(s string) {
-	m.order_id = &s
-}
-
-// OrderID returns the value of the "order_id" field in the mutation.
-func (m *HoldMutation) OrderID() (r string, exists bool) {
-	v := m.order_id
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// OldOrderID returns the old "order_id" field's value of the Hold entity.
-// If the Hold object wasn't provided to the builder, the object is fetched from the database.
-// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *HoldMutation) OldOrderID(ctx context.Context) (v string, err error) {
-	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldOrderID is only allowed on UpdateOne operations")
-	}
-	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldOrderID requires an ID field in the mutation")
-	}
-	oldValue, err := m.oldValue(ctx)
-	if err != nil {
-		return v, fmt.Errorf("querying old value for OldOrderID: %w", err)
-	}
-	return oldValue.OrderID, nil
-}
-
-// ResetOrderID resets all changes to the "order_id" field.
-func (m *HoldMutation) ResetOrderID() {
-	m.order_id = nil
-}
-
-// SetResource sets the "resource" field.
-func (m *HoldMutation) SetResource(s string) {
-	m.resource = &s
-}
-
-// Resource returns the value of the "resource" field in the mutation.
-func (m *HoldMutation) Resource() (r string, exists bool) {
-	v := m.resource
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// OldResource returns the old "resource" field's value of the Hold entity.
-// If the Hold object wasn't provided to the builder, the object is fetched from the database.
-// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *HoldMutation) OldResource(ctx context.Context) (v string, err error) {
-	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldResource is only allowed on UpdateOne operations")
-	}
-	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldResource requires an ID field in the mutation")
-	}
-	oldValue, err := m.oldValue(ctx)
-	if err != nil {
-		return v, fmt.Errorf("querying old value for OldResource: %w", err)
-	}
-	return oldValue.Resource, nil
-}
-
-// ResetResource resets all changes to the "resource" field.
-func (m *HoldMutation) ResetResource() {
-	m.resource = nil
-}
-
-// SetUnits sets the "units" field.
-func (m *HoldMutation) SetUnits(i int64) {
-	m.units = &i
-	m.addunits = nil
-}
-
-// Units returns the value of the "units" field in the mutation.
-func (m *HoldMutation) Units() (r int64, exists bool) {
-	v := m.units
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// OldUnits returns the old "units" field's value of the Hold entity.
-// If the Hold object wasn't provided to the builder, the object is fetched from the database.
-// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *HoldMutation) OldUnits(ctx context.Context) (v int64, err error) {
-	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldUnits is only allowed on UpdateOne operations")
-	}
-	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldUnits requires an ID field in the mutation")
-	}
-	oldValue, err := m.oldValue(ctx)
-	if err != nil {
-		return v, fmt.Errorf("querying old value for OldUnits: %w", err)
-	}
-	return oldValue.Units, nil
-}
-
-// AddUnits adds i to the "units" field.
-func (m *HoldMutation) AddUnits(i int64) {
-	if m.addunits != nil {
-		*m.addunits += i
-	} else {
-		m.addunits = &i
-	}
-}
-
-// AddedUnits returns the value that was added to the "units" field in this mutation.
-func (m *HoldMutation) AddedUnits() (r int64, exists bool) {
-	v := m.addunits
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// ResetUnits resets all changes to the "units" field.
-func (m *HoldMutation) ResetUnits() {
-	m.units = nil
-	m.addunits = nil
-}
-
-// SetCreatedAt sets the "created_at" field.
-func (m *HoldMutation) SetCreatedAt(t time.Time) {
-	m.created_at = &t
-}
-
-// CreatedAt returns the value of the "created_at" field in the mutation.
-func (m *HoldMutation) CreatedAt() (r time.Time, exists bool) {
-	v := m.created_at
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// OldCreatedAt returns the old "created_at" field's value of the Hold entity.
-// If the Hold object wasn't provided to the builder, the object is fetched from the database.
-// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *HoldMutation) OldCreatedAt(ctx context.Context) (v time.Time, err error) {
-	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldCreatedAt is only allowed on UpdateOne operations")
-	}
-	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldCreatedAt requires an ID field in the mutation")
-	}
-	oldValue, err := m.oldValue(ctx)
-	if err != nil {
-		return v, fmt.Errorf("querying old value for OldCreatedAt: %w", err)
-	}
-	return oldValue.CreatedAt, nil
-}
-
-// ResetCreatedAt resets all changes to the "created_at" field.
-func (m *HoldMutation) ResetCreatedAt() {
-	m.created_at = nil
-}
-
-// SetSettledAt sets the "settled_at" field.
-func (m *HoldMutation) SetSettledAt(t time.Time) {
-	m.settled_at = &t
-}
-
-// SettledAt returns the value of the "settled_at" field in the mutation.
-func (m *HoldMutation) SettledAt() (r time.Time, exists bool) {
-	v := m.settled_at
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// OldSettledAt returns the old "settled_at" field's value of the Hold entity.
-// If the Hold object wasn't provided to the builder, the object is fetched from the database.
-// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *HoldMutation) OldSettledAt(ctx context.Context) (v *time.Time, err error) {
-	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldSettledAt is only allowed on UpdateOne operations")
-	}
-	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldSettledAt requires an ID field in the mutation")
-	}
-	oldValue, err := m.oldValue(ctx)
-	if err != nil {
-		return v, fmt.Errorf("querying old value for OldSettledAt: %w", err)
-	}
-	return oldValue.SettledAt, nil
-}
-
-// ClearSettledAt clears the value of the "settled_at" field.
-func (m *HoldMutation) ClearSettledAt() {
-	m.settled_at = nil
-	m.clearedFields[hold.FieldSettledAt] = struct{}{}
-}
-
-// SettledAtCleared returns if the "settled_at" field was cleared in this mutation.
-func (m *HoldMutation) SettledAtCleared() bool {
-	_, ok := m.clearedFields[hold.FieldSettledAt]
-	return ok
-}
-
-// ResetSettledAt resets all changes to the "settled_at" field.
-func (m *HoldMutation) ResetSettledAt() {
-	m.settled_at = nil
-	delete(m.clearedFields, hold.FieldSettledAt)
-}
-
-// SetReleasedAt sets the "released_at" field.
-func (m *HoldMutation) SetReleasedAt(t time.Time) {
-	m.released_at = &t
-}
-
-// ReleasedAt returns the value of the "released_at" field in the mutation.
-func (m *HoldMutation) ReleasedAt() (r time.Time, exists bool) {
-	v := m.released_at
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// OldReleasedAt returns the old "released_at" field's value of the Hold entity.
-// If the Hold object wasn't provided to the builder, the object is fetched from the database.
-// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *HoldMutation) OldReleasedAt(ctx context.Context) (v *time.Time, err error) {
-	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldReleasedAt is only allowed on UpdateOne operations")
-	}
-	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldReleasedAt requires an ID field in the mutation")
-	}
-	oldValue, err := m.oldValue(ctx)
-	if err != nil {
-		return v, fmt.Errorf("querying old value for OldReleasedAt: %w", err)
-	}
-	return oldValue.ReleasedAt, nil
-}
-
-// ClearReleasedAt clears the value of the "released_at" field.
-func (m *HoldMutation) ClearReleasedAt() {
-	m.released_at = nil
-	m.clearedFields[hold.FieldReleasedAt] = struct{}{}
-}
-
-// ReleasedAtCleared returns if the "released_at" field was cleared in this mutation.
-func (m *HoldMutation) ReleasedAtCleared() bool {
-	_, ok := m.clearedFields[hold.FieldReleasedAt]
-	return ok
-}
-
-// ResetReleasedAt resets all changes to the "released_at" field.
-func (m *HoldMutation) ResetReleasedAt() {
-	m.released_at = nil
-	delete(m.clearedFields, hold.FieldReleasedAt)
-}
-
-// SetSuspendedAt sets the "suspended_at" field.
-func (m *HoldMutation) SetSuspendedAt(t time.Time) {
-	m.suspended_at = &t
-}
-
-// SuspendedAt returns the value of the "suspended_at" field in the mutation.
-func (m *HoldMutation) SuspendedAt() (r time.Time, exists bool) {
-	v := m.suspended_at
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// OldSuspendedAt returns the old "suspended_at" field's value of the Hold entity.
-// If the Hold object wasn't provided to the builder, the object is fetched from the database.
-// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *HoldMutation) OldSuspendedAt(ctx context.Context) (v *time.Time, err error) {
-	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldSuspendedAt is only allowed on UpdateOne operations")
-	}
-	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldSuspendedAt requires an ID field in the mutation")
-	}
-	oldValue, err := m.oldValue(ctx)
-	if err != nil {
-		return v, fmt.Errorf("querying old value for OldSuspendedAt: %w", err)
-	}
-	return oldValue.SuspendedAt, nil
-}
-
-// ClearSuspendedAt clears the value of the "suspended_at" field.
-func (m *HoldMutation) ClearSuspendedAt() {
-	m.suspended_at = nil
-	m.clearedFields[hold.FieldSuspendedAt] = struct{}{}
-}
-
-// SuspendedAtCleared returns if the "suspended_at" field was cleared in this mutation.
-func (m *HoldMutation) SuspendedAtCleared() bool {
-	_, ok := m.clearedFields[hold.FieldSuspendedAt]
-	return ok
-}
-
-// ResetSuspendedAt resets all changes to the "suspended_at" field.
-func (m *HoldMutation) ResetSuspendedAt() {
-	m.suspended_at = nil
-	delete(m.clearedFields, hold.FieldSuspendedAt)
-}
-
-// Where appends a list predicates to the HoldMutation builder.
-func (m *HoldMutation) Where(ps ...predicate.Hold) {
-	m.predicates = append(m.predicates, ps...)
-}
-
-// WhereP appends storage-level predicates to the HoldMutation builder. Using this method,
-// users can use type-assertion to append predicates that do not depend on any generated package.
-func (m *HoldMutation) WhereP(ps ...func(*sql.Selector)) {
-	p := make([]predicate.Hold, len(ps))
-	for i := range ps {
-		p[i] = ps[i]
-	}
-	m.Where(p...)
-}
-
-// Op returns the operation name.
-func (m *HoldMutation) Op() Op {
-	return m.op
-}
-
-// SetOp allows setting the mutation operation.
-func (m *HoldMutation) SetOp(op Op) {
-	m.op = op
-}
-
-// Type returns the node type of this mutation (Hold).
-func (m *HoldMutation) Type() string {
-	return m.typ
-}
-
-// Fields returns all fields that were changed during this mutation. Note that in
-// order to get all numeric fields that were incremented/decremented, call
-// AddedFields().
-func (m *HoldMutation) Fields() []string {
-	fields := make([]string, 0, 7)
-	if m.order_id != nil {
-		fields = append(fields, hold.FieldOrderID)
-	}
-	if m.resource != nil {
-		fields = append(fields, hold.FieldResource)
-	}
-	if m.units != nil {
-		fields = append(fields, hold.FieldUnits)
-	}
-	if m.created_at != nil {
-		fields = append(fields, hold.FieldCreatedAt)
-	}
-	if m.settled_at != nil {
-		fields = append(fields, hold.FieldSettledAt)
-	}
-	if m.released_at != nil {
-		fields = append(fields, hold.FieldReleasedAt)
-	}
-	if m.suspended_at != nil {
-		fields = append(fields, hold.FieldSuspendedAt)
-	}
-	return fields
-}
-
-// Field returns the value of a field with the given name. The second boolean
-// return value indicates that this field was not set, or was not defined in the
-// schema.
-func (m *HoldMutation) Field(name string) (ent.Value, bool) {
-	switch name {
-	case hold.FieldOrderID:
-		return m.OrderID()
-	case hold.FieldResource:
-		return m.Resource()
-	case hold.FieldUnits:
-		return m.Units()
-	case hold.FieldCreatedAt:
-		return m.CreatedAt()
-	case hold.FieldSettledAt:
-		return m.SettledAt()
-	case hold.FieldReleasedAt:
-		return m.ReleasedAt()
-	case hold.FieldSuspendedAt:
-		return m.SuspendedAt()
-	}
-	return nil, false
-}
-
-// OldField returns the old value of the field from the database. An error is
-// returned if the mutation operation is not UpdateOne, or the query to the
-// database failed.
-func (m *HoldMutation) OldField(ctx context.Context, name string) (ent.Value, error) {
-	switch name {
-	case hold.FieldOrderID:
-		return m.OldOrderID(ctx)
-	case hold.FieldResource:
-		return m.OldResource(ctx)
-	case hold.FieldUnits:
-		return m.OldUnits(ctx)
-	case hold.FieldCreatedAt:
-		return m.OldCreatedAt(ctx)
-	case hold.FieldSettledAt:
-		return m.OldSettledAt(ctx)
-	case hold.FieldReleasedAt:
-		return m.OldReleasedAt(ctx)
-	case hold.FieldSuspendedAt:
-		return m.OldSuspendedAt(ctx)
-	}
-	return nil, fmt.Errorf("unknown Hold field %s", name)
-}
-
-// SetField sets the value of a field with the given name. It returns an error if
-// the field is not defined in the schema, or if the type mismatched the field
-// type.
-func (m *HoldMutation) SetField(name string, value ent.Value) error {
-	switch name {
-	case hold.FieldOrderID:
-		v, ok := value.(string)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.SetOrderID(v)
-		return nil
-	case hold.FieldResource:
-		v, ok := value.(string)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.SetResource(v)
-		return nil
-	case hold.FieldUnits:
-		v, ok := value.(int64)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.SetUnits(v)
-		return nil
-	case hold.FieldCreatedAt:
-		v, ok := value.(time.Time)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.SetCreatedAt(v)
-		return nil
-	case hold.FieldSettledAt:
-		v, ok := value.(time.Time)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.SetSettledAt(v)
-		return nil
-	case hold.FieldReleasedAt:
-		v, ok := value.(time.Time)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.SetReleasedAt(v)
-		return nil
-	case hold.FieldSuspendedAt:
-		v, ok := value.(time.Time)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.SetSuspendedAt(v)
-		return nil
-	}
-	return fmt.Errorf("unknown Hold field %s", name)
-}
-
-// AddedFields returns all numeric fields that were incremented/decremented during
-// this mutation.
-func (m *HoldMutation) AddedFields() []string {
-	var fields []string
-	if m.addunits != nil {
-		fields = append(fields, hold.FieldUnits)
-	}
-	return fields
-}
-
-// AddedField returns the numeric value that was incremented/decremented on a field
-// with the given name. The second boolean return value indicates that this field
-// was not set, or was not defined in the schema.
-func (m *HoldMutation) AddedField(name string) (ent.Value, bool) {
-	switch name {
-	case hold.FieldUnits:
-		return m.AddedUnits()
-	}
-	return nil, false
-}
-
-// AddField adds the value to the field with the given name. It returns an error if
-// the field is not defined in the schema, or if the type mismatched the field
-// type.
-func (m *HoldMutation) AddField(name string, value ent.Value) error {
-	switch name {
-	case hold.FieldUnits:
-		v, ok := value.(int64)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.AddUnits(v)
-		return nil
-	}
-	return fmt.Errorf("unknown Hold numeric field %s", name)
-}
-
-// ClearedFields returns all nullable fields that were cleared during this
-// mutation.
-func (m *HoldMutation) ClearedFields() []string {
-	var fields []string
-	if m.FieldCleared(hold.FieldSettledAt) {
-		fields = append(fields, hold.FieldSettledAt)
-	}
-	if m.FieldCleared(hold.FieldReleasedAt) {
-		fields = append(fields, hold.FieldReleasedAt)
-	}
-	if m.FieldCleared(hold.FieldSuspendedAt) {
-		fields = append(fields, hold.FieldSuspendedAt)
-	}
-	return fields
-}
-
-// FieldCleared returns a boolean indicating if a field with the given name was
-// cleared in this mutation.
-func (m *HoldMutation) FieldCleared(name string) bool {
-	_, ok := m.clearedFields[name]
-	return ok
-}
-
-// ClearField clears the value of the field with the given name. It returns an
-// error if the field is not defined in the schema.
-func (m *HoldMutation) ClearField(name string) error {
-	switch name {
-	case hold.FieldSettledAt:
-		m.ClearSettledAt()
-		return nil
-	case hold.FieldReleasedAt:
-		m.ClearReleasedAt()
-		return nil
-	case hold.FieldSuspendedAt:
-		m.ClearSuspendedAt()
-		return nil
-	}
-	return fmt.Errorf("unknown Hold nullable field %s", name)
-}
-
-// ResetField resets all changes in the mutation for the field with the given name.
-// It returns an error if the field is not defined in the schema.
-func (m *HoldMutation) ResetField(name string) error {
-	switch name {
-	case hold.FieldOrderID:
-		m.ResetOrderID()
-		return nil
-	case hold.FieldResource:
-		m.ResetResource()
-		return nil
-	case hold.FieldUnits:
-		m.ResetUnits()
-		return nil
-	case hold.FieldCreatedAt:
-		m.ResetCreatedAt()
-		return nil
-	case hold.FieldSettledAt:
-		m.ResetSettledAt()
-		return nil
-	case hold.FieldReleasedAt:
-		m.ResetReleasedAt()
-		return nil
-	case hold.FieldSuspendedAt:
-		m.ResetSuspendedAt()
-		return nil
-	}
-	return fmt.Errorf("unknown Hold field %s", name)
-}
-
-// AddedEdges returns all edge names that were set/added in this mutation.
-func (m *HoldMutation) AddedEdges() []string {
-	edges := make([]string, 0, 0)
-	return edges
-}
-
-// AddedIDs returns all IDs (to other nodes) that were added for the given edge
-// name in this mutation.
-func (m *HoldMutation) AddedIDs(name string) []ent.Value {
-	return nil
-}
-
-// RemovedEdges returns all edge names that were removed in this mutation.
-func (m *HoldMutation) RemovedEdges() []string {
-	edges := make([]string, 0, 0)
-	return edges
-}
-
-// RemovedIDs returns all IDs (to other nodes) that were removed for the edge with
-// the given name in this mutation.
-func (m *HoldMutation) RemovedIDs(name string) []ent.Value {
-	return nil
-}
-
-// ClearedEdges returns all edge names that were cleared in this mutation.
-func (m *HoldMutation) ClearedEdges() []string {
-	edges := make([]string, 0, 0)
-	return edges
-}
-
-// EdgeCleared returns a boolean which indicates if the edge with the given name
-// was cleared in this mutation.
-func (m *HoldMutation) EdgeCleared(name string) bool {
-	return false
-}
-
-// ClearEdge clears the value of the edge with the given name. It returns an error
-// if that edge is not defined in the schema.
-func (m *HoldMutation) ClearEdge(name string) error {
-	return fmt.Errorf("unknown Hold unique edge %s", name)
-}
-
-// ResetEdge resets all changes to the edge with the given name in this mutation.
-// It returns an error if the edge is not defined in the schema.
-func (m *HoldMutation) ResetEdge(name string) error {
-	return fmt.Errorf("unknown Hold edge %s", name)
 }
 
 // IssuerLineMutation represents an operation that mutates the IssuerLine nodes in the graph.
@@ -12337,36 +9625,37 @@ func (m *IssuerLineMutation) ResetEdge(name string) error {
 // JobMutation represents an operation that mutates the Job nodes in the graph.
 type JobMutation struct {
 	config
-	op              Op
-	typ             string
-	id              *uuid.UUID
-	kind            *string
-	class           *job.Class
-	unique_key      *string
-	payload         *json.RawMessage
-	appendpayload   json.RawMessage
-	traceparent     *string
-	status          *job.Status
-	attempt         *int
-	addattempt      *int
-	forgiven        *int
-	addforgiven     *int
-	max_attempts    *int
-	addmax_attempts *int
-	version         *int64
-	addversion      *int64
-	step            *string
-	step_at         *time.Time
-	run_at          *time.Time
-	created_at      *time.Time
-	finished_at     *time.Time
-	last_error      *string
-	lease_owner     *string
-	lease_until     *time.Time
-	clearedFields   map[string]struct{}
-	done            bool
-	oldValue        func(context.Context) (*Job, error)
-	predicates      []predicate.Job
+	op                    Op
+	typ                   string
+	id                    *uuid.UUID
+	kind                  *string
+	class                 *job.Class
+	unique_key            *string
+	owner                 *string
+	payload               *json.RawMessage
+	appendpayload         json.RawMessage
+	traceparent           *string
+	status                *job.Status
+	attempt               *int
+	addattempt            *int
+	uncounted_attempts    *int
+	adduncounted_attempts *int
+	max_attempts          *int
+	addmax_attempts       *int
+	version               *int64
+	addversion            *int64
+	step                  *string
+	step_at               *time.Time
+	run_at                *time.Time
+	created_at            *time.Time
+	finished_at           *time.Time
+	last_error            *string
+	lease_owner           *string
+	lease_until           *time.Time
+	clearedFields         map[string]struct{}
+	done                  bool
+	oldValue              func(context.Context) (*Job, error)
+	predicates            []predicate.Job
 }
 
 var _ ent.Mutation = (*JobMutation)(nil)
@@ -12581,6 +9870,42 @@ func (m *JobMutation) ResetUniqueKey() {
 	m.unique_key = nil
 }
 
+// SetOwner sets the "owner" field.
+func (m *JobMutation) SetOwner(s string) {
+	m.owner = &s
+}
+
+// Owner returns the value of the "owner" field in the mutation.
+func (m *JobMutation) Owner() (r string, exists bool) {
+	v := m.owner
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldOwner returns the old "owner" field's value of the Job entity.
+// If the Job object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *JobMutation) OldOwner(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldOwner is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldOwner requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldOwner: %w", err)
+	}
+	return oldValue.Owner, nil
+}
+
+// ResetOwner resets all changes to the "owner" field.
+func (m *JobMutation) ResetOwner() {
+	m.owner = nil
+}
+
 // SetPayload sets the "payload" field.
 func (m *JobMutation) SetPayload(jm json.RawMessage) {
 	m.payload = &jm
@@ -12760,60 +10085,60 @@ func (m *JobMutation) ResetAttempt() {
 	m.addattempt = nil
 }
 
-// SetForgiven sets the "forgiven" field.
-func (m *JobMutation) SetForgiven(i int) {
-	m.forgiven = &i
-	m.addforgiven = nil
+// SetUncountedAttempts sets the "uncounted_attempts" field.
+func (m *JobMutation) SetUncountedAttempts(i int) {
+	m.uncounted_attempts = &i
+	m.adduncounted_attempts = nil
 }
 
-// Forgiven returns the value of the "forgiven" field in the mutation.
-func (m *JobMutation) Forgiven() (r int, exists bool) {
-	v := m.forgiven
+// UncountedAttempts returns the value of the "uncounted_attempts" field in the mutation.
+func (m *JobMutation) UncountedAttempts() (r int, exists bool) {
+	v := m.uncounted_attempts
 	if v == nil {
 		return
 	}
 	return *v, true
 }
 
-// OldForgiven returns the old "forgiven" field's value of the Job entity.
+// OldUncountedAttempts returns the old "uncounted_attempts" field's value of the Job entity.
 // If the Job object wasn't provided to the builder, the object is fetched from the database.
 // An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *JobMutation) OldForgiven(ctx context.Context) (v int, err error) {
+func (m *JobMutation) OldUncountedAttempts(ctx context.Context) (v int, err error) {
 	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldForgiven is only allowed on UpdateOne operations")
+		return v, errors.New("OldUncountedAttempts is only allowed on UpdateOne operations")
 	}
 	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldForgiven requires an ID field in the mutation")
+		return v, errors.New("OldUncountedAttempts requires an ID field in the mutation")
 	}
 	oldValue, err := m.oldValue(ctx)
 	if err != nil {
-		return v, fmt.Errorf("querying old value for OldForgiven: %w", err)
+		return v, fmt.Errorf("querying old value for OldUncountedAttempts: %w", err)
 	}
-	return oldValue.Forgiven, nil
+	return oldValue.UncountedAttempts, nil
 }
 
-// AddForgiven adds i to the "forgiven" field.
-func (m *JobMutation) AddForgiven(i int) {
-	if m.addforgiven != nil {
-		*m.addforgiven += i
+// AddUncountedAttempts adds i to the "uncounted_attempts" field.
+func (m *JobMutation) AddUncountedAttempts(i int) {
+	if m.adduncounted_attempts != nil {
+		*m.adduncounted_attempts += i
 	} else {
-		m.addforgiven = &i
+		m.adduncounted_attempts = &i
 	}
 }
 
-// AddedForgiven returns the value that was added to the "forgiven" field in this mutation.
-func (m *JobMutation) AddedForgiven() (r int, exists bool) {
-	v := m.addforgiven
+// AddedUncountedAttempts returns the value that was added to the "uncounted_attempts" field in this mutation.
+func (m *JobMutation) AddedUncountedAttempts() (r int, exists bool) {
+	v := m.adduncounted_attempts
 	if v == nil {
 		return
 	}
 	return *v, true
 }
 
-// ResetForgiven resets all changes to the "forgiven" field.
-func (m *JobMutation) ResetForgiven() {
-	m.forgiven = nil
-	m.addforgiven = nil
+// ResetUncountedAttempts resets all changes to the "uncounted_attempts" field.
+func (m *JobMutation) ResetUncountedAttempts() {
+	m.uncounted_attempts = nil
+	m.adduncounted_attempts = nil
 }
 
 // SetMaxAttempts sets the "max_attempts" field.
@@ -13302,7 +10627,7 @@ func (m *JobMutation) Type() string {
 // order to get all numeric fields that were incremented/decremented, call
 // AddedFields().
 func (m *JobMutation) Fields() []string {
-	fields := make([]string, 0, 18)
+	fields := make([]string, 0, 19)
 	if m.kind != nil {
 		fields = append(fields, job.FieldKind)
 	}
@@ -13311,6 +10636,9 @@ func (m *JobMutation) Fields() []string {
 	}
 	if m.unique_key != nil {
 		fields = append(fields, job.FieldUniqueKey)
+	}
+	if m.owner != nil {
+		fields = append(fields, job.FieldOwner)
 	}
 	if m.payload != nil {
 		fields = append(fields, job.FieldPayload)
@@ -13324,8 +10652,8 @@ func (m *JobMutation) Fields() []string {
 	if m.attempt != nil {
 		fields = append(fields, job.FieldAttempt)
 	}
-	if m.forgiven != nil {
-		fields = append(fields, job.FieldForgiven)
+	if m.uncounted_attempts != nil {
+		fields = append(fields, job.FieldUncountedAttempts)
 	}
 	if m.max_attempts != nil {
 		fields = append(fields, job.FieldMaxAttempts)
@@ -13371,6 +10699,8 @@ func (m *JobMutation) Field(name string) (ent.Value, bool) {
 		return m.Class()
 	case job.FieldUniqueKey:
 		return m.UniqueKey()
+	case job.FieldOwner:
+		return m.Owner()
 	case job.FieldPayload:
 		return m.Payload()
 	case job.FieldTraceparent:
@@ -13379,8 +10709,8 @@ func (m *JobMutation) Field(name string) (ent.Value, bool) {
 		return m.Status()
 	case job.FieldAttempt:
 		return m.Attempt()
-	case job.FieldForgiven:
-		return m.Forgiven()
+	case job.FieldUncountedAttempts:
+		return m.UncountedAttempts()
 	case job.FieldMaxAttempts:
 		return m.MaxAttempts()
 	case job.FieldVersion:
@@ -13416,6 +10746,8 @@ func (m *JobMutation) OldField(ctx context.Context, name string) (ent.Value, err
 		return m.OldClass(ctx)
 	case job.FieldUniqueKey:
 		return m.OldUniqueKey(ctx)
+	case job.FieldOwner:
+		return m.OldOwner(ctx)
 	case job.FieldPayload:
 		return m.OldPayload(ctx)
 	case job.FieldTraceparent:
@@ -13424,8 +10756,8 @@ func (m *JobMutation) OldField(ctx context.Context, name string) (ent.Value, err
 		return m.OldStatus(ctx)
 	case job.FieldAttempt:
 		return m.OldAttempt(ctx)
-	case job.FieldForgiven:
-		return m.OldForgiven(ctx)
+	case job.FieldUncountedAttempts:
+		return m.OldUncountedAttempts(ctx)
 	case job.FieldMaxAttempts:
 		return m.OldMaxAttempts(ctx)
 	case job.FieldVersion:
@@ -13476,6 +10808,13 @@ func (m *JobMutation) SetField(name string, value ent.Value) error {
 		}
 		m.SetUniqueKey(v)
 		return nil
+	case job.FieldOwner:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetOwner(v)
+		return nil
 	case job.FieldPayload:
 		v, ok := value.(json.RawMessage)
 		if !ok {
@@ -13504,12 +10843,12 @@ func (m *JobMutation) SetField(name string, value ent.Value) error {
 		}
 		m.SetAttempt(v)
 		return nil
-	case job.FieldForgiven:
+	case job.FieldUncountedAttempts:
 		v, ok := value.(int)
 		if !ok {
 			return fmt.Errorf("unexpected type %T for field %s", value, name)
 		}
-		m.SetForgiven(v)
+		m.SetUncountedAttempts(v)
 		return nil
 	case job.FieldMaxAttempts:
 		v, ok := value.(int)
@@ -13592,8 +10931,8 @@ func (m *JobMutation) AddedFields() []string {
 	if m.addattempt != nil {
 		fields = append(fields, job.FieldAttempt)
 	}
-	if m.addforgiven != nil {
-		fields = append(fields, job.FieldForgiven)
+	if m.adduncounted_attempts != nil {
+		fields = append(fields, job.FieldUncountedAttempts)
 	}
 	if m.addmax_attempts != nil {
 		fields = append(fields, job.FieldMaxAttempts)
@@ -13611,8 +10950,8 @@ func (m *JobMutation) AddedField(name string) (ent.Value, bool) {
 	switch name {
 	case job.FieldAttempt:
 		return m.AddedAttempt()
-	case job.FieldForgiven:
-		return m.AddedForgiven()
+	case job.FieldUncountedAttempts:
+		return m.AddedUncountedAttempts()
 	case job.FieldMaxAttempts:
 		return m.AddedMaxAttempts()
 	case job.FieldVersion:
@@ -13633,12 +10972,12 @@ func (m *JobMutation) AddField(name string, value ent.Value) error {
 		}
 		m.AddAttempt(v)
 		return nil
-	case job.FieldForgiven:
+	case job.FieldUncountedAttempts:
 		v, ok := value.(int)
 		if !ok {
 			return fmt.Errorf("unexpected type %T for field %s", value, name)
 		}
-		m.AddForgiven(v)
+		m.AddUncountedAttempts(v)
 		return nil
 	case job.FieldMaxAttempts:
 		v, ok := value.(int)
@@ -13717,6 +11056,9 @@ func (m *JobMutation) ResetField(name string) error {
 	case job.FieldUniqueKey:
 		m.ResetUniqueKey()
 		return nil
+	case job.FieldOwner:
+		m.ResetOwner()
+		return nil
 	case job.FieldPayload:
 		m.ResetPayload()
 		return nil
@@ -13729,8 +11071,8 @@ func (m *JobMutation) ResetField(name string) error {
 	case job.FieldAttempt:
 		m.ResetAttempt()
 		return nil
-	case job.FieldForgiven:
-		m.ResetForgiven()
+	case job.FieldUncountedAttempts:
+		m.ResetUncountedAttempts()
 		return nil
 	case job.FieldMaxAttempts:
 		m.ResetMaxAttempts()
@@ -14315,6 +11657,7 @@ type LedgerEntryMutation struct {
 	typ           string
 	id            *int64
 	posting_id    *string
+	owner         *string
 	account       *string
 	amount        *int64
 	addamount     *int64
@@ -14464,6 +11807,42 @@ func (m *LedgerEntryMutation) ResetPostingID() {
 	m.posting_id = nil
 }
 
+// SetOwner sets the "owner" field.
+func (m *LedgerEntryMutation) SetOwner(s string) {
+	m.owner = &s
+}
+
+// Owner returns the value of the "owner" field in the mutation.
+func (m *LedgerEntryMutation) Owner() (r string, exists bool) {
+	v := m.owner
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldOwner returns the old "owner" field's value of the LedgerEntry entity.
+// If the LedgerEntry object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *LedgerEntryMutation) OldOwner(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldOwner is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldOwner requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldOwner: %w", err)
+	}
+	return oldValue.Owner, nil
+}
+
+// ResetOwner resets all changes to the "owner" field.
+func (m *LedgerEntryMutation) ResetOwner() {
+	m.owner = nil
+}
+
 // SetAccount sets the "account" field.
 func (m *LedgerEntryMutation) SetAccount(s string) {
 	m.account = &s
@@ -14590,9 +11969,12 @@ func (m *LedgerEntryMutation) Type() string {
 // order to get all numeric fields that were incremented/decremented, call
 // AddedFields().
 func (m *LedgerEntryMutation) Fields() []string {
-	fields := make([]string, 0, 3)
+	fields := make([]string, 0, 4)
 	if m.posting_id != nil {
 		fields = append(fields, ledgerentry.FieldPostingID)
+	}
+	if m.owner != nil {
+		fields = append(fields, ledgerentry.FieldOwner)
 	}
 	if m.account != nil {
 		fields = append(fields, ledgerentry.FieldAccount)
@@ -14610,6 +11992,8 @@ func (m *LedgerEntryMutation) Field(name string) (ent.Value, bool) {
 	switch name {
 	case ledgerentry.FieldPostingID:
 		return m.PostingID()
+	case ledgerentry.FieldOwner:
+		return m.Owner()
 	case ledgerentry.FieldAccount:
 		return m.Account()
 	case ledgerentry.FieldAmount:
@@ -14625,6 +12009,8 @@ func (m *LedgerEntryMutation) OldField(ctx context.Context, name string) (ent.Va
 	switch name {
 	case ledgerentry.FieldPostingID:
 		return m.OldPostingID(ctx)
+	case ledgerentry.FieldOwner:
+		return m.OldOwner(ctx)
 	case ledgerentry.FieldAccount:
 		return m.OldAccount(ctx)
 	case ledgerentry.FieldAmount:
@@ -14644,6 +12030,13 @@ func (m *LedgerEntryMutation) SetField(name string, value ent.Value) error {
 			return fmt.Errorf("unexpected type %T for field %s", value, name)
 		}
 		m.SetPostingID(v)
+		return nil
+	case ledgerentry.FieldOwner:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetOwner(v)
 		return nil
 	case ledgerentry.FieldAccount:
 		v, ok := value.(string)
@@ -14726,6 +12119,9 @@ func (m *LedgerEntryMutation) ResetField(name string) error {
 	case ledgerentry.FieldPostingID:
 		m.ResetPostingID()
 		return nil
+	case ledgerentry.FieldOwner:
+		m.ResetOwner()
+		return nil
 	case ledgerentry.FieldAccount:
 		m.ResetAccount()
 		return nil
@@ -14791,6 +12187,7 @@ type LedgerPostingMutation struct {
 	typ           string
 	id            *string
 	order_id      *string
+	owner         *string
 	kind          *ledgerposting.Kind
 	at            *time.Time
 	clearedFields map[string]struct{}
@@ -14939,6 +12336,42 @@ func (m *LedgerPostingMutation) ResetOrderID() {
 	m.order_id = nil
 }
 
+// SetOwner sets the "owner" field.
+func (m *LedgerPostingMutation) SetOwner(s string) {
+	m.owner = &s
+}
+
+// Owner returns the value of the "owner" field in the mutation.
+func (m *LedgerPostingMutation) Owner() (r string, exists bool) {
+	v := m.owner
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldOwner returns the old "owner" field's value of the LedgerPosting entity.
+// If the LedgerPosting object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *LedgerPostingMutation) OldOwner(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldOwner is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldOwner requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldOwner: %w", err)
+	}
+	return oldValue.Owner, nil
+}
+
+// ResetOwner resets all changes to the "owner" field.
+func (m *LedgerPostingMutation) ResetOwner() {
+	m.owner = nil
+}
+
 // SetKind sets the "kind" field.
 func (m *LedgerPostingMutation) SetKind(l ledgerposting.Kind) {
 	m.kind = &l
@@ -15045,9 +12478,12 @@ func (m *LedgerPostingMutation) Type() string {
 // order to get all numeric fields that were incremented/decremented, call
 // AddedFields().
 func (m *LedgerPostingMutation) Fields() []string {
-	fields := make([]string, 0, 3)
+	fields := make([]string, 0, 4)
 	if m.order_id != nil {
 		fields = append(fields, ledgerposting.FieldOrderID)
+	}
+	if m.owner != nil {
+		fields = append(fields, ledgerposting.FieldOwner)
 	}
 	if m.kind != nil {
 		fields = append(fields, ledgerposting.FieldKind)
@@ -15065,6 +12501,8 @@ func (m *LedgerPostingMutation) Field(name string) (ent.Value, bool) {
 	switch name {
 	case ledgerposting.FieldOrderID:
 		return m.OrderID()
+	case ledgerposting.FieldOwner:
+		return m.Owner()
 	case ledgerposting.FieldKind:
 		return m.Kind()
 	case ledgerposting.FieldAt:
@@ -15080,6 +12518,8 @@ func (m *LedgerPostingMutation) OldField(ctx context.Context, name string) (ent.
 	switch name {
 	case ledgerposting.FieldOrderID:
 		return m.OldOrderID(ctx)
+	case ledgerposting.FieldOwner:
+		return m.OldOwner(ctx)
 	case ledgerposting.FieldKind:
 		return m.OldKind(ctx)
 	case ledgerposting.FieldAt:
@@ -15099,6 +12539,13 @@ func (m *LedgerPostingMutation) SetField(name string, value ent.Value) error {
 			return fmt.Errorf("unexpected type %T for field %s", value, name)
 		}
 		m.SetOrderID(v)
+		return nil
+	case ledgerposting.FieldOwner:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetOwner(v)
 		return nil
 	case ledgerposting.FieldKind:
 		v, ok := value.(ledgerposting.Kind)
@@ -15166,6 +12613,9 @@ func (m *LedgerPostingMutation) ResetField(name string) error {
 	case ledgerposting.FieldOrderID:
 		m.ResetOrderID()
 		return nil
+	case ledgerposting.FieldOwner:
+		m.ResetOwner()
+		return nil
 	case ledgerposting.FieldKind:
 		m.ResetKind()
 		return nil
@@ -15224,29 +12674,29 @@ func (m *LedgerPostingMutation) ResetEdge(name string) error {
 	return fmt.Errorf("unknown LedgerPosting edge %s", name)
 }
 
-// MutexMutation represents an operation that mutates the Mutex nodes in the graph.
-type MutexMutation struct {
+// LockMutation represents an operation that mutates the Lock nodes in the graph.
+type LockMutation struct {
 	config
 	op            Op
 	typ           string
 	id            *string
 	clearedFields map[string]struct{}
 	done          bool
-	oldValue      func(context.Context) (*Mutex, error)
-	predicates    []predicate.Mutex
+	oldValue      func(context.Context) (*Lock, error)
+	predicates    []predicate.Lock
 }
 
-var _ ent.Mutation = (*MutexMutation)(nil)
+var _ ent.Mutation = (*LockMutation)(nil)
 
-// mutexOption allows management of the mutation configuration using functional options.
-type mutexOption func(*MutexMutation)
+// lockOption allows management of the mutation configuration using functional options.
+type lockOption func(*LockMutation)
 
-// newMutexMutation creates new mutation for the Mutex entity.
-func newMutexMutation(c config, op Op, opts ...mutexOption) *MutexMutation {
-	m := &MutexMutation{
+// newLockMutation creates new mutation for the Lock entity.
+func newLockMutation(c config, op Op, opts ...lockOption) *LockMutation {
+	m := &LockMutation{
 		config:        c,
 		op:            op,
-		typ:           TypeMutex,
+		typ:           TypeLock,
 		clearedFields: make(map[string]struct{}),
 	}
 	for _, opt := range opts {
@@ -15255,20 +12705,20 @@ func newMutexMutation(c config, op Op, opts ...mutexOption) *MutexMutation {
 	return m
 }
 
-// withMutexID sets the ID field of the mutation.
-func withMutexID(id string) mutexOption {
-	return func(m *MutexMutation) {
+// withLockID sets the ID field of the mutation.
+func withLockID(id string) lockOption {
+	return func(m *LockMutation) {
 		var (
 			err   error
 			once  sync.Once
-			value *Mutex
+			value *Lock
 		)
-		m.oldValue = func(ctx context.Context) (*Mutex, error) {
+		m.oldValue = func(ctx context.Context) (*Lock, error) {
 			once.Do(func() {
 				if m.done {
 					err = errors.New("querying old values post mutation is not allowed")
 				} else {
-					value, err = m.Client().Mutex.Get(ctx, id)
+					value, err = m.Client().Lock.Get(ctx, id)
 				}
 			})
 			return value, err
@@ -15277,10 +12727,10 @@ func withMutexID(id string) mutexOption {
 	}
 }
 
-// withMutex sets the old Mutex of the mutation.
-func withMutex(node *Mutex) mutexOption {
-	return func(m *MutexMutation) {
-		m.oldValue = func(context.Context) (*Mutex, error) {
+// withLock sets the old Lock of the mutation.
+func withLock(node *Lock) lockOption {
+	return func(m *LockMutation) {
+		m.oldValue = func(context.Context) (*Lock, error) {
 			return node, nil
 		}
 		m.id = &node.ID
@@ -15289,7 +12739,7 @@ func withMutex(node *Mutex) mutexOption {
 
 // Client returns a new `ent.Client` from the mutation. If the mutation was
 // executed in a transaction (ent.Tx), a transactional client is returned.
-func (m MutexMutation) Client() *Client {
+func (m LockMutation) Client() *Client {
 	client := &Client{config: m.config}
 	client.init()
 	return client
@@ -15297,7 +12747,7 @@ func (m MutexMutation) Client() *Client {
 
 // Tx returns an `ent.Tx` for mutations that were executed in transactions;
 // it returns an error otherwise.
-func (m MutexMutation) Tx() (*Tx, error) {
+func (m LockMutation) Tx() (*Tx, error) {
 	if _, ok := m.driver.(*txDriver); !ok {
 		return nil, errors.New("ent: mutation is not running in a transaction")
 	}
@@ -15307,14 +12757,14 @@ func (m MutexMutation) Tx() (*Tx, error) {
 }
 
 // SetID sets the value of the id field. Note that this
-// operation is only accepted on creation of Mutex entities.
-func (m *MutexMutation) SetID(id string) {
+// operation is only accepted on creation of Lock entities.
+func (m *LockMutation) SetID(id string) {
 	m.id = &id
 }
 
 // ID returns the ID value in the mutation. Note that the ID is only available
 // if it was provided to the builder or after it was returned from the database.
-func (m *MutexMutation) ID() (id string, exists bool) {
+func (m *LockMutation) ID() (id string, exists bool) {
 	if m.id == nil {
 		return
 	}
@@ -15325,7 +12775,7 @@ func (m *MutexMutation) ID() (id string, exists bool) {
 // That means, if the mutation is applied within a transaction with an isolation level such
 // as sql.LevelSerializable, the returned ids match the ids of the rows that will be updated
 // or updated by the mutation.
-func (m *MutexMutation) IDs(ctx context.Context) ([]string, error) {
+func (m *LockMutation) IDs(ctx context.Context) ([]string, error) {
 	switch {
 	case m.op.Is(OpUpdateOne | OpDeleteOne):
 		id, exists := m.ID()
@@ -15334,21 +12784,21 @@ func (m *MutexMutation) IDs(ctx context.Context) ([]string, error) {
 		}
 		fallthrough
 	case m.op.Is(OpUpdate | OpDelete):
-		return m.Client().Mutex.Query().Where(m.predicates...).IDs(ctx)
+		return m.Client().Lock.Query().Where(m.predicates...).IDs(ctx)
 	default:
 		return nil, fmt.Errorf("IDs is not allowed on %s operations", m.op)
 	}
 }
 
-// Where appends a list predicates to the MutexMutation builder.
-func (m *MutexMutation) Where(ps ...predicate.Mutex) {
+// Where appends a list predicates to the LockMutation builder.
+func (m *LockMutation) Where(ps ...predicate.Lock) {
 	m.predicates = append(m.predicates, ps...)
 }
 
-// WhereP appends storage-level predicates to the MutexMutation builder. Using this method,
+// WhereP appends storage-level predicates to the LockMutation builder. Using this method,
 // users can use type-assertion to append predicates that do not depend on any generated package.
-func (m *MutexMutation) WhereP(ps ...func(*sql.Selector)) {
-	p := make([]predicate.Mutex, len(ps))
+func (m *LockMutation) WhereP(ps ...func(*sql.Selector)) {
+	p := make([]predicate.Lock, len(ps))
 	for i := range ps {
 		p[i] = ps[i]
 	}
@@ -15356,24 +12806,24 @@ func (m *MutexMutation) WhereP(ps ...func(*sql.Selector)) {
 }
 
 // Op returns the operation name.
-func (m *MutexMutation) Op() Op {
+func (m *LockMutation) Op() Op {
 	return m.op
 }
 
 // SetOp allows setting the mutation operation.
-func (m *MutexMutation) SetOp(op Op) {
+func (m *LockMutation) SetOp(op Op) {
 	m.op = op
 }
 
-// Type returns the node type of this mutation (Mutex).
-func (m *MutexMutation) Type() string {
+// Type returns the node type of this mutation (Lock).
+func (m *LockMutation) Type() string {
 	return m.typ
 }
 
 // Fields returns all fields that were changed during this mutation. Note that in
 // order to get all numeric fields that were incremented/decremented, call
 // AddedFields().
-func (m *MutexMutation) Fields() []string {
+func (m *LockMutation) Fields() []string {
 	fields := make([]string, 0, 0)
 	return fields
 }
@@ -15381,151 +12831,151 @@ func (m *MutexMutation) Fields() []string {
 // Field returns the value of a field with the given name. The second boolean
 // return value indicates that this field was not set, or was not defined in the
 // schema.
-func (m *MutexMutation) Field(name string) (ent.Value, bool) {
+func (m *LockMutation) Field(name string) (ent.Value, bool) {
 	return nil, false
 }
 
 // OldField returns the old value of the field from the database. An error is
 // returned if the mutation operation is not UpdateOne, or the query to the
 // database failed.
-func (m *MutexMutation) OldField(ctx context.Context, name string) (ent.Value, error) {
-	return nil, fmt.Errorf("unknown Mutex field %s", name)
+func (m *LockMutation) OldField(ctx context.Context, name string) (ent.Value, error) {
+	return nil, fmt.Errorf("unknown Lock field %s", name)
 }
 
 // SetField sets the value of a field with the given name. It returns an error if
 // the field is not defined in the schema, or if the type mismatched the field
 // type.
-func (m *MutexMutation) SetField(name string, value ent.Value) error {
+func (m *LockMutation) SetField(name string, value ent.Value) error {
 	switch name {
 	}
-	return fmt.Errorf("unknown Mutex field %s", name)
+	return fmt.Errorf("unknown Lock field %s", name)
 }
 
 // AddedFields returns all numeric fields that were incremented/decremented during
 // this mutation.
-func (m *MutexMutation) AddedFields() []string {
+func (m *LockMutation) AddedFields() []string {
 	return nil
 }
 
 // AddedField returns the numeric value that was incremented/decremented on a field
 // with the given name. The second boolean return value indicates that this field
 // was not set, or was not defined in the schema.
-func (m *MutexMutation) AddedField(name string) (ent.Value, bool) {
+func (m *LockMutation) AddedField(name string) (ent.Value, bool) {
 	return nil, false
 }
 
 // AddField adds the value to the field with the given name. It returns an error if
 // the field is not defined in the schema, or if the type mismatched the field
 // type.
-func (m *MutexMutation) AddField(name string, value ent.Value) error {
-	return fmt.Errorf("unknown Mutex numeric field %s", name)
+func (m *LockMutation) AddField(name string, value ent.Value) error {
+	return fmt.Errorf("unknown Lock numeric field %s", name)
 }
 
 // ClearedFields returns all nullable fields that were cleared during this
 // mutation.
-func (m *MutexMutation) ClearedFields() []string {
+func (m *LockMutation) ClearedFields() []string {
 	return nil
 }
 
 // FieldCleared returns a boolean indicating if a field with the given name was
 // cleared in this mutation.
-func (m *MutexMutation) FieldCleared(name string) bool {
+func (m *LockMutation) FieldCleared(name string) bool {
 	_, ok := m.clearedFields[name]
 	return ok
 }
 
 // ClearField clears the value of the field with the given name. It returns an
 // error if the field is not defined in the schema.
-func (m *MutexMutation) ClearField(name string) error {
-	return fmt.Errorf("unknown Mutex nullable field %s", name)
+func (m *LockMutation) ClearField(name string) error {
+	return fmt.Errorf("unknown Lock nullable field %s", name)
 }
 
 // ResetField resets all changes in the mutation for the field with the given name.
 // It returns an error if the field is not defined in the schema.
-func (m *MutexMutation) ResetField(name string) error {
-	return fmt.Errorf("unknown Mutex field %s", name)
+func (m *LockMutation) ResetField(name string) error {
+	return fmt.Errorf("unknown Lock field %s", name)
 }
 
 // AddedEdges returns all edge names that were set/added in this mutation.
-func (m *MutexMutation) AddedEdges() []string {
+func (m *LockMutation) AddedEdges() []string {
 	edges := make([]string, 0, 0)
 	return edges
 }
 
 // AddedIDs returns all IDs (to other nodes) that were added for the given edge
 // name in this mutation.
-func (m *MutexMutation) AddedIDs(name string) []ent.Value {
+func (m *LockMutation) AddedIDs(name string) []ent.Value {
 	return nil
 }
 
 // RemovedEdges returns all edge names that were removed in this mutation.
-func (m *MutexMutation) RemovedEdges() []string {
+func (m *LockMutation) RemovedEdges() []string {
 	edges := make([]string, 0, 0)
 	return edges
 }
 
 // RemovedIDs returns all IDs (to other nodes) that were removed for the edge with
 // the given name in this mutation.
-func (m *MutexMutation) RemovedIDs(name string) []ent.Value {
+func (m *LockMutation) RemovedIDs(name string) []ent.Value {
 	return nil
 }
 
 // ClearedEdges returns all edge names that were cleared in this mutation.
-func (m *MutexMutation) ClearedEdges() []string {
+func (m *LockMutation) ClearedEdges() []string {
 	edges := make([]string, 0, 0)
 	return edges
 }
 
 // EdgeCleared returns a boolean which indicates if the edge with the given name
 // was cleared in this mutation.
-func (m *MutexMutation) EdgeCleared(name string) bool {
+func (m *LockMutation) EdgeCleared(name string) bool {
 	return false
 }
 
 // ClearEdge clears the value of the edge with the given name. It returns an error
 // if that edge is not defined in the schema.
-func (m *MutexMutation) ClearEdge(name string) error {
-	return fmt.Errorf("unknown Mutex unique edge %s", name)
+func (m *LockMutation) ClearEdge(name string) error {
+	return fmt.Errorf("unknown Lock unique edge %s", name)
 }
 
 // ResetEdge resets all changes to the edge with the given name in this mutation.
 // It returns an error if the edge is not defined in the schema.
-func (m *MutexMutation) ResetEdge(name string) error {
-	return fmt.Errorf("unknown Mutex edge %s", name)
+func (m *LockMutation) ResetEdge(name string) error {
+	return fmt.Errorf("unknown Lock edge %s", name)
 }
 
 // OrderMutation represents an operation that mutates the Order nodes in the graph.
 type OrderMutation struct {
 	config
-	op                 Op
-	typ                string
-	id                 *string
-	operation_id       *uuid.UUID
-	kind               *order.Kind
-	status             *order.Status
-	owner              *string
-	idempotency_key    *string
-	fingerprint        *[]byte
-	price_usd_cents    *int64
-	addprice_usd_cents *int64
-	item               *json.RawMessage
-	appenditem         json.RawMessage
-	scenario           *string
-	resource           *string
-	version            *int
-	addversion         *int
-	delivery           *int
-	adddelivery        *int
-	reference          *uuid.UUID
-	returned           *string
-	adopted            *uuid.UUID
-	created_at         *time.Time
-	updated_at         *time.Time
-	expires_at         *time.Time
-	clearedFields      map[string]struct{}
-	done               bool
-	oldValue           func(context.Context) (*Order, error)
-	predicates         []predicate.Order
+	op                  Op
+	typ                 string
+	id                  *string
+	operation_id        *uuid.UUID
+	kind                *order.Kind
+	status              *order.Status
+	owner               *string
+	idempotency_key     *string
+	fingerprint         *[]byte
+	price_usd_cents     *int64
+	addprice_usd_cents  *int64
+	item                *json.RawMessage
+	appenditem          json.RawMessage
+	scenario            *string
+	resource            *string
+	version             *int
+	addversion          *int
+	delivery_attempt    *int
+	adddelivery_attempt *int
+	reference           *uuid.UUID
+	refund_reason       *string
+	adopted_reference   *uuid.UUID
+	created_at          *time.Time
+	updated_at          *time.Time
+	expires_at          *time.Time
+	clearedFields       map[string]struct{}
+	done                bool
+	oldValue            func(context.Context) (*Order, error)
+	predicates          []predicate.Order
 }
 
 var _ ent.Mutation = (*OrderMutation)(nil)
@@ -16083,60 +13533,60 @@ func (m *OrderMutation) ResetVersion() {
 	m.addversion = nil
 }
 
-// SetDelivery sets the "delivery" field.
-func (m *OrderMutation) SetDelivery(i int) {
-	m.delivery = &i
-	m.adddelivery = nil
+// SetDeliveryAttempt sets the "delivery_attempt" field.
+func (m *OrderMutation) SetDeliveryAttempt(i int) {
+	m.delivery_attempt = &i
+	m.adddelivery_attempt = nil
 }
 
-// Delivery returns the value of the "delivery" field in the mutation.
-func (m *OrderMutation) Delivery() (r int, exists bool) {
-	v := m.delivery
+// DeliveryAttempt returns the value of the "delivery_attempt" field in the mutation.
+func (m *OrderMutation) DeliveryAttempt() (r int, exists bool) {
+	v := m.delivery_attempt
 	if v == nil {
 		return
 	}
 	return *v, true
 }
 
-// OldDelivery returns the old "delivery" field's value of the Order entity.
+// OldDeliveryAttempt returns the old "delivery_attempt" field's value of the Order entity.
 // If the Order object wasn't provided to the builder, the object is fetched from the database.
 // An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *OrderMutation) OldDelivery(ctx context.Context) (v int, err error) {
+func (m *OrderMutation) OldDeliveryAttempt(ctx context.Context) (v int, err error) {
 	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldDelivery is only allowed on UpdateOne operations")
+		return v, errors.New("OldDeliveryAttempt is only allowed on UpdateOne operations")
 	}
 	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldDelivery requires an ID field in the mutation")
+		return v, errors.New("OldDeliveryAttempt requires an ID field in the mutation")
 	}
 	oldValue, err := m.oldValue(ctx)
 	if err != nil {
-		return v, fmt.Errorf("querying old value for OldDelivery: %w", err)
+		return v, fmt.Errorf("querying old value for OldDeliveryAttempt: %w", err)
 	}
-	return oldValue.Delivery, nil
+	return oldValue.DeliveryAttempt, nil
 }
 
-// AddDelivery adds i to the "delivery" field.
-func (m *OrderMutation) AddDelivery(i int) {
-	if m.adddelivery != nil {
-		*m.adddelivery += i
+// AddDeliveryAttempt adds i to the "delivery_attempt" field.
+func (m *OrderMutation) AddDeliveryAttempt(i int) {
+	if m.adddelivery_attempt != nil {
+		*m.adddelivery_attempt += i
 	} else {
-		m.adddelivery = &i
+		m.adddelivery_attempt = &i
 	}
 }
 
-// AddedDelivery returns the value that was added to the "delivery" field in this mutation.
-func (m *OrderMutation) AddedDelivery() (r int, exists bool) {
-	v := m.adddelivery
+// AddedDeliveryAttempt returns the value that was added to the "delivery_attempt" field in this mutation.
+func (m *OrderMutation) AddedDeliveryAttempt() (r int, exists bool) {
+	v := m.adddelivery_attempt
 	if v == nil {
 		return
 	}
 	return *v, true
 }
 
-// ResetDelivery resets all changes to the "delivery" field.
-func (m *OrderMutation) ResetDelivery() {
-	m.delivery = nil
-	m.adddelivery = nil
+// ResetDeliveryAttempt resets all changes to the "delivery_attempt" field.
+func (m *OrderMutation) ResetDeliveryAttempt() {
+	m.delivery_attempt = nil
+	m.adddelivery_attempt = nil
 }
 
 // SetReference sets the "reference" field.
@@ -16188,89 +13638,89 @@ func (m *OrderMutation) ResetReference() {
 	delete(m.clearedFields, order.FieldReference)
 }
 
-// SetReturned sets the "returned" field.
-func (m *OrderMutation) SetReturned(s string) {
-	m.returned = &s
+// SetRefundReason sets the "refund_reason" field.
+func (m *OrderMutation) SetRefundReason(s string) {
+	m.refund_reason = &s
 }
 
-// Returned returns the value of the "returned" field in the mutation.
-func (m *OrderMutation) Returned() (r string, exists bool) {
-	v := m.returned
+// RefundReason returns the value of the "refund_reason" field in the mutation.
+func (m *OrderMutation) RefundReason() (r string, exists bool) {
+	v := m.refund_reason
 	if v == nil {
 		return
 	}
 	return *v, true
 }
 
-// OldReturned returns the old "returned" field's value of the Order entity.
+// OldRefundReason returns the old "refund_reason" field's value of the Order entity.
 // If the Order object wasn't provided to the builder, the object is fetched from the database.
 // An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *OrderMutation) OldReturned(ctx context.Context) (v string, err error) {
+func (m *OrderMutation) OldRefundReason(ctx context.Context) (v string, err error) {
 	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldReturned is only allowed on UpdateOne operations")
+		return v, errors.New("OldRefundReason is only allowed on UpdateOne operations")
 	}
 	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldReturned requires an ID field in the mutation")
+		return v, errors.New("OldRefundReason requires an ID field in the mutation")
 	}
 	oldValue, err := m.oldValue(ctx)
 	if err != nil {
-		return v, fmt.Errorf("querying old value for OldReturned: %w", err)
+		return v, fmt.Errorf("querying old value for OldRefundReason: %w", err)
 	}
-	return oldValue.Returned, nil
+	return oldValue.RefundReason, nil
 }
 
-// ResetReturned resets all changes to the "returned" field.
-func (m *OrderMutation) ResetReturned() {
-	m.returned = nil
+// ResetRefundReason resets all changes to the "refund_reason" field.
+func (m *OrderMutation) ResetRefundReason() {
+	m.refund_reason = nil
 }
 
-// SetAdopted sets the "adopted" field.
-func (m *OrderMutation) SetAdopted(u uuid.UUID) {
-	m.adopted = &u
+// SetAdoptedReference sets the "adopted_reference" field.
+func (m *OrderMutation) SetAdoptedReference(u uuid.UUID) {
+	m.adopted_reference = &u
 }
 
-// Adopted returns the value of the "adopted" field in the mutation.
-func (m *OrderMutation) Adopted() (r uuid.UUID, exists bool) {
-	v := m.adopted
+// AdoptedReference returns the value of the "adopted_reference" field in the mutation.
+func (m *OrderMutation) AdoptedReference() (r uuid.UUID, exists bool) {
+	v := m.adopted_reference
 	if v == nil {
 		return
 	}
 	return *v, true
 }
 
-// OldAdopted returns the old "adopted" field's value of the Order entity.
+// OldAdoptedReference returns the old "adopted_reference" field's value of the Order entity.
 // If the Order object wasn't provided to the builder, the object is fetched from the database.
 // An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *OrderMutation) OldAdopted(ctx context.Context) (v *uuid.UUID, err error) {
+func (m *OrderMutation) OldAdoptedReference(ctx context.Context) (v *uuid.UUID, err error) {
 	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldAdopted is only allowed on UpdateOne operations")
+		return v, errors.New("OldAdoptedReference is only allowed on UpdateOne operations")
 	}
 	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldAdopted requires an ID field in the mutation")
+		return v, errors.New("OldAdoptedReference requires an ID field in the mutation")
 	}
 	oldValue, err := m.oldValue(ctx)
 	if err != nil {
-		return v, fmt.Errorf("querying old value for OldAdopted: %w", err)
+		return v, fmt.Errorf("querying old value for OldAdoptedReference: %w", err)
 	}
-	return oldValue.Adopted, nil
+	return oldValue.AdoptedReference, nil
 }
 
-// ClearAdopted clears the value of the "adopted" field.
-func (m *OrderMutation) ClearAdopted() {
-	m.adopted = nil
-	m.clearedFields[order.FieldAdopted] = struct{}{}
+// ClearAdoptedReference clears the value of the "adopted_reference" field.
+func (m *OrderMutation) ClearAdoptedReference() {
+	m.adopted_reference = nil
+	m.clearedFields[order.FieldAdoptedReference] = struct{}{}
 }
 
-// AdoptedCleared returns if the "adopted" field was cleared in this mutation.
-func (m *OrderMutation) AdoptedCleared() bool {
-	_, ok := m.clearedFields[order.FieldAdopted]
+// AdoptedReferenceCleared returns if the "adopted_reference" field was cleared in this mutation.
+func (m *OrderMutation) AdoptedReferenceCleared() bool {
+	_, ok := m.clearedFields[order.FieldAdoptedReference]
 	return ok
 }
 
-// ResetAdopted resets all changes to the "adopted" field.
-func (m *OrderMutation) ResetAdopted() {
-	m.adopted = nil
-	delete(m.clearedFields, order.FieldAdopted)
+// ResetAdoptedReference resets all changes to the "adopted_reference" field.
+func (m *OrderMutation) ResetAdoptedReference() {
+	m.adopted_reference = nil
+	delete(m.clearedFields, order.FieldAdoptedReference)
 }
 
 // SetCreatedAt sets the "created_at" field.
@@ -16462,17 +13912,17 @@ func (m *OrderMutation) Fields() []string {
 	if m.version != nil {
 		fields = append(fields, order.FieldVersion)
 	}
-	if m.delivery != nil {
-		fields = append(fields, order.FieldDelivery)
+	if m.delivery_attempt != nil {
+		fields = append(fields, order.FieldDeliveryAttempt)
 	}
 	if m.reference != nil {
 		fields = append(fields, order.FieldReference)
 	}
-	if m.returned != nil {
-		fields = append(fields, order.FieldReturned)
+	if m.refund_reason != nil {
+		fields = append(fields, order.FieldRefundReason)
 	}
-	if m.adopted != nil {
-		fields = append(fields, order.FieldAdopted)
+	if m.adopted_reference != nil {
+		fields = append(fields, order.FieldAdoptedReference)
 	}
 	if m.created_at != nil {
 		fields = append(fields, order.FieldCreatedAt)
@@ -16513,14 +13963,14 @@ func (m *OrderMutation) Field(name string) (ent.Value, bool) {
 		return m.Resource()
 	case order.FieldVersion:
 		return m.Version()
-	case order.FieldDelivery:
-		return m.Delivery()
+	case order.FieldDeliveryAttempt:
+		return m.DeliveryAttempt()
 	case order.FieldReference:
 		return m.Reference()
-	case order.FieldReturned:
-		return m.Returned()
-	case order.FieldAdopted:
-		return m.Adopted()
+	case order.FieldRefundReason:
+		return m.RefundReason()
+	case order.FieldAdoptedReference:
+		return m.AdoptedReference()
 	case order.FieldCreatedAt:
 		return m.CreatedAt()
 	case order.FieldUpdatedAt:
@@ -16558,14 +14008,14 @@ func (m *OrderMutation) OldField(ctx context.Context, name string) (ent.Value, e
 		return m.OldResource(ctx)
 	case order.FieldVersion:
 		return m.OldVersion(ctx)
-	case order.FieldDelivery:
-		return m.OldDelivery(ctx)
+	case order.FieldDeliveryAttempt:
+		return m.OldDeliveryAttempt(ctx)
 	case order.FieldReference:
 		return m.OldReference(ctx)
-	case order.FieldReturned:
-		return m.OldReturned(ctx)
-	case order.FieldAdopted:
-		return m.OldAdopted(ctx)
+	case order.FieldRefundReason:
+		return m.OldRefundReason(ctx)
+	case order.FieldAdoptedReference:
+		return m.OldAdoptedReference(ctx)
 	case order.FieldCreatedAt:
 		return m.OldCreatedAt(ctx)
 	case order.FieldUpdatedAt:
@@ -16658,12 +14108,12 @@ func (m *OrderMutation) SetField(name string, value ent.Value) error {
 		}
 		m.SetVersion(v)
 		return nil
-	case order.FieldDelivery:
+	case order.FieldDeliveryAttempt:
 		v, ok := value.(int)
 		if !ok {
 			return fmt.Errorf("unexpected type %T for field %s", value, name)
 		}
-		m.SetDelivery(v)
+		m.SetDeliveryAttempt(v)
 		return nil
 	case order.FieldReference:
 		v, ok := value.(uuid.UUID)
@@ -16672,19 +14122,19 @@ func (m *OrderMutation) SetField(name string, value ent.Value) error {
 		}
 		m.SetReference(v)
 		return nil
-	case order.FieldReturned:
+	case order.FieldRefundReason:
 		v, ok := value.(string)
 		if !ok {
 			return fmt.Errorf("unexpected type %T for field %s", value, name)
 		}
-		m.SetReturned(v)
+		m.SetRefundReason(v)
 		return nil
-	case order.FieldAdopted:
+	case order.FieldAdoptedReference:
 		v, ok := value.(uuid.UUID)
 		if !ok {
 			return fmt.Errorf("unexpected type %T for field %s", value, name)
 		}
-		m.SetAdopted(v)
+		m.SetAdoptedReference(v)
 		return nil
 	case order.FieldCreatedAt:
 		v, ok := value.(time.Time)
@@ -16721,8 +14171,8 @@ func (m *OrderMutation) AddedFields() []string {
 	if m.addversion != nil {
 		fields = append(fields, order.FieldVersion)
 	}
-	if m.adddelivery != nil {
-		fields = append(fields, order.FieldDelivery)
+	if m.adddelivery_attempt != nil {
+		fields = append(fields, order.FieldDeliveryAttempt)
 	}
 	return fields
 }
@@ -16736,8 +14186,8 @@ func (m *OrderMutation) AddedField(name string) (ent.Value, bool) {
 		return m.AddedPriceUsdCents()
 	case order.FieldVersion:
 		return m.AddedVersion()
-	case order.FieldDelivery:
-		return m.AddedDelivery()
+	case order.FieldDeliveryAttempt:
+		return m.AddedDeliveryAttempt()
 	}
 	return nil, false
 }
@@ -16761,12 +14211,12 @@ func (m *OrderMutation) AddField(name string, value ent.Value) error {
 		}
 		m.AddVersion(v)
 		return nil
-	case order.FieldDelivery:
+	case order.FieldDeliveryAttempt:
 		v, ok := value.(int)
 		if !ok {
 			return fmt.Errorf("unexpected type %T for field %s", value, name)
 		}
-		m.AddDelivery(v)
+		m.AddDeliveryAttempt(v)
 		return nil
 	}
 	return fmt.Errorf("unknown Order numeric field %s", name)
@@ -16779,8 +14229,8 @@ func (m *OrderMutation) ClearedFields() []string {
 	if m.FieldCleared(order.FieldReference) {
 		fields = append(fields, order.FieldReference)
 	}
-	if m.FieldCleared(order.FieldAdopted) {
-		fields = append(fields, order.FieldAdopted)
+	if m.FieldCleared(order.FieldAdoptedReference) {
+		fields = append(fields, order.FieldAdoptedReference)
 	}
 	if m.FieldCleared(order.FieldExpiresAt) {
 		fields = append(fields, order.FieldExpiresAt)
@@ -16802,8 +14252,8 @@ func (m *OrderMutation) ClearField(name string) error {
 	case order.FieldReference:
 		m.ClearReference()
 		return nil
-	case order.FieldAdopted:
-		m.ClearAdopted()
+	case order.FieldAdoptedReference:
+		m.ClearAdoptedReference()
 		return nil
 	case order.FieldExpiresAt:
 		m.ClearExpiresAt()
@@ -16849,17 +14299,17 @@ func (m *OrderMutation) ResetField(name string) error {
 	case order.FieldVersion:
 		m.ResetVersion()
 		return nil
-	case order.FieldDelivery:
-		m.ResetDelivery()
+	case order.FieldDeliveryAttempt:
+		m.ResetDeliveryAttempt()
 		return nil
 	case order.FieldReference:
 		m.ResetReference()
 		return nil
-	case order.FieldReturned:
-		m.ResetReturned()
+	case order.FieldRefundReason:
+		m.ResetRefundReason()
 		return nil
-	case order.FieldAdopted:
-		m.ResetAdopted()
+	case order.FieldAdoptedReference:
+		m.ResetAdoptedReference()
 		return nil
 	case order.FieldCreatedAt:
 		m.ResetCreatedAt()
@@ -16929,10 +14379,10 @@ type PaymentMutation struct {
 	typ             string
 	id              *uuid.UUID
 	order_id        *string
+	owner           *string
 	status          *payment.Status
 	network         *string
 	asset           *string
-	payer           *string
 	pay_to          *string
 	value           *int64
 	addvalue        *int64
@@ -17098,6 +14548,42 @@ func (m *PaymentMutation) ResetOrderID() {
 	m.order_id = nil
 }
 
+// SetOwner sets the "owner" field.
+func (m *PaymentMutation) SetOwner(s string) {
+	m.owner = &s
+}
+
+// Owner returns the value of the "owner" field in the mutation.
+func (m *PaymentMutation) Owner() (r string, exists bool) {
+	v := m.owner
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldOwner returns the old "owner" field's value of the Payment entity.
+// If the Payment object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *PaymentMutation) OldOwner(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldOwner is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldOwner requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldOwner: %w", err)
+	}
+	return oldValue.Owner, nil
+}
+
+// ResetOwner resets all changes to the "owner" field.
+func (m *PaymentMutation) ResetOwner() {
+	m.owner = nil
+}
+
 // SetStatus sets the "status" field.
 func (m *PaymentMutation) SetStatus(pa payment.Status) {
 	m.status = &pa
@@ -17204,42 +14690,6 @@ func (m *PaymentMutation) OldAsset(ctx context.Context) (v string, err error) {
 // ResetAsset resets all changes to the "asset" field.
 func (m *PaymentMutation) ResetAsset() {
 	m.asset = nil
-}
-
-// SetPayer sets the "payer" field.
-func (m *PaymentMutation) SetPayer(s string) {
-	m.payer = &s
-}
-
-// Payer returns the value of the "payer" field in the mutation.
-func (m *PaymentMutation) Payer() (r string, exists bool) {
-	v := m.payer
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// OldPayer returns the old "payer" field's value of the Payment entity.
-// If the Payment object wasn't provided to the builder, the object is fetched from the database.
-// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *PaymentMutation) OldPayer(ctx context.Context) (v string, err error) {
-	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldPayer is only allowed on UpdateOne operations")
-	}
-	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldPayer requires an ID field in the mutation")
-	}
-	oldValue, err := m.oldValue(ctx)
-	if err != nil {
-		return v, fmt.Errorf("querying old value for OldPayer: %w", err)
-	}
-	return oldValue.Payer, nil
-}
-
-// ResetPayer resets all changes to the "payer" field.
-func (m *PaymentMutation) ResetPayer() {
-	m.payer = nil
 }
 
 // SetPayTo sets the "pay_to" field.
@@ -17964,6 +15414,9 @@ func (m *PaymentMutation) Fields() []string {
 	if m.order_id != nil {
 		fields = append(fields, payment.FieldOrderID)
 	}
+	if m.owner != nil {
+		fields = append(fields, payment.FieldOwner)
+	}
 	if m.status != nil {
 		fields = append(fields, payment.FieldStatus)
 	}
@@ -17972,9 +15425,6 @@ func (m *PaymentMutation) Fields() []string {
 	}
 	if m.asset != nil {
 		fields = append(fields, payment.FieldAsset)
-	}
-	if m.payer != nil {
-		fields = append(fields, payment.FieldPayer)
 	}
 	if m.pay_to != nil {
 		fields = append(fields, payment.FieldPayTo)
@@ -18028,14 +15478,14 @@ func (m *PaymentMutation) Field(name string) (ent.Value, bool) {
 	switch name {
 	case payment.FieldOrderID:
 		return m.OrderID()
+	case payment.FieldOwner:
+		return m.Owner()
 	case payment.FieldStatus:
 		return m.Status()
 	case payment.FieldNetwork:
 		return m.Network()
 	case payment.FieldAsset:
 		return m.Asset()
-	case payment.FieldPayer:
-		return m.Payer()
 	case payment.FieldPayTo:
 		return m.PayTo()
 	case payment.FieldValue:
@@ -18075,14 +15525,14 @@ func (m *PaymentMutation) OldField(ctx context.Context, name string) (ent.Value,
 	switch name {
 	case payment.FieldOrderID:
 		return m.OldOrderID(ctx)
+	case payment.FieldOwner:
+		return m.OldOwner(ctx)
 	case payment.FieldStatus:
 		return m.OldStatus(ctx)
 	case payment.FieldNetwork:
 		return m.OldNetwork(ctx)
 	case payment.FieldAsset:
 		return m.OldAsset(ctx)
-	case payment.FieldPayer:
-		return m.OldPayer(ctx)
 	case payment.FieldPayTo:
 		return m.OldPayTo(ctx)
 	case payment.FieldValue:
@@ -18127,6 +15577,13 @@ func (m *PaymentMutation) SetField(name string, value ent.Value) error {
 		}
 		m.SetOrderID(v)
 		return nil
+	case payment.FieldOwner:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetOwner(v)
+		return nil
 	case payment.FieldStatus:
 		v, ok := value.(payment.Status)
 		if !ok {
@@ -18147,13 +15604,6 @@ func (m *PaymentMutation) SetField(name string, value ent.Value) error {
 			return fmt.Errorf("unexpected type %T for field %s", value, name)
 		}
 		m.SetAsset(v)
-		return nil
-	case payment.FieldPayer:
-		v, ok := value.(string)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.SetPayer(v)
 		return nil
 	case payment.FieldPayTo:
 		v, ok := value.(string)
@@ -18407,6 +15857,9 @@ func (m *PaymentMutation) ResetField(name string) error {
 	case payment.FieldOrderID:
 		m.ResetOrderID()
 		return nil
+	case payment.FieldOwner:
+		m.ResetOwner()
+		return nil
 	case payment.FieldStatus:
 		m.ResetStatus()
 		return nil
@@ -18415,9 +15868,6 @@ func (m *PaymentMutation) ResetField(name string) error {
 		return nil
 	case payment.FieldAsset:
 		m.ResetAsset()
-		return nil
-	case payment.FieldPayer:
-		m.ResetPayer()
 		return nil
 	case payment.FieldPayTo:
 		m.ResetPayTo()
@@ -18513,30 +15963,30 @@ func (m *PaymentMutation) ResetEdge(name string) error {
 	return fmt.Errorf("unknown Payment edge %s", name)
 }
 
-// RateMutation represents an operation that mutates the Rate nodes in the graph.
-type RateMutation struct {
+// RateLimitMutation represents an operation that mutates the RateLimit nodes in the graph.
+type RateLimitMutation struct {
 	config
 	op            Op
 	typ           string
 	id            *string
-	full_at       *time.Time
+	resets_at     *time.Time
 	clearedFields map[string]struct{}
 	done          bool
-	oldValue      func(context.Context) (*Rate, error)
-	predicates    []predicate.Rate
+	oldValue      func(context.Context) (*RateLimit, error)
+	predicates    []predicate.RateLimit
 }
 
-var _ ent.Mutation = (*RateMutation)(nil)
+var _ ent.Mutation = (*RateLimitMutation)(nil)
 
-// rateOption allows management of the mutation configuration using functional options.
-type rateOption func(*RateMutation)
+// ratelimitOption allows management of the mutation configuration using functional options.
+type ratelimitOption func(*RateLimitMutation)
 
-// newRateMutation creates new mutation for the Rate entity.
-func newRateMutation(c config, op Op, opts ...rateOption) *RateMutation {
-	m := &RateMutation{
+// newRateLimitMutation creates new mutation for the RateLimit entity.
+func newRateLimitMutation(c config, op Op, opts ...ratelimitOption) *RateLimitMutation {
+	m := &RateLimitMutation{
 		config:        c,
 		op:            op,
-		typ:           TypeRate,
+		typ:           TypeRateLimit,
 		clearedFields: make(map[string]struct{}),
 	}
 	for _, opt := range opts {
@@ -18545,20 +15995,20 @@ func newRateMutation(c config, op Op, opts ...rateOption) *RateMutation {
 	return m
 }
 
-// withRateID sets the ID field of the mutation.
-func withRateID(id string) rateOption {
-	return func(m *RateMutation) {
+// withRateLimitID sets the ID field of the mutation.
+func withRateLimitID(id string) ratelimitOption {
+	return func(m *RateLimitMutation) {
 		var (
 			err   error
 			once  sync.Once
-			value *Rate
+			value *RateLimit
 		)
-		m.oldValue = func(ctx context.Context) (*Rate, error) {
+		m.oldValue = func(ctx context.Context) (*RateLimit, error) {
 			once.Do(func() {
 				if m.done {
 					err = errors.New("querying old values post mutation is not allowed")
 				} else {
-					value, err = m.Client().Rate.Get(ctx, id)
+					value, err = m.Client().RateLimit.Get(ctx, id)
 				}
 			})
 			return value, err
@@ -18567,10 +16017,10 @@ func withRateID(id string) rateOption {
 	}
 }
 
-// withRate sets the old Rate of the mutation.
-func withRate(node *Rate) rateOption {
-	return func(m *RateMutation) {
-		m.oldValue = func(context.Context) (*Rate, error) {
+// withRateLimit sets the old RateLimit of the mutation.
+func withRateLimit(node *RateLimit) ratelimitOption {
+	return func(m *RateLimitMutation) {
+		m.oldValue = func(context.Context) (*RateLimit, error) {
 			return node, nil
 		}
 		m.id = &node.ID
@@ -18579,7 +16029,7 @@ func withRate(node *Rate) rateOption {
 
 // Client returns a new `ent.Client` from the mutation. If the mutation was
 // executed in a transaction (ent.Tx), a transactional client is returned.
-func (m RateMutation) Client() *Client {
+func (m RateLimitMutation) Client() *Client {
 	client := &Client{config: m.config}
 	client.init()
 	return client
@@ -18587,7 +16037,7 @@ func (m RateMutation) Client() *Client {
 
 // Tx returns an `ent.Tx` for mutations that were executed in transactions;
 // it returns an error otherwise.
-func (m RateMutation) Tx() (*Tx, error) {
+func (m RateLimitMutation) Tx() (*Tx, error) {
 	if _, ok := m.driver.(*txDriver); !ok {
 		return nil, errors.New("ent: mutation is not running in a transaction")
 	}
@@ -18597,14 +16047,14 @@ func (m RateMutation) Tx() (*Tx, error) {
 }
 
 // SetID sets the value of the id field. Note that this
-// operation is only accepted on creation of Rate entities.
-func (m *RateMutation) SetID(id string) {
+// operation is only accepted on creation of RateLimit entities.
+func (m *RateLimitMutation) SetID(id string) {
 	m.id = &id
 }
 
 // ID returns the ID value in the mutation. Note that the ID is only available
 // if it was provided to the builder or after it was returned from the database.
-func (m *RateMutation) ID() (id string, exists bool) {
+func (m *RateLimitMutation) ID() (id string, exists bool) {
 	if m.id == nil {
 		return
 	}
@@ -18615,7 +16065,7 @@ func (m *RateMutation) ID() (id string, exists bool) {
 // That means, if the mutation is applied within a transaction with an isolation level such
 // as sql.LevelSerializable, the returned ids match the ids of the rows that will be updated
 // or updated by the mutation.
-func (m *RateMutation) IDs(ctx context.Context) ([]string, error) {
+func (m *RateLimitMutation) IDs(ctx context.Context) ([]string, error) {
 	switch {
 	case m.op.Is(OpUpdateOne | OpDeleteOne):
 		id, exists := m.ID()
@@ -18624,57 +16074,57 @@ func (m *RateMutation) IDs(ctx context.Context) ([]string, error) {
 		}
 		fallthrough
 	case m.op.Is(OpUpdate | OpDelete):
-		return m.Client().Rate.Query().Where(m.predicates...).IDs(ctx)
+		return m.Client().RateLimit.Query().Where(m.predicates...).IDs(ctx)
 	default:
 		return nil, fmt.Errorf("IDs is not allowed on %s operations", m.op)
 	}
 }
 
-// SetFullAt sets the "full_at" field.
-func (m *RateMutation) SetFullAt(t time.Time) {
-	m.full_at = &t
+// SetResetsAt sets the "resets_at" field.
+func (m *RateLimitMutation) SetResetsAt(t time.Time) {
+	m.resets_at = &t
 }
 
-// FullAt returns the value of the "full_at" field in the mutation.
-func (m *RateMutation) FullAt() (r time.Time, exists bool) {
-	v := m.full_at
+// ResetsAt returns the value of the "resets_at" field in the mutation.
+func (m *RateLimitMutation) ResetsAt() (r time.Time, exists bool) {
+	v := m.resets_at
 	if v == nil {
 		return
 	}
 	return *v, true
 }
 
-// OldFullAt returns the old "full_at" field's value of the Rate entity.
-// If the Rate object wasn't provided to the builder, the object is fetched from the database.
+// OldResetsAt returns the old "resets_at" field's value of the RateLimit entity.
+// If the RateLimit object wasn't provided to the builder, the object is fetched from the database.
 // An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *RateMutation) OldFullAt(ctx context.Context) (v time.Time, err error) {
+func (m *RateLimitMutation) OldResetsAt(ctx context.Context) (v time.Time, err error) {
 	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldFullAt is only allowed on UpdateOne operations")
+		return v, errors.New("OldResetsAt is only allowed on UpdateOne operations")
 	}
 	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldFullAt requires an ID field in the mutation")
+		return v, errors.New("OldResetsAt requires an ID field in the mutation")
 	}
 	oldValue, err := m.oldValue(ctx)
 	if err != nil {
-		return v, fmt.Errorf("querying old value for OldFullAt: %w", err)
+		return v, fmt.Errorf("querying old value for OldResetsAt: %w", err)
 	}
-	return oldValue.FullAt, nil
+	return oldValue.ResetsAt, nil
 }
 
-// ResetFullAt resets all changes to the "full_at" field.
-func (m *RateMutation) ResetFullAt() {
-	m.full_at = nil
+// ResetResetsAt resets all changes to the "resets_at" field.
+func (m *RateLimitMutation) ResetResetsAt() {
+	m.resets_at = nil
 }
 
-// Where appends a list predicates to the RateMutation builder.
-func (m *RateMutation) Where(ps ...predicate.Rate) {
+// Where appends a list predicates to the RateLimitMutation builder.
+func (m *RateLimitMutation) Where(ps ...predicate.RateLimit) {
 	m.predicates = append(m.predicates, ps...)
 }
 
-// WhereP appends storage-level predicates to the RateMutation builder. Using this method,
+// WhereP appends storage-level predicates to the RateLimitMutation builder. Using this method,
 // users can use type-assertion to append predicates that do not depend on any generated package.
-func (m *RateMutation) WhereP(ps ...func(*sql.Selector)) {
-	p := make([]predicate.Rate, len(ps))
+func (m *RateLimitMutation) WhereP(ps ...func(*sql.Selector)) {
+	p := make([]predicate.RateLimit, len(ps))
 	for i := range ps {
 		p[i] = ps[i]
 	}
@@ -18682,27 +16132,27 @@ func (m *RateMutation) WhereP(ps ...func(*sql.Selector)) {
 }
 
 // Op returns the operation name.
-func (m *RateMutation) Op() Op {
+func (m *RateLimitMutation) Op() Op {
 	return m.op
 }
 
 // SetOp allows setting the mutation operation.
-func (m *RateMutation) SetOp(op Op) {
+func (m *RateLimitMutation) SetOp(op Op) {
 	m.op = op
 }
 
-// Type returns the node type of this mutation (Rate).
-func (m *RateMutation) Type() string {
+// Type returns the node type of this mutation (RateLimit).
+func (m *RateLimitMutation) Type() string {
 	return m.typ
 }
 
 // Fields returns all fields that were changed during this mutation. Note that in
 // order to get all numeric fields that were incremented/decremented, call
 // AddedFields().
-func (m *RateMutation) Fields() []string {
+func (m *RateLimitMutation) Fields() []string {
 	fields := make([]string, 0, 1)
-	if m.full_at != nil {
-		fields = append(fields, rate.FieldFullAt)
+	if m.resets_at != nil {
+		fields = append(fields, ratelimit.FieldResetsAt)
 	}
 	return fields
 }
@@ -18710,10 +16160,10 @@ func (m *RateMutation) Fields() []string {
 // Field returns the value of a field with the given name. The second boolean
 // return value indicates that this field was not set, or was not defined in the
 // schema.
-func (m *RateMutation) Field(name string) (ent.Value, bool) {
+func (m *RateLimitMutation) Field(name string) (ent.Value, bool) {
 	switch name {
-	case rate.FieldFullAt:
-		return m.FullAt()
+	case ratelimit.FieldResetsAt:
+		return m.ResetsAt()
 	}
 	return nil, false
 }
@@ -18721,128 +16171,128 @@ func (m *RateMutation) Field(name string) (ent.Value, bool) {
 // OldField returns the old value of the field from the database. An error is
 // returned if the mutation operation is not UpdateOne, or the query to the
 // database failed.
-func (m *RateMutation) OldField(ctx context.Context, name string) (ent.Value, error) {
+func (m *RateLimitMutation) OldField(ctx context.Context, name string) (ent.Value, error) {
 	switch name {
-	case rate.FieldFullAt:
-		return m.OldFullAt(ctx)
+	case ratelimit.FieldResetsAt:
+		return m.OldResetsAt(ctx)
 	}
-	return nil, fmt.Errorf("unknown Rate field %s", name)
+	return nil, fmt.Errorf("unknown RateLimit field %s", name)
 }
 
 // SetField sets the value of a field with the given name. It returns an error if
 // the field is not defined in the schema, or if the type mismatched the field
 // type.
-func (m *RateMutation) SetField(name string, value ent.Value) error {
+func (m *RateLimitMutation) SetField(name string, value ent.Value) error {
 	switch name {
-	case rate.FieldFullAt:
+	case ratelimit.FieldResetsAt:
 		v, ok := value.(time.Time)
 		if !ok {
 			return fmt.Errorf("unexpected type %T for field %s", value, name)
 		}
-		m.SetFullAt(v)
+		m.SetResetsAt(v)
 		return nil
 	}
-	return fmt.Errorf("unknown Rate field %s", name)
+	return fmt.Errorf("unknown RateLimit field %s", name)
 }
 
 // AddedFields returns all numeric fields that were incremented/decremented during
 // this mutation.
-func (m *RateMutation) AddedFields() []string {
+func (m *RateLimitMutation) AddedFields() []string {
 	return nil
 }
 
 // AddedField returns the numeric value that was incremented/decremented on a field
 // with the given name. The second boolean return value indicates that this field
 // was not set, or was not defined in the schema.
-func (m *RateMutation) AddedField(name string) (ent.Value, bool) {
+func (m *RateLimitMutation) AddedField(name string) (ent.Value, bool) {
 	return nil, false
 }
 
 // AddField adds the value to the field with the given name. It returns an error if
 // the field is not defined in the schema, or if the type mismatched the field
 // type.
-func (m *RateMutation) AddField(name string, value ent.Value) error {
+func (m *RateLimitMutation) AddField(name string, value ent.Value) error {
 	switch name {
 	}
-	return fmt.Errorf("unknown Rate numeric field %s", name)
+	return fmt.Errorf("unknown RateLimit numeric field %s", name)
 }
 
 // ClearedFields returns all nullable fields that were cleared during this
 // mutation.
-func (m *RateMutation) ClearedFields() []string {
+func (m *RateLimitMutation) ClearedFields() []string {
 	return nil
 }
 
 // FieldCleared returns a boolean indicating if a field with the given name was
 // cleared in this mutation.
-func (m *RateMutation) FieldCleared(name string) bool {
+func (m *RateLimitMutation) FieldCleared(name string) bool {
 	_, ok := m.clearedFields[name]
 	return ok
 }
 
 // ClearField clears the value of the field with the given name. It returns an
 // error if the field is not defined in the schema.
-func (m *RateMutation) ClearField(name string) error {
-	return fmt.Errorf("unknown Rate nullable field %s", name)
+func (m *RateLimitMutation) ClearField(name string) error {
+	return fmt.Errorf("unknown RateLimit nullable field %s", name)
 }
 
 // ResetField resets all changes in the mutation for the field with the given name.
 // It returns an error if the field is not defined in the schema.
-func (m *RateMutation) ResetField(name string) error {
+func (m *RateLimitMutation) ResetField(name string) error {
 	switch name {
-	case rate.FieldFullAt:
-		m.ResetFullAt()
+	case ratelimit.FieldResetsAt:
+		m.ResetResetsAt()
 		return nil
 	}
-	return fmt.Errorf("unknown Rate field %s", name)
+	return fmt.Errorf("unknown RateLimit field %s", name)
 }
 
 // AddedEdges returns all edge names that were set/added in this mutation.
-func (m *RateMutation) AddedEdges() []string {
+func (m *RateLimitMutation) AddedEdges() []string {
 	edges := make([]string, 0, 0)
 	return edges
 }
 
 // AddedIDs returns all IDs (to other nodes) that were added for the given edge
 // name in this mutation.
-func (m *RateMutation) AddedIDs(name string) []ent.Value {
+func (m *RateLimitMutation) AddedIDs(name string) []ent.Value {
 	return nil
 }
 
 // RemovedEdges returns all edge names that were removed in this mutation.
-func (m *RateMutation) RemovedEdges() []string {
+func (m *RateLimitMutation) RemovedEdges() []string {
 	edges := make([]string, 0, 0)
 	return edges
 }
 
 // RemovedIDs returns all IDs (to other nodes) that were removed for the edge with
 // the given name in this mutation.
-func (m *RateMutation) RemovedIDs(name string) []ent.Value {
+func (m *RateLimitMutation) RemovedIDs(name string) []ent.Value {
 	return nil
 }
 
 // ClearedEdges returns all edge names that were cleared in this mutation.
-func (m *RateMutation) ClearedEdges() []string {
+func (m *RateLimitMutation) ClearedEdges() []string {
 	edges := make([]string, 0, 0)
 	return edges
 }
 
 // EdgeCleared returns a boolean which indicates if the edge with the given name
 // was cleared in this mutation.
-func (m *RateMutation) EdgeCleared(name string) bool {
+func (m *RateLimitMutation) EdgeCleared(name string) bool {
 	return false
 }
 
 // ClearEdge clears the value of the edge with the given name. It returns an error
 // if that edge is not defined in the schema.
-func (m *RateMutation) ClearEdge(name string) error {
-	return fmt.Errorf("unknown Rate unique edge %s", name)
+func (m *RateLimitMutation) ClearEdge(name string) error {
+	return fmt.Errorf("unknown RateLimit unique edge %s", name)
 }
 
 // ResetEdge resets all changes to the edge with the given name in this mutation.
 // It returns an error if the edge is not defined in the schema.
-func (m *RateMutation) ResetEdge(name string) error {
-	return fmt.Errorf("unknown Rate edge %s", name)
+func (m *RateLimitMutation) ResetEdge(name string) error {
+	return fmt.Errorf("unknown RateLimit edge %s", name)
 }
 
 // ReconciliationMutation represents an operation that mutates the Reconciliation nodes in the graph.
@@ -19617,11 +17067,11 @@ type RefundMutation struct {
 	typ             string
 	id              *uuid.UUID
 	order_id        *string
+	owner           *string
 	status          *refund.Status
 	network         *string
 	asset           *string
 	treasury        *string
-	recipient       *string
 	value           *int64
 	addvalue        *int64
 	nonce           *string
@@ -19783,6 +17233,42 @@ func (m *RefundMutation) ResetOrderID() {
 	m.order_id = nil
 }
 
+// SetOwner sets the "owner" field.
+func (m *RefundMutation) SetOwner(s string) {
+	m.owner = &s
+}
+
+// Owner returns the value of the "owner" field in the mutation.
+func (m *RefundMutation) Owner() (r string, exists bool) {
+	v := m.owner
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldOwner returns the old "owner" field's value of the Refund entity.
+// If the Refund object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *RefundMutation) OldOwner(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldOwner is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldOwner requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldOwner: %w", err)
+	}
+	return oldValue.Owner, nil
+}
+
+// ResetOwner resets all changes to the "owner" field.
+func (m *RefundMutation) ResetOwner() {
+	m.owner = nil
+}
+
 // SetStatus sets the "status" field.
 func (m *RefundMutation) SetStatus(r refund.Status) {
 	m.status = &r
@@ -19925,42 +17411,6 @@ func (m *RefundMutation) OldTreasury(ctx context.Context) (v string, err error) 
 // ResetTreasury resets all changes to the "treasury" field.
 func (m *RefundMutation) ResetTreasury() {
 	m.treasury = nil
-}
-
-// SetRecipient sets the "recipient" field.
-func (m *RefundMutation) SetRecipient(s string) {
-	m.recipient = &s
-}
-
-// Recipient returns the value of the "recipient" field in the mutation.
-func (m *RefundMutation) Recipient() (r string, exists bool) {
-	v := m.recipient
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// OldRecipient returns the old "recipient" field's value of the Refund entity.
-// If the Refund object wasn't provided to the builder, the object is fetched from the database.
-// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *RefundMutation) OldRecipient(ctx context.Context) (v string, err error) {
-	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldRecipient is only allowed on UpdateOne operations")
-	}
-	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldRecipient requires an ID field in the mutation")
-	}
-	oldValue, err := m.oldValue(ctx)
-	if err != nil {
-		return v, fmt.Errorf("querying old value for OldRecipient: %w", err)
-	}
-	return oldValue.Recipient, nil
-}
-
-// ResetRecipient resets all changes to the "recipient" field.
-func (m *RefundMutation) ResetRecipient() {
-	m.recipient = nil
 }
 
 // SetValue sets the "value" field.
@@ -20544,6 +17994,9 @@ func (m *RefundMutation) Fields() []string {
 	if m.order_id != nil {
 		fields = append(fields, refund.FieldOrderID)
 	}
+	if m.owner != nil {
+		fields = append(fields, refund.FieldOwner)
+	}
 	if m.status != nil {
 		fields = append(fields, refund.FieldStatus)
 	}
@@ -20555,9 +18008,6 @@ func (m *RefundMutation) Fields() []string {
 	}
 	if m.treasury != nil {
 		fields = append(fields, refund.FieldTreasury)
-	}
-	if m.recipient != nil {
-		fields = append(fields, refund.FieldRecipient)
 	}
 	if m.value != nil {
 		fields = append(fields, refund.FieldValue)
@@ -20602,6 +18052,8 @@ func (m *RefundMutation) Field(name string) (ent.Value, bool) {
 	switch name {
 	case refund.FieldOrderID:
 		return m.OrderID()
+	case refund.FieldOwner:
+		return m.Owner()
 	case refund.FieldStatus:
 		return m.Status()
 	case refund.FieldNetwork:
@@ -20610,8 +18062,6 @@ func (m *RefundMutation) Field(name string) (ent.Value, bool) {
 		return m.Asset()
 	case refund.FieldTreasury:
 		return m.Treasury()
-	case refund.FieldRecipient:
-		return m.Recipient()
 	case refund.FieldValue:
 		return m.Value()
 	case refund.FieldNonce:
@@ -20645,6 +18095,8 @@ func (m *RefundMutation) OldField(ctx context.Context, name string) (ent.Value, 
 	switch name {
 	case refund.FieldOrderID:
 		return m.OldOrderID(ctx)
+	case refund.FieldOwner:
+		return m.OldOwner(ctx)
 	case refund.FieldStatus:
 		return m.OldStatus(ctx)
 	case refund.FieldNetwork:
@@ -20653,8 +18105,6 @@ func (m *RefundMutation) OldField(ctx context.Context, name string) (ent.Value, 
 		return m.OldAsset(ctx)
 	case refund.FieldTreasury:
 		return m.OldTreasury(ctx)
-	case refund.FieldRecipient:
-		return m.OldRecipient(ctx)
 	case refund.FieldValue:
 		return m.OldValue(ctx)
 	case refund.FieldNonce:
@@ -20693,6 +18143,13 @@ func (m *RefundMutation) SetField(name string, value ent.Value) error {
 		}
 		m.SetOrderID(v)
 		return nil
+	case refund.FieldOwner:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetOwner(v)
+		return nil
 	case refund.FieldStatus:
 		v, ok := value.(refund.Status)
 		if !ok {
@@ -20720,13 +18177,6 @@ func (m *RefundMutation) SetField(name string, value ent.Value) error {
 			return fmt.Errorf("unexpected type %T for field %s", value, name)
 		}
 		m.SetTreasury(v)
-		return nil
-	case refund.FieldRecipient:
-		v, ok := value.(string)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.SetRecipient(v)
 		return nil
 	case refund.FieldValue:
 		v, ok := value.(int64)
@@ -20941,6 +18391,9 @@ func (m *RefundMutation) ResetField(name string) error {
 	case refund.FieldOrderID:
 		m.ResetOrderID()
 		return nil
+	case refund.FieldOwner:
+		m.ResetOwner()
+		return nil
 	case refund.FieldStatus:
 		m.ResetStatus()
 		return nil
@@ -20952,9 +18405,6 @@ func (m *RefundMutation) ResetField(name string) error {
 		return nil
 	case refund.FieldTreasury:
 		m.ResetTreasury()
-		return nil
-	case refund.FieldRecipient:
-		m.ResetRecipient()
 		return nil
 	case refund.FieldValue:
 		m.ResetValue()
@@ -21041,33 +18491,48 @@ func (m *RefundMutation) ResetEdge(name string) error {
 	return fmt.Errorf("unknown Refund edge %s", name)
 }
 
-// ResolutionMutation represents an operation that mutates the Resolution nodes in the graph.
-type ResolutionMutation struct {
+// ReportedTransferMutation represents an operation that mutates the ReportedTransfer nodes in the graph.
+type ReportedTransferMutation struct {
 	config
-	op            Op
-	typ           string
-	id            *string
-	resolution    *resolution.Resolution
-	reason        *string
-	actor         *string
-	at            *time.Time
-	clearedFields map[string]struct{}
-	done          bool
-	oldValue      func(context.Context) (*Resolution, error)
-	predicates    []predicate.Resolution
+	op              Op
+	typ             string
+	id              *int64
+	network         *string
+	asset           *string
+	pay_to          *string
+	payer           *string
+	value           *int64
+	addvalue        *int64
+	nonce           *string
+	valid_after     *int64
+	addvalid_after  *int64
+	valid_before    *int64
+	addvalid_before *int64
+	transaction     *string
+	log_index       *int64
+	addlog_index    *int64
+	block           *int64
+	addblock        *int64
+	block_hash      *string
+	settled_at      *time.Time
+	seen_at         *time.Time
+	clearedFields   map[string]struct{}
+	done            bool
+	oldValue        func(context.Context) (*ReportedTransfer, error)
+	predicates      []predicate.ReportedTransfer
 }
 
-var _ ent.Mutation = (*ResolutionMutation)(nil)
+var _ ent.Mutation = (*ReportedTransferMutation)(nil)
 
-// resolutionOption allows management of the mutation configuration using functional options.
-type resolutionOption func(*ResolutionMutation)
+// reportedtransferOption allows management of the mutation configuration using functional options.
+type reportedtransferOption func(*ReportedTransferMutation)
 
-// newResolutionMutation creates new mutation for the Resolution entity.
-func newResolutionMutation(c config, op Op, opts ...resolutionOption) *ResolutionMutation {
-	m := &ResolutionMutation{
+// newReportedTransferMutation creates new mutation for the ReportedTransfer entity.
+func newReportedTransferMutation(c config, op Op, opts ...reportedtransferOption) *ReportedTransferMutation {
+	m := &ReportedTransferMutation{
 		config:        c,
 		op:            op,
-		typ:           TypeResolution,
+		typ:           TypeReportedTransfer,
 		clearedFields: make(map[string]struct{}),
 	}
 	for _, opt := range opts {
@@ -21076,20 +18541,20 @@ func newResolutionMutation(c config, op Op, opts ...resolutionOption) *Resolutio
 	return m
 }
 
-// withResolutionID sets the ID field of the mutation.
-func withResolutionID(id string) resolutionOption {
-	return func(m *ResolutionMutation) {
+// withReportedTransferID sets the ID field of the mutation.
+func withReportedTransferID(id int64) reportedtransferOption {
+	return func(m *ReportedTransferMutation) {
 		var (
 			err   error
 			once  sync.Once
-			value *Resolution
+			value *ReportedTransfer
 		)
-		m.oldValue = func(ctx context.Context) (*Resolution, error) {
+		m.oldValue = func(ctx context.Context) (*ReportedTransfer, error) {
 			once.Do(func() {
 				if m.done {
 					err = errors.New("querying old values post mutation is not allowed")
 				} else {
-					value, err = m.Client().Resolution.Get(ctx, id)
+					value, err = m.Client().ReportedTransfer.Get(ctx, id)
 				}
 			})
 			return value, err
@@ -21098,10 +18563,10 @@ func withResolutionID(id string) resolutionOption {
 	}
 }
 
-// withResolution sets the old Resolution of the mutation.
-func withResolution(node *Resolution) resolutionOption {
-	return func(m *ResolutionMutation) {
-		m.oldValue = func(context.Context) (*Resolution, error) {
+// withReportedTransfer sets the old ReportedTransfer of the mutation.
+func withReportedTransfer(node *ReportedTransfer) reportedtransferOption {
+	return func(m *ReportedTransferMutation) {
+		m.oldValue = func(context.Context) (*ReportedTransfer, error) {
 			return node, nil
 		}
 		m.id = &node.ID
@@ -21110,7 +18575,7 @@ func withResolution(node *Resolution) resolutionOption {
 
 // Client returns a new `ent.Client` from the mutation. If the mutation was
 // executed in a transaction (ent.Tx), a transactional client is returned.
-func (m ResolutionMutation) Client() *Client {
+func (m ReportedTransferMutation) Client() *Client {
 	client := &Client{config: m.config}
 	client.init()
 	return client
@@ -21118,7 +18583,7 @@ func (m ResolutionMutation) Client() *Client {
 
 // Tx returns an `ent.Tx` for mutations that were executed in transactions;
 // it returns an error otherwise.
-func (m ResolutionMutation) Tx() (*Tx, error) {
+func (m ReportedTransferMutation) Tx() (*Tx, error) {
 	if _, ok := m.driver.(*txDriver); !ok {
 		return nil, errors.New("ent: mutation is not running in a transaction")
 	}
@@ -21128,14 +18593,14 @@ func (m ResolutionMutation) Tx() (*Tx, error) {
 }
 
 // SetID sets the value of the id field. Note that this
-// operation is only accepted on creation of Resolution entities.
-func (m *ResolutionMutation) SetID(id string) {
+// operation is only accepted on creation of ReportedTransfer entities.
+func (m *ReportedTransferMutation) SetID(id int64) {
 	m.id = &id
 }
 
 // ID returns the ID value in the mutation. Note that the ID is only available
 // if it was provided to the builder or after it was returned from the database.
-func (m *ResolutionMutation) ID() (id string, exists bool) {
+func (m *ReportedTransferMutation) ID() (id int64, exists bool) {
 	if m.id == nil {
 		return
 	}
@@ -21146,174 +18611,634 @@ func (m *ResolutionMutation) ID() (id string, exists bool) {
 // That means, if the mutation is applied within a transaction with an isolation level such
 // as sql.LevelSerializable, the returned ids match the ids of the rows that will be updated
 // or updated by the mutation.
-func (m *ResolutionMutation) IDs(ctx context.Context) ([]string, error) {
+func (m *ReportedTransferMutation) IDs(ctx context.Context) ([]int64, error) {
 	switch {
 	case m.op.Is(OpUpdateOne | OpDeleteOne):
 		id, exists := m.ID()
 		if exists {
-			return []string{id}, nil
+			return []int64{id}, nil
 		}
 		fallthrough
 	case m.op.Is(OpUpdate | OpDelete):
-		return m.Client().Resolution.Query().Where(m.predicates...).IDs(ctx)
+		return m.Client().ReportedTransfer.Query().Where(m.predicates...).IDs(ctx)
 	default:
 		return nil, fmt.Errorf("IDs is not allowed on %s operations", m.op)
 	}
 }
 
-// SetResolution sets the "resolution" field.
-func (m *ResolutionMutation) SetResolution(r resolution.Resolution) {
-	m.resolution = &r
+// SetNetwork sets the "network" field.
+func (m *ReportedTransferMutation) SetNetwork(s string) {
+	m.network = &s
 }
 
-// Resolution returns the value of the "resolution" field in the mutation.
-func (m *ResolutionMutation) Resolution() (r resolution.Resolution, exists bool) {
-	v := m.resolution
+// Network returns the value of the "network" field in the mutation.
+func (m *ReportedTransferMutation) Network() (r string, exists bool) {
+	v := m.network
 	if v == nil {
 		return
 	}
 	return *v, true
 }
 
-// OldResolution returns the old "resolution" field's value of the Resolution entity.
-// If the Resolution object wasn't provided to the builder, the object is fetched from the database.
+// OldNetwork returns the old "network" field's value of the ReportedTransfer entity.
+// If the ReportedTransfer object wasn't provided to the builder, the object is fetched from the database.
 // An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *ResolutionMutation) OldResolution(ctx context.Context) (v resolution.Resolution, err error) {
+func (m *ReportedTransferMutation) OldNetwork(ctx context.Context) (v string, err error) {
 	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldResolution is only allowed on UpdateOne operations")
+		return v, errors.New("OldNetwork is only allowed on UpdateOne operations")
 	}
 	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldResolution requires an ID field in the mutation")
+		return v, errors.New("OldNetwork requires an ID field in the mutation")
 	}
 	oldValue, err := m.oldValue(ctx)
 	if err != nil {
-		return v, fmt.Errorf("querying old value for OldResolution: %w", err)
+		return v, fmt.Errorf("querying old value for OldNetwork: %w", err)
 	}
-	return oldValue.Resolution, nil
+	return oldValue.Network, nil
 }
 
-// ResetResolution resets all changes to the "resolution" field.
-func (m *ResolutionMutation) ResetResolution() {
-	m.resolution = nil
+// ResetNetwork resets all changes to the "network" field.
+func (m *ReportedTransferMutation) ResetNetwork() {
+	m.network = nil
 }
 
-// SetReason sets the "reason" field.
-func (m *ResolutionMutation) SetReason(s string) {
-	m.reason = &s
+// SetAsset sets the "asset" field.
+func (m *ReportedTransferMutation) SetAsset(s string) {
+	m.asset = &s
 }
 
-// Reason returns the value of the "reason" field in the mutation.
-func (m *ResolutionMutation) Reason() (r string, exists bool) {
-	v := m.reason
+// Asset returns the value of the "asset" field in the mutation.
+func (m *ReportedTransferMutation) Asset() (r string, exists bool) {
+	v := m.asset
 	if v == nil {
 		return
 	}
 	return *v, true
 }
 
-// OldReason returns the old "reason" field's value of the Resolution entity.
-// If the Resolution object wasn't provided to the builder, the object is fetched from the database.
+// OldAsset returns the old "asset" field's value of the ReportedTransfer entity.
+// If the ReportedTransfer object wasn't provided to the builder, the object is fetched from the database.
 // An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *ResolutionMutation) OldReason(ctx context.Context) (v string, err error) {
+func (m *ReportedTransferMutation) OldAsset(ctx context.Context) (v string, err error) {
 	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldReason is only allowed on UpdateOne operations")
+		return v, errors.New("OldAsset is only allowed on UpdateOne operations")
 	}
 	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldReason requires an ID field in the mutation")
+		return v, errors.New("OldAsset requires an ID field in the mutation")
 	}
 	oldValue, err := m.oldValue(ctx)
 	if err != nil {
-		return v, fmt.Errorf("querying old value for OldReason: %w", err)
+		return v, fmt.Errorf("querying old value for OldAsset: %w", err)
 	}
-	return oldValue.Reason, nil
+	return oldValue.Asset, nil
 }
 
-// ResetReason resets all changes to the "reason" field.
-func (m *ResolutionMutation) ResetReason() {
-	m.reason = nil
+// ResetAsset resets all changes to the "asset" field.
+func (m *ReportedTransferMutation) ResetAsset() {
+	m.asset = nil
 }
 
-// SetActor sets the "actor" field.
-func (m *ResolutionMutation) SetActor(s string) {
-	m.actor = &s
+// SetPayTo sets the "pay_to" field.
+func (m *ReportedTransferMutation) SetPayTo(s string) {
+	m.pay_to = &s
 }
 
-// Actor returns the value of the "actor" field in the mutation.
-func (m *ResolutionMutation) Actor() (r string, exists bool) {
-	v := m.actor
+// PayTo returns the value of the "pay_to" field in the mutation.
+func (m *ReportedTransferMutation) PayTo() (r string, exists bool) {
+	v := m.pay_to
 	if v == nil {
 		return
 	}
 	return *v, true
 }
 
-// OldActor returns the old "actor" field's value of the Resolution entity.
-// If the Resolution object wasn't provided to the builder, the object is fetched from the database.
+// OldPayTo returns the old "pay_to" field's value of the ReportedTransfer entity.
+// If the ReportedTransfer object wasn't provided to the builder, the object is fetched from the database.
 // An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *ResolutionMutation) OldActor(ctx context.Context) (v string, err error) {
+func (m *ReportedTransferMutation) OldPayTo(ctx context.Context) (v string, err error) {
 	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldActor is only allowed on UpdateOne operations")
+		return v, errors.New("OldPayTo is only allowed on UpdateOne operations")
 	}
 	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldActor requires an ID field in the mutation")
+		return v, errors.New("OldPayTo requires an ID field in the mutation")
 	}
 	oldValue, err := m.oldValue(ctx)
 	if err != nil {
-		return v, fmt.Errorf("querying old value for OldActor: %w", err)
+		return v, fmt.Errorf("querying old value for OldPayTo: %w", err)
 	}
-	return oldValue.Actor, nil
+	return oldValue.PayTo, nil
 }
 
-// ResetActor resets all changes to the "actor" field.
-func (m *ResolutionMutation) ResetActor() {
-	m.actor = nil
+// ResetPayTo resets all changes to the "pay_to" field.
+func (m *ReportedTransferMutation) ResetPayTo() {
+	m.pay_to = nil
 }
 
-// SetAt sets the "at" field.
-func (m *ResolutionMutation) SetAt(t time.Time) {
-	m.at = &t
+// SetPayer sets the "payer" field.
+func (m *ReportedTransferMutation) SetPayer(s string) {
+	m.payer = &s
 }
 
-// At returns the value of the "at" field in the mutation.
-func (m *ResolutionMutation) At() (r time.Time, exists bool) {
-	v := m.at
+// Payer returns the value of the "payer" field in the mutation.
+func (m *ReportedTransferMutation) Payer() (r string, exists bool) {
+	v := m.payer
 	if v == nil {
 		return
 	}
 	return *v, true
 }
 
-// OldAt returns the old "at" field's value of the Resolution entity.
-// If the Resolution object wasn't provided to the builder, the object is fetched from the database.
+// OldPayer returns the old "payer" field's value of the ReportedTransfer entity.
+// If the ReportedTransfer object wasn't provided to the builder, the object is fetched from the database.
 // An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *ResolutionMutation) OldAt(ctx context.Context) (v time.Time, err error) {
+func (m *ReportedTransferMutation) OldPayer(ctx context.Context) (v string, err error) {
 	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldAt is only allowed on UpdateOne operations")
+		return v, errors.New("OldPayer is only allowed on UpdateOne operations")
 	}
 	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldAt requires an ID field in the mutation")
+		return v, errors.New("OldPayer requires an ID field in the mutation")
 	}
 	oldValue, err := m.oldValue(ctx)
 	if err != nil {
-		return v, fmt.Errorf("querying old value for OldAt: %w", err)
+		return v, fmt.Errorf("querying old value for OldPayer: %w", err)
 	}
-	return oldValue.At, nil
+	return oldValue.Payer, nil
 }
 
-// ResetAt resets all changes to the "at" field.
-func (m *ResolutionMutation) ResetAt() {
-	m.at = nil
+// ResetPayer resets all changes to the "payer" field.
+func (m *ReportedTransferMutation) ResetPayer() {
+	m.payer = nil
 }
 
-// Where appends a list predicates to the ResolutionMutation builder.
-func (m *ResolutionMutation) Where(ps ...predicate.Resolution) {
+// SetValue sets the "value" field.
+func (m *ReportedTransferMutation) SetValue(i int64) {
+	m.value = &i
+	m.addvalue = nil
+}
+
+// Value returns the value of the "value" field in the mutation.
+func (m *ReportedTransferMutation) Value() (r int64, exists bool) {
+	v := m.value
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldValue returns the old "value" field's value of the ReportedTransfer entity.
+// If the ReportedTransfer object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ReportedTransferMutation) OldValue(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldValue is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldValue requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldValue: %w", err)
+	}
+	return oldValue.Value, nil
+}
+
+// AddValue adds i to the "value" field.
+func (m *ReportedTransferMutation) AddValue(i int64) {
+	if m.addvalue != nil {
+		*m.addvalue += i
+	} else {
+		m.addvalue = &i
+	}
+}
+
+// AddedValue returns the value that was added to the "value" field in this mutation.
+func (m *ReportedTransferMutation) AddedValue() (r int64, exists bool) {
+	v := m.addvalue
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetValue resets all changes to the "value" field.
+func (m *ReportedTransferMutation) ResetValue() {
+	m.value = nil
+	m.addvalue = nil
+}
+
+// SetNonce sets the "nonce" field.
+func (m *ReportedTransferMutation) SetNonce(s string) {
+	m.nonce = &s
+}
+
+// Nonce returns the value of the "nonce" field in the mutation.
+func (m *ReportedTransferMutation) Nonce() (r string, exists bool) {
+	v := m.nonce
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldNonce returns the old "nonce" field's value of the ReportedTransfer entity.
+// If the ReportedTransfer object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ReportedTransferMutation) OldNonce(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldNonce is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldNonce requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldNonce: %w", err)
+	}
+	return oldValue.Nonce, nil
+}
+
+// ResetNonce resets all changes to the "nonce" field.
+func (m *ReportedTransferMutation) ResetNonce() {
+	m.nonce = nil
+}
+
+// SetValidAfter sets the "valid_after" field.
+func (m *ReportedTransferMutation) SetValidAfter(i int64) {
+	m.valid_after = &i
+	m.addvalid_after = nil
+}
+
+// ValidAfter returns the value of the "valid_after" field in the mutation.
+func (m *ReportedTransferMutation) ValidAfter() (r int64, exists bool) {
+	v := m.valid_after
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldValidAfter returns the old "valid_after" field's value of the ReportedTransfer entity.
+// If the ReportedTransfer object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ReportedTransferMutation) OldValidAfter(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldValidAfter is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldValidAfter requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldValidAfter: %w", err)
+	}
+	return oldValue.ValidAfter, nil
+}
+
+// AddValidAfter adds i to the "valid_after" field.
+func (m *ReportedTransferMutation) AddValidAfter(i int64) {
+	if m.addvalid_after != nil {
+		*m.addvalid_after += i
+	} else {
+		m.addvalid_after = &i
+	}
+}
+
+// AddedValidAfter returns the value that was added to the "valid_after" field in this mutation.
+func (m *ReportedTransferMutation) AddedValidAfter() (r int64, exists bool) {
+	v := m.addvalid_after
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetValidAfter resets all changes to the "valid_after" field.
+func (m *ReportedTransferMutation) ResetValidAfter() {
+	m.valid_after = nil
+	m.addvalid_after = nil
+}
+
+// SetValidBefore sets the "valid_before" field.
+func (m *ReportedTransferMutation) SetValidBefore(i int64) {
+	m.valid_before = &i
+	m.addvalid_before = nil
+}
+
+// ValidBefore returns the value of the "valid_before" field in the mutation.
+func (m *ReportedTransferMutation) ValidBefore() (r int64, exists bool) {
+	v := m.valid_before
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldValidBefore returns the old "valid_before" field's value of the ReportedTransfer entity.
+// If the ReportedTransfer object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ReportedTransferMutation) OldValidBefore(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldValidBefore is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldValidBefore requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldValidBefore: %w", err)
+	}
+	return oldValue.ValidBefore, nil
+}
+
+// AddValidBefore adds i to the "valid_before" field.
+func (m *ReportedTransferMutation) AddValidBefore(i int64) {
+	if m.addvalid_before != nil {
+		*m.addvalid_before += i
+	} else {
+		m.addvalid_before = &i
+	}
+}
+
+// AddedValidBefore returns the value that was added to the "valid_before" field in this mutation.
+func (m *ReportedTransferMutation) AddedValidBefore() (r int64, exists bool) {
+	v := m.addvalid_before
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetValidBefore resets all changes to the "valid_before" field.
+func (m *ReportedTransferMutation) ResetValidBefore() {
+	m.valid_before = nil
+	m.addvalid_before = nil
+}
+
+// SetTransaction sets the "transaction" field.
+func (m *ReportedTransferMutation) SetTransaction(s string) {
+	m.transaction = &s
+}
+
+// Transaction returns the value of the "transaction" field in the mutation.
+func (m *ReportedTransferMutation) Transaction() (r string, exists bool) {
+	v := m.transaction
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldTransaction returns the old "transaction" field's value of the ReportedTransfer entity.
+// If the ReportedTransfer object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ReportedTransferMutation) OldTransaction(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldTransaction is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldTransaction requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldTransaction: %w", err)
+	}
+	return oldValue.Transaction, nil
+}
+
+// ResetTransaction resets all changes to the "transaction" field.
+func (m *ReportedTransferMutation) ResetTransaction() {
+	m.transaction = nil
+}
+
+// SetLogIndex sets the "log_index" field.
+func (m *ReportedTransferMutation) SetLogIndex(i int64) {
+	m.log_index = &i
+	m.addlog_index = nil
+}
+
+// LogIndex returns the value of the "log_index" field in the mutation.
+func (m *ReportedTransferMutation) LogIndex() (r int64, exists bool) {
+	v := m.log_index
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldLogIndex returns the old "log_index" field's value of the ReportedTransfer entity.
+// If the ReportedTransfer object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ReportedTransferMutation) OldLogIndex(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldLogIndex is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldLogIndex requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldLogIndex: %w", err)
+	}
+	return oldValue.LogIndex, nil
+}
+
+// AddLogIndex adds i to the "log_index" field.
+func (m *ReportedTransferMutation) AddLogIndex(i int64) {
+	if m.addlog_index != nil {
+		*m.addlog_index += i
+	} else {
+		m.addlog_index = &i
+	}
+}
+
+// AddedLogIndex returns the value that was added to the "log_index" field in this mutation.
+func (m *ReportedTransferMutation) AddedLogIndex() (r int64, exists bool) {
+	v := m.addlog_index
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetLogIndex resets all changes to the "log_index" field.
+func (m *ReportedTransferMutation) ResetLogIndex() {
+	m.log_index = nil
+	m.addlog_index = nil
+}
+
+// SetBlock sets the "block" field.
+func (m *ReportedTransferMutation) SetBlock(i int64) {
+	m.block = &i
+	m.addblock = nil
+}
+
+// Block returns the value of the "block" field in the mutation.
+func (m *ReportedTransferMutation) Block() (r int64, exists bool) {
+	v := m.block
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldBlock returns the old "block" field's value of the ReportedTransfer entity.
+// If the ReportedTransfer object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ReportedTransferMutation) OldBlock(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldBlock is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldBlock requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldBlock: %w", err)
+	}
+	return oldValue.Block, nil
+}
+
+// AddBlock adds i to the "block" field.
+func (m *ReportedTransferMutation) AddBlock(i int64) {
+	if m.addblock != nil {
+		*m.addblock += i
+	} else {
+		m.addblock = &i
+	}
+}
+
+// AddedBlock returns the value that was added to the "block" field in this mutation.
+func (m *ReportedTransferMutation) AddedBlock() (r int64, exists bool) {
+	v := m.addblock
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetBlock resets all changes to the "block" field.
+func (m *ReportedTransferMutation) ResetBlock() {
+	m.block = nil
+	m.addblock = nil
+}
+
+// SetBlockHash sets the "block_hash" field.
+func (m *ReportedTransferMutation) SetBlockHash(s string) {
+	m.block_hash = &s
+}
+
+// BlockHash returns the value of the "block_hash" field in the mutation.
+func (m *ReportedTransferMutation) BlockHash() (r string, exists bool) {
+	v := m.block_hash
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldBlockHash returns the old "block_hash" field's value of the ReportedTransfer entity.
+// If the ReportedTransfer object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ReportedTransferMutation) OldBlockHash(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldBlockHash is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldBlockHash requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldBlockHash: %w", err)
+	}
+	return oldValue.BlockHash, nil
+}
+
+// ResetBlockHash resets all changes to the "block_hash" field.
+func (m *ReportedTransferMutation) ResetBlockHash() {
+	m.block_hash = nil
+}
+
+// SetSettledAt sets the "settled_at" field.
+func (m *ReportedTransferMutation) SetSettledAt(t time.Time) {
+	m.settled_at = &t
+}
+
+// SettledAt returns the value of the "settled_at" field in the mutation.
+func (m *ReportedTransferMutation) SettledAt() (r time.Time, exists bool) {
+	v := m.settled_at
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldSettledAt returns the old "settled_at" field's value of the ReportedTransfer entity.
+// If the ReportedTransfer object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ReportedTransferMutation) OldSettledAt(ctx context.Context) (v time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldSettledAt is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldSettledAt requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldSettledAt: %w", err)
+	}
+	return oldValue.SettledAt, nil
+}
+
+// ResetSettledAt resets all changes to the "settled_at" field.
+func (m *ReportedTransferMutation) ResetSettledAt() {
+	m.settled_at = nil
+}
+
+// SetSeenAt sets the "seen_at" field.
+func (m *ReportedTransferMutation) SetSeenAt(t time.Time) {
+	m.seen_at = &t
+}
+
+// SeenAt returns the value of the "seen_at" field in the mutation.
+func (m *ReportedTransferMutation) SeenAt() (r time.Time, exists bool) {
+	v := m.seen_at
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldSeenAt returns the old "seen_at" field's value of the ReportedTransfer entity.
+// If the ReportedTransfer object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ReportedTransferMutation) OldSeenAt(ctx context.Context) (v time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldSeenAt is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldSeenAt requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldSeenAt: %w", err)
+	}
+	return oldValue.SeenAt, nil
+}
+
+// ResetSeenAt resets all changes to the "seen_at" field.
+func (m *ReportedTransferMutation) ResetSeenAt() {
+	m.seen_at = nil
+}
+
+// Where appends a list predicates to the ReportedTransferMutation builder.
+func (m *ReportedTransferMutation) Where(ps ...predicate.ReportedTransfer) {
 	m.predicates = append(m.predicates, ps...)
 }
 
-// WhereP appends storage-level predicates to the ResolutionMutation builder. Using this method,
+// WhereP appends storage-level predicates to the ReportedTransferMutation builder. Using this method,
 // users can use type-assertion to append predicates that do not depend on any generated package.
-func (m *ResolutionMutation) WhereP(ps ...func(*sql.Selector)) {
-	p := make([]predicate.Resolution, len(ps))
+func (m *ReportedTransferMutation) WhereP(ps ...func(*sql.Selector)) {
+	p := make([]predicate.ReportedTransfer, len(ps))
 	for i := range ps {
 		p[i] = ps[i]
 	}
@@ -21321,36 +19246,66 @@ func (m *ResolutionMutation) WhereP(ps ...func(*sql.Selector)) {
 }
 
 // Op returns the operation name.
-func (m *ResolutionMutation) Op() Op {
+func (m *ReportedTransferMutation) Op() Op {
 	return m.op
 }
 
 // SetOp allows setting the mutation operation.
-func (m *ResolutionMutation) SetOp(op Op) {
+func (m *ReportedTransferMutation) SetOp(op Op) {
 	m.op = op
 }
 
-// Type returns the node type of this mutation (Resolution).
-func (m *ResolutionMutation) Type() string {
+// Type returns the node type of this mutation (ReportedTransfer).
+func (m *ReportedTransferMutation) Type() string {
 	return m.typ
 }
 
 // Fields returns all fields that were changed during this mutation. Note that in
 // order to get all numeric fields that were incremented/decremented, call
 // AddedFields().
-func (m *ResolutionMutation) Fields() []string {
-	fields := make([]string, 0, 4)
-	if m.resolution != nil {
-		fields = append(fields, resolution.FieldResolution)
+func (m *ReportedTransferMutation) Fields() []string {
+	fields := make([]string, 0, 14)
+	if m.network != nil {
+		fields = append(fields, reportedtransfer.FieldNetwork)
 	}
-	if m.reason != nil {
-		fields = append(fields, resolution.FieldReason)
+	if m.asset != nil {
+		fields = append(fields, reportedtransfer.FieldAsset)
 	}
-	if m.actor != nil {
-		fields = append(fields, resolution.FieldActor)
+	if m.pay_to != nil {
+		fields = append(fields, reportedtransfer.FieldPayTo)
 	}
-	if m.at != nil {
-		fields = append(fields, resolution.FieldAt)
+	if m.payer != nil {
+		fields = append(fields, reportedtransfer.FieldPayer)
+	}
+	if m.value != nil {
+		fields = append(fields, reportedtransfer.FieldValue)
+	}
+	if m.nonce != nil {
+		fields = append(fields, reportedtransfer.FieldNonce)
+	}
+	if m.valid_after != nil {
+		fields = append(fields, reportedtransfer.FieldValidAfter)
+	}
+	if m.valid_before != nil {
+		fields = append(fields, reportedtransfer.FieldValidBefore)
+	}
+	if m.transaction != nil {
+		fields = append(fields, reportedtransfer.FieldTransaction)
+	}
+	if m.log_index != nil {
+		fields = append(fields, reportedtransfer.FieldLogIndex)
+	}
+	if m.block != nil {
+		fields = append(fields, reportedtransfer.FieldBlock)
+	}
+	if m.block_hash != nil {
+		fields = append(fields, reportedtransfer.FieldBlockHash)
+	}
+	if m.settled_at != nil {
+		fields = append(fields, reportedtransfer.FieldSettledAt)
+	}
+	if m.seen_at != nil {
+		fields = append(fields, reportedtransfer.FieldSeenAt)
 	}
 	return fields
 }
@@ -21358,16 +19313,36 @@ func (m *ResolutionMutation) Fields() []string {
 // Field returns the value of a field with the given name. The second boolean
 // return value indicates that this field was not set, or was not defined in the
 // schema.
-func (m *ResolutionMutation) Field(name string) (ent.Value, bool) {
+func (m *ReportedTransferMutation) Field(name string) (ent.Value, bool) {
 	switch name {
-	case resolution.FieldResolution:
-		return m.Resolution()
-	case resolution.FieldReason:
-		return m.Reason()
-	case resolution.FieldActor:
-		return m.Actor()
-	case resolution.FieldAt:
-		return m.At()
+	case reportedtransfer.FieldNetwork:
+		return m.Network()
+	case reportedtransfer.FieldAsset:
+		return m.Asset()
+	case reportedtransfer.FieldPayTo:
+		return m.PayTo()
+	case reportedtransfer.FieldPayer:
+		return m.Payer()
+	case reportedtransfer.FieldValue:
+		return m.Value()
+	case reportedtransfer.FieldNonce:
+		return m.Nonce()
+	case reportedtransfer.FieldValidAfter:
+		return m.ValidAfter()
+	case reportedtransfer.FieldValidBefore:
+		return m.ValidBefore()
+	case reportedtransfer.FieldTransaction:
+		return m.Transaction()
+	case reportedtransfer.FieldLogIndex:
+		return m.LogIndex()
+	case reportedtransfer.FieldBlock:
+		return m.Block()
+	case reportedtransfer.FieldBlockHash:
+		return m.BlockHash()
+	case reportedtransfer.FieldSettledAt:
+		return m.SettledAt()
+	case reportedtransfer.FieldSeenAt:
+		return m.SeenAt()
 	}
 	return nil, false
 }
@@ -21375,164 +19350,1153 @@ func (m *ResolutionMutation) Field(name string) (ent.Value, bool) {
 // OldField returns the old value of the field from the database. An error is
 // returned if the mutation operation is not UpdateOne, or the query to the
 // database failed.
-func (m *ResolutionMutation) OldField(ctx context.Context, name string) (ent.Value, error) {
+func (m *ReportedTransferMutation) OldField(ctx context.Context, name string) (ent.Value, error) {
 	switch name {
-	case resolution.FieldResolution:
-		return m.OldResolution(ctx)
-	case resolution.FieldReason:
-		return m.OldReason(ctx)
-	case resolution.FieldActor:
-		return m.OldActor(ctx)
-	case resolution.FieldAt:
-		return m.OldAt(ctx)
+	case reportedtransfer.FieldNetwork:
+		return m.OldNetwork(ctx)
+	case reportedtransfer.FieldAsset:
+		return m.OldAsset(ctx)
+	case reportedtransfer.FieldPayTo:
+		return m.OldPayTo(ctx)
+	case reportedtransfer.FieldPayer:
+		return m.OldPayer(ctx)
+	case reportedtransfer.FieldValue:
+		return m.OldValue(ctx)
+	case reportedtransfer.FieldNonce:
+		return m.OldNonce(ctx)
+	case reportedtransfer.FieldValidAfter:
+		return m.OldValidAfter(ctx)
+	case reportedtransfer.FieldValidBefore:
+		return m.OldValidBefore(ctx)
+	case reportedtransfer.FieldTransaction:
+		return m.OldTransaction(ctx)
+	case reportedtransfer.FieldLogIndex:
+		return m.OldLogIndex(ctx)
+	case reportedtransfer.FieldBlock:
+		return m.OldBlock(ctx)
+	case reportedtransfer.FieldBlockHash:
+		return m.OldBlockHash(ctx)
+	case reportedtransfer.FieldSettledAt:
+		return m.OldSettledAt(ctx)
+	case reportedtransfer.FieldSeenAt:
+		return m.OldSeenAt(ctx)
 	}
-	return nil, fmt.Errorf("unknown Resolution field %s", name)
+	return nil, fmt.Errorf("unknown ReportedTransfer field %s", name)
 }
 
 // SetField sets the value of a field with the given name. It returns an error if
 // the field is not defined in the schema, or if the type mismatched the field
 // type.
-func (m *ResolutionMutation) SetField(name string, value ent.Value) error {
+func (m *ReportedTransferMutation) SetField(name string, value ent.Value) error {
 	switch name {
-	case resolution.FieldResolution:
-		v, ok := value.(resolution.Resolution)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.SetResolution(v)
-		return nil
-	case resolution.FieldReason:
+	case reportedtransfer.FieldNetwork:
 		v, ok := value.(string)
 		if !ok {
 			return fmt.Errorf("unexpected type %T for field %s", value, name)
 		}
-		m.SetReason(v)
+		m.SetNetwork(v)
 		return nil
-	case resolution.FieldActor:
+	case reportedtransfer.FieldAsset:
 		v, ok := value.(string)
 		if !ok {
 			return fmt.Errorf("unexpected type %T for field %s", value, name)
 		}
-		m.SetActor(v)
+		m.SetAsset(v)
 		return nil
-	case resolution.FieldAt:
+	case reportedtransfer.FieldPayTo:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetPayTo(v)
+		return nil
+	case reportedtransfer.FieldPayer:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetPayer(v)
+		return nil
+	case reportedtransfer.FieldValue:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetValue(v)
+		return nil
+	case reportedtransfer.FieldNonce:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetNonce(v)
+		return nil
+	case reportedtransfer.FieldValidAfter:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetValidAfter(v)
+		return nil
+	case reportedtransfer.FieldValidBefore:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetValidBefore(v)
+		return nil
+	case reportedtransfer.FieldTransaction:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetTransaction(v)
+		return nil
+	case reportedtransfer.FieldLogIndex:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetLogIndex(v)
+		return nil
+	case reportedtransfer.FieldBlock:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetBlock(v)
+		return nil
+	case reportedtransfer.FieldBlockHash:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetBlockHash(v)
+		return nil
+	case reportedtransfer.FieldSettledAt:
 		v, ok := value.(time.Time)
 		if !ok {
 			return fmt.Errorf("unexpected type %T for field %s", value, name)
 		}
-		m.SetAt(v)
+		m.SetSettledAt(v)
+		return nil
+	case reportedtransfer.FieldSeenAt:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetSeenAt(v)
 		return nil
 	}
-	return fmt.Errorf("unknown Resolution field %s", name)
+	return fmt.Errorf("unknown ReportedTransfer field %s", name)
 }
 
 // AddedFields returns all numeric fields that were incremented/decremented during
 // this mutation.
-func (m *ResolutionMutation) AddedFields() []string {
-	return nil
+func (m *ReportedTransferMutation) AddedFields() []string {
+	var fields []string
+	if m.addvalue != nil {
+		fields = append(fields, reportedtransfer.FieldValue)
+	}
+	if m.addvalid_after != nil {
+		fields = append(fields, reportedtransfer.FieldValidAfter)
+	}
+	if m.addvalid_before != nil {
+		fields = append(fields, reportedtransfer.FieldValidBefore)
+	}
+	if m.addlog_index != nil {
+		fields = append(fields, reportedtransfer.FieldLogIndex)
+	}
+	if m.addblock != nil {
+		fields = append(fields, reportedtransfer.FieldBlock)
+	}
+	return fields
 }
 
 // AddedField returns the numeric value that was incremented/decremented on a field
 // with the given name. The second boolean return value indicates that this field
 // was not set, or was not defined in the schema.
-func (m *ResolutionMutation) AddedField(name string) (ent.Value, bool) {
+func (m *ReportedTransferMutation) AddedField(name string) (ent.Value, bool) {
+	switch name {
+	case reportedtransfer.FieldValue:
+		return m.AddedValue()
+	case reportedtransfer.FieldValidAfter:
+		return m.AddedValidAfter()
+	case reportedtransfer.FieldValidBefore:
+		return m.AddedValidBefore()
+	case reportedtransfer.FieldLogIndex:
+		return m.AddedLogIndex()
+	case reportedtransfer.FieldBlock:
+		return m.AddedBlock()
+	}
 	return nil, false
 }
 
 // AddField adds the value to the field with the given name. It returns an error if
 // the field is not defined in the schema, or if the type mismatched the field
 // type.
-func (m *ResolutionMutation) AddField(name string, value ent.Value) error {
+func (m *ReportedTransferMutation) AddField(name string, value ent.Value) error {
 	switch name {
+	case reportedtransfer.FieldValue:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddValue(v)
+		return nil
+	case reportedtransfer.FieldValidAfter:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddValidAfter(v)
+		return nil
+	case reportedtransfer.FieldValidBefore:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddValidBefore(v)
+		return nil
+	case reportedtransfer.FieldLogIndex:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddLogIndex(v)
+		return nil
+	case reportedtransfer.FieldBlock:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddBlock(v)
+		return nil
 	}
-	return fmt.Errorf("unknown Resolution numeric field %s", name)
+	return fmt.Errorf("unknown ReportedTransfer numeric field %s", name)
 }
 
 // ClearedFields returns all nullable fields that were cleared during this
 // mutation.
-func (m *ResolutionMutation) ClearedFields() []string {
+func (m *ReportedTransferMutation) ClearedFields() []string {
 	return nil
 }
 
 // FieldCleared returns a boolean indicating if a field with the given name was
 // cleared in this mutation.
-func (m *ResolutionMutation) FieldCleared(name string) bool {
+func (m *ReportedTransferMutation) FieldCleared(name string) bool {
 	_, ok := m.clearedFields[name]
 	return ok
 }
 
 // ClearField clears the value of the field with the given name. It returns an
 // error if the field is not defined in the schema.
-func (m *ResolutionMutation) ClearField(name string) error {
-	return fmt.Errorf("unknown Resolution nullable field %s", name)
+func (m *ReportedTransferMutation) ClearField(name string) error {
+	return fmt.Errorf("unknown ReportedTransfer nullable field %s", name)
 }
 
 // ResetField resets all changes in the mutation for the field with the given name.
 // It returns an error if the field is not defined in the schema.
-func (m *ResolutionMutation) ResetField(name string) error {
+func (m *ReportedTransferMutation) ResetField(name string) error {
 	switch name {
-	case resolution.FieldResolution:
-		m.ResetResolution()
+	case reportedtransfer.FieldNetwork:
+		m.ResetNetwork()
 		return nil
-	case resolution.FieldReason:
-		m.ResetReason()
+	case reportedtransfer.FieldAsset:
+		m.ResetAsset()
 		return nil
-	case resolution.FieldActor:
-		m.ResetActor()
+	case reportedtransfer.FieldPayTo:
+		m.ResetPayTo()
 		return nil
-	case resolution.FieldAt:
-		m.ResetAt()
+	case reportedtransfer.FieldPayer:
+		m.ResetPayer()
+		return nil
+	case reportedtransfer.FieldValue:
+		m.ResetValue()
+		return nil
+	case reportedtransfer.FieldNonce:
+		m.ResetNonce()
+		return nil
+	case reportedtransfer.FieldValidAfter:
+		m.ResetValidAfter()
+		return nil
+	case reportedtransfer.FieldValidBefore:
+		m.ResetValidBefore()
+		return nil
+	case reportedtransfer.FieldTransaction:
+		m.ResetTransaction()
+		return nil
+	case reportedtransfer.FieldLogIndex:
+		m.ResetLogIndex()
+		return nil
+	case reportedtransfer.FieldBlock:
+		m.ResetBlock()
+		return nil
+	case reportedtransfer.FieldBlockHash:
+		m.ResetBlockHash()
+		return nil
+	case reportedtransfer.FieldSettledAt:
+		m.ResetSettledAt()
+		return nil
+	case reportedtransfer.FieldSeenAt:
+		m.ResetSeenAt()
 		return nil
 	}
-	return fmt.Errorf("unknown Resolution field %s", name)
+	return fmt.Errorf("unknown ReportedTransfer field %s", name)
 }
 
 // AddedEdges returns all edge names that were set/added in this mutation.
-func (m *ResolutionMutation) AddedEdges() []string {
+func (m *ReportedTransferMutation) AddedEdges() []string {
 	edges := make([]string, 0, 0)
 	return edges
 }
 
 // AddedIDs returns all IDs (to other nodes) that were added for the given edge
 // name in this mutation.
-func (m *ResolutionMutation) AddedIDs(name string) []ent.Value {
+func (m *ReportedTransferMutation) AddedIDs(name string) []ent.Value {
 	return nil
 }
 
 // RemovedEdges returns all edge names that were removed in this mutation.
-func (m *ResolutionMutation) RemovedEdges() []string {
+func (m *ReportedTransferMutation) RemovedEdges() []string {
 	edges := make([]string, 0, 0)
 	return edges
 }
 
 // RemovedIDs returns all IDs (to other nodes) that were removed for the edge with
 // the given name in this mutation.
-func (m *ResolutionMutation) RemovedIDs(name string) []ent.Value {
+func (m *ReportedTransferMutation) RemovedIDs(name string) []ent.Value {
 	return nil
 }
 
 // ClearedEdges returns all edge names that were cleared in this mutation.
-func (m *ResolutionMutation) ClearedEdges() []string {
+func (m *ReportedTransferMutation) ClearedEdges() []string {
 	edges := make([]string, 0, 0)
 	return edges
 }
 
 // EdgeCleared returns a boolean which indicates if the edge with the given name
 // was cleared in this mutation.
-func (m *ResolutionMutation) EdgeCleared(name string) bool {
+func (m *ReportedTransferMutation) EdgeCleared(name string) bool {
 	return false
 }
 
 // ClearEdge clears the value of the edge with the given name. It returns an error
 // if that edge is not defined in the schema.
-func (m *ResolutionMutation) ClearEdge(name string) error {
-	return fmt.Errorf("unknown Resolution unique edge %s", name)
+func (m *ReportedTransferMutation) ClearEdge(name string) error {
+	return fmt.Errorf("unknown ReportedTransfer unique edge %s", name)
 }
 
 // ResetEdge resets all changes to the edge with the given name in this mutation.
 // It returns an error if the edge is not defined in the schema.
-func (m *ResolutionMutation) ResetEdge(name string) error {
-	return fmt.Errorf("unknown Resolution edge %s", name)
+func (m *ReportedTransferMutation) ResetEdge(name string) error {
+	return fmt.Errorf("unknown ReportedTransfer edge %s", name)
+}
+
+// ReservationMutation represents an operation that mutates the Reservation nodes in the graph.
+type ReservationMutation struct {
+	config
+	op            Op
+	typ           string
+	id            *uuid.UUID
+	order_id      *string
+	owner         *string
+	resource      *string
+	units         *int64
+	addunits      *int64
+	created_at    *time.Time
+	settled_at    *time.Time
+	released_at   *time.Time
+	suspended_at  *time.Time
+	clearedFields map[string]struct{}
+	done          bool
+	oldValue      func(context.Context) (*Reservation, error)
+	predicates    []predicate.Reservation
+}
+
+var _ ent.Mutation = (*ReservationMutation)(nil)
+
+// reservationOption allows management of the mutation configuration using functional options.
+type reservationOption func(*ReservationMutation)
+
+// newReservationMutation creates new mutation for the Reservation entity.
+func newReservationMutation(c config, op Op, opts ...reservationOption) *ReservationMutation {
+	m := &ReservationMutation{
+		config:        c,
+		op:            op,
+		typ:           TypeReservation,
+		clearedFields: make(map[string]struct{}),
+	}
+	for _, opt := range opts {
+		opt(m)
+	}
+	return m
+}
+
+// withReservationID sets the ID field of the mutation.
+func withReservationID(id uuid.UUID) reservationOption {
+	return func(m *ReservationMutation) {
+		var (
+			err   error
+			once  sync.Once
+			value *Reservation
+		)
+		m.oldValue = func(ctx context.Context) (*Reservation, error) {
+			once.Do(func() {
+				if m.done {
+					err = errors.New("querying old values post mutation is not allowed")
+				} else {
+					value, err = m.Client().Reservation.Get(ctx, id)
+				}
+			})
+			return value, err
+		}
+		m.id = &id
+	}
+}
+
+// withReservation sets the old Reservation of the mutation.
+func withReservation(node *Reservation) reservationOption {
+	return func(m *ReservationMutation) {
+		m.oldValue = func(context.Context) (*Reservation, error) {
+			return node, nil
+		}
+		m.id = &node.ID
+	}
+}
+
+// Client returns a new `ent.Client` from the mutation. If the mutation was
+// executed in a transaction (ent.Tx), a transactional client is returned.
+func (m ReservationMutation) Client() *Client {
+	client := &Client{config: m.config}
+	client.init()
+	return client
+}
+
+// Tx returns an `ent.Tx` for mutations that were executed in transactions;
+// it returns an error otherwise.
+func (m ReservationMutation) Tx() (*Tx, error) {
+	if _, ok := m.driver.(*txDriver); !ok {
+		return nil, errors.New("ent: mutation is not running in a transaction")
+	}
+	tx := &Tx{config: m.config}
+	tx.init()
+	return tx, nil
+}
+
+// SetID sets the value of the id field. Note that this
+// operation is only accepted on creation of Reservation entities.
+func (m *ReservationMutation) SetID(id uuid.UUID) {
+	m.id = &id
+}
+
+// ID returns the ID value in the mutation. Note that the ID is only available
+// if it was provided to the builder or after it was returned from the database.
+func (m *ReservationMutation) ID() (id uuid.UUID, exists bool) {
+	if m.id == nil {
+		return
+	}
+	return *m.id, true
+}
+
+// IDs queries the database and returns the entity ids that match the mutation's predicate.
+// That means, if the mutation is applied within a transaction with an isolation level such
+// as sql.LevelSerializable, the returned ids match the ids of the rows that will be updated
+// or updated by the mutation.
+func (m *ReservationMutation) IDs(ctx context.Context) ([]uuid.UUID, error) {
+	switch {
+	case m.op.Is(OpUpdateOne | OpDeleteOne):
+		id, exists := m.ID()
+		if exists {
+			return []uuid.UUID{id}, nil
+		}
+		fallthrough
+	case m.op.Is(OpUpdate | OpDelete):
+		return m.Client().Reservation.Query().Where(m.predicates...).IDs(ctx)
+	default:
+		return nil, fmt.Errorf("IDs is not allowed on %s operations", m.op)
+	}
+}
+
+// SetOrderID sets the "order_id" field.
+func (m *ReservationMutation) SetOrderID(s string) {
+	m.order_id = &s
+}
+
+// OrderID returns the value of the "order_id" field in the mutation.
+func (m *ReservationMutation) OrderID() (r string, exists bool) {
+	v := m.order_id
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldOrderID returns the old "order_id" field's value of the Reservation entity.
+// If the Reservation object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ReservationMutation) OldOrderID(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldOrderID is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldOrderID requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldOrderID: %w", err)
+	}
+	return oldValue.OrderID, nil
+}
+
+// ResetOrderID resets all changes to the "order_id" field.
+func (m *ReservationMutation) ResetOrderID() {
+	m.order_id = nil
+}
+
+// SetOwner sets the "owner" field.
+func (m *ReservationMutation) SetOwner(s string) {
+	m.owner = &s
+}
+
+// Owner returns the value of the "owner" field in the mutation.
+func (m *ReservationMutation) Owner() (r string, exists bool) {
+	v := m.owner
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldOwner returns the old "owner" field's value of the Reservation entity.
+// If the Reservation object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ReservationMutation) OldOwner(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldOwner is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldOwner requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldOwner: %w", err)
+	}
+	return oldValue.Owner, nil
+}
+
+// ResetOwner resets all changes to the "owner" field.
+func (m *ReservationMutation) ResetOwner() {
+	m.owner = nil
+}
+
+// SetResource sets the "resource" field.
+func (m *ReservationMutation) SetResource(s string) {
+	m.resource = &s
+}
+
+// Resource returns the value of the "resource" field in the mutation.
+func (m *ReservationMutation) Resource() (r string, exists bool) {
+	v := m.resource
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldResource returns the old "resource" field's value of the Reservation entity.
+// If the Reservation object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ReservationMutation) OldResource(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldResource is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldResource requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldResource: %w", err)
+	}
+	return oldValue.Resource, nil
+}
+
+// ResetResource resets all changes to the "resource" field.
+func (m *ReservationMutation) ResetResource() {
+	m.resource = nil
+}
+
+// SetUnits sets the "units" field.
+func (m *ReservationMutation) SetUnits(i int64) {
+	m.units = &i
+	m.addunits = nil
+}
+
+// Units returns the value of the "units" field in the mutation.
+func (m *ReservationMutation) Units() (r int64, exists bool) {
+	v := m.units
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldUnits returns the old "units" field's value of the Reservation entity.
+// If the Reservation object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ReservationMutation) OldUnits(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldUnits is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldUnits requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldUnits: %w", err)
+	}
+	return oldValue.Units, nil
+}
+
+// AddUnits adds i to the "units" field.
+func (m *ReservationMutation) AddUnits(i int64) {
+	if m.addunits != nil {
+		*m.addunits += i
+	} else {
+		m.addunits = &i
+	}
+}
+
+// AddedUnits returns the value that was added to the "units" field in this mutation.
+func (m *ReservationMutation) AddedUnits() (r int64, exists bool) {
+	v := m.addunits
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetUnits resets all changes to the "units" field.
+func (m *ReservationMutation) ResetUnits() {
+	m.units = nil
+	m.addunits = nil
+}
+
+// SetCreatedAt sets the "created_at" field.
+func (m *ReservationMutation) SetCreatedAt(t time.Time) {
+	m.created_at = &t
+}
+
+// CreatedAt returns the value of the "created_at" field in the mutation.
+func (m *ReservationMutation) CreatedAt() (r time.Time, exists bool) {
+	v := m.created_at
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldCreatedAt returns the old "created_at" field's value of the Reservation entity.
+// If the Reservation object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ReservationMutation) OldCreatedAt(ctx context.Context) (v time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldCreatedAt is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldCreatedAt requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldCreatedAt: %w", err)
+	}
+	return oldValue.CreatedAt, nil
+}
+
+// ResetCreatedAt resets all changes to the "created_at" field.
+func (m *ReservationMutation) ResetCreatedAt() {
+	m.created_at = nil
+}
+
+// SetSettledAt sets the "settled_at" field.
+func (m *ReservationMutation) SetSettledAt(t time.Time) {
+	m.settled_at = &t
+}
+
+// SettledAt returns the value of the "settled_at" field in the mutation.
+func (m *ReservationMutation) SettledAt() (r time.Time, exists bool) {
+	v := m.settled_at
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldSettledAt returns the old "settled_at" field's value of the Reservation entity.
+// If the Reservation object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ReservationMutation) OldSettledAt(ctx context.Context) (v *time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldSettledAt is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldSettledAt requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldSettledAt: %w", err)
+	}
+	return oldValue.SettledAt, nil
+}
+
+// ClearSettledAt clears the value of the "settled_at" field.
+func (m *ReservationMutation) ClearSettledAt() {
+	m.settled_at = nil
+	m.clearedFields[reservation.FieldSettledAt] = struct{}{}
+}
+
+// SettledAtCleared returns if the "settled_at" field was cleared in this mutation.
+func (m *ReservationMutation) SettledAtCleared() bool {
+	_, ok := m.clearedFields[reservation.FieldSettledAt]
+	return ok
+}
+
+// ResetSettledAt resets all changes to the "settled_at" field.
+func (m *ReservationMutation) ResetSettledAt() {
+	m.settled_at = nil
+	delete(m.clearedFields, reservation.FieldSettledAt)
+}
+
+// SetReleasedAt sets the "released_at" field.
+func (m *ReservationMutation) SetReleasedAt(t time.Time) {
+	m.released_at = &t
+}
+
+// ReleasedAt returns the value of the "released_at" field in the mutation.
+func (m *ReservationMutation) ReleasedAt() (r time.Time, exists bool) {
+	v := m.released_at
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldReleasedAt returns the old "released_at" field's value of the Reservation entity.
+// If the Reservation object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ReservationMutation) OldReleasedAt(ctx context.Context) (v *time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldReleasedAt is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldReleasedAt requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldReleasedAt: %w", err)
+	}
+	return oldValue.ReleasedAt, nil
+}
+
+// ClearReleasedAt clears the value of the "released_at" field.
+func (m *ReservationMutation) ClearReleasedAt() {
+	m.released_at = nil
+	m.clearedFields[reservation.FieldReleasedAt] = struct{}{}
+}
+
+// ReleasedAtCleared returns if the "released_at" field was cleared in this mutation.
+func (m *ReservationMutation) ReleasedAtCleared() bool {
+	_, ok := m.clearedFields[reservation.FieldReleasedAt]
+	return ok
+}
+
+// ResetReleasedAt resets all changes to the "released_at" field.
+func (m *ReservationMutation) ResetReleasedAt() {
+	m.released_at = nil
+	delete(m.clearedFields, reservation.FieldReleasedAt)
+}
+
+// SetSuspendedAt sets the "suspended_at" field.
+func (m *ReservationMutation) SetSuspendedAt(t time.Time) {
+	m.suspended_at = &t
+}
+
+// SuspendedAt returns the value of the "suspended_at" field in the mutation.
+func (m *ReservationMutation) SuspendedAt() (r time.Time, exists bool) {
+	v := m.suspended_at
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldSuspendedAt returns the old "suspended_at" field's value of the Reservation entity.
+// If the Reservation object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ReservationMutation) OldSuspendedAt(ctx context.Context) (v *time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldSuspendedAt is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldSuspendedAt requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldSuspendedAt: %w", err)
+	}
+	return oldValue.SuspendedAt, nil
+}
+
+// ClearSuspendedAt clears the value of the "suspended_at" field.
+func (m *ReservationMutation) ClearSuspendedAt() {
+	m.suspended_at = nil
+	m.clearedFields[reservation.FieldSuspendedAt] = struct{}{}
+}
+
+// SuspendedAtCleared returns if the "suspended_at" field was cleared in this mutation.
+func (m *ReservationMutation) SuspendedAtCleared() bool {
+	_, ok := m.clearedFields[reservation.FieldSuspendedAt]
+	return ok
+}
+
+// ResetSuspendedAt resets all changes to the "suspended_at" field.
+func (m *ReservationMutation) ResetSuspendedAt() {
+	m.suspended_at = nil
+	delete(m.clearedFields, reservation.FieldSuspendedAt)
+}
+
+// Where appends a list predicates to the ReservationMutation builder.
+func (m *ReservationMutation) Where(ps ...predicate.Reservation) {
+	m.predicates = append(m.predicates, ps...)
+}
+
+// WhereP appends storage-level predicates to the ReservationMutation builder. Using this method,
+// users can use type-assertion to append predicates that do not depend on any generated package.
+func (m *ReservationMutation) WhereP(ps ...func(*sql.Selector)) {
+	p := make([]predicate.Reservation, len(ps))
+	for i := range ps {
+		p[i] = ps[i]
+	}
+	m.Where(p...)
+}
+
+// Op returns the operation name.
+func (m *ReservationMutation) Op() Op {
+	return m.op
+}
+
+// SetOp allows setting the mutation operation.
+func (m *ReservationMutation) SetOp(op Op) {
+	m.op = op
+}
+
+// Type returns the node type of this mutation (Reservation).
+func (m *ReservationMutation) Type() string {
+	return m.typ
+}
+
+// Fields returns all fields that were changed during this mutation. Note that in
+// order to get all numeric fields that were incremented/decremented, call
+// AddedFields().
+func (m *ReservationMutation) Fields() []string {
+	fields := make([]string, 0, 8)
+	if m.order_id != nil {
+		fields = append(fields, reservation.FieldOrderID)
+	}
+	if m.owner != nil {
+		fields = append(fields, reservation.FieldOwner)
+	}
+	if m.resource != nil {
+		fields = append(fields, reservation.FieldResource)
+	}
+	if m.units != nil {
+		fields = append(fields, reservation.FieldUnits)
+	}
+	if m.created_at != nil {
+		fields = append(fields, reservation.FieldCreatedAt)
+	}
+	if m.settled_at != nil {
+		fields = append(fields, reservation.FieldSettledAt)
+	}
+	if m.released_at != nil {
+		fields = append(fields, reservation.FieldReleasedAt)
+	}
+	if m.suspended_at != nil {
+		fields = append(fields, reservation.FieldSuspendedAt)
+	}
+	return fields
+}
+
+// Field returns the value of a field with the given name. The second boolean
+// return value indicates that this field was not set, or was not defined in the
+// schema.
+func (m *ReservationMutation) Field(name string) (ent.Value, bool) {
+	switch name {
+	case reservation.FieldOrderID:
+		return m.OrderID()
+	case reservation.FieldOwner:
+		return m.Owner()
+	case reservation.FieldResource:
+		return m.Resource()
+	case reservation.FieldUnits:
+		return m.Units()
+	case reservation.FieldCreatedAt:
+		return m.CreatedAt()
+	case reservation.FieldSettledAt:
+		return m.SettledAt()
+	case reservation.FieldReleasedAt:
+		return m.ReleasedAt()
+	case reservation.FieldSuspendedAt:
+		return m.SuspendedAt()
+	}
+	return nil, false
+}
+
+// OldField returns the old value of the field from the database. An error is
+// returned if the mutation operation is not UpdateOne, or the query to the
+// database failed.
+func (m *ReservationMutation) OldField(ctx context.Context, name string) (ent.Value, error) {
+	switch name {
+	case reservation.FieldOrderID:
+		return m.OldOrderID(ctx)
+	case reservation.FieldOwner:
+		return m.OldOwner(ctx)
+	case reservation.FieldResource:
+		return m.OldResource(ctx)
+	case reservation.FieldUnits:
+		return m.OldUnits(ctx)
+	case reservation.FieldCreatedAt:
+		return m.OldCreatedAt(ctx)
+	case reservation.FieldSettledAt:
+		return m.OldSettledAt(ctx)
+	case reservation.FieldReleasedAt:
+		return m.OldReleasedAt(ctx)
+	case reservation.FieldSuspendedAt:
+		return m.OldSuspendedAt(ctx)
+	}
+	return nil, fmt.Errorf("unknown Reservation field %s", name)
+}
+
+// SetField sets the value of a field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *ReservationMutation) SetField(name string, value ent.Value) error {
+	switch name {
+	case reservation.FieldOrderID:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetOrderID(v)
+		return nil
+	case reservation.FieldOwner:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetOwner(v)
+		return nil
+	case reservation.FieldResource:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetResource(v)
+		return nil
+	case reservation.FieldUnits:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetUnits(v)
+		return nil
+	case reservation.FieldCreatedAt:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetCreatedAt(v)
+		return nil
+	case reservation.FieldSettledAt:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetSettledAt(v)
+		return nil
+	case reservation.FieldReleasedAt:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetReleasedAt(v)
+		return nil
+	case reservation.FieldSuspendedAt:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetSuspendedAt(v)
+		return nil
+	}
+	return fmt.Errorf("unknown Reservation field %s", name)
+}
+
+// AddedFields returns all numeric fields that were incremented/decremented during
+// this mutation.
+func (m *ReservationMutation) AddedFields() []string {
+	var fields []string
+	if m.addunits != nil {
+		fields = append(fields, reservation.FieldUnits)
+	}
+	return fields
+}
+
+// AddedField returns the numeric value that was incremented/decremented on a field
+// with the given name. The second boolean return value indicates that this field
+// was not set, or was not defined in the schema.
+func (m *ReservationMutation) AddedField(name string) (ent.Value, bool) {
+	switch name {
+	case reservation.FieldUnits:
+		return m.AddedUnits()
+	}
+	return nil, false
+}
+
+// AddField adds the value to the field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *ReservationMutation) AddField(name string, value ent.Value) error {
+	switch name {
+	case reservation.FieldUnits:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddUnits(v)
+		return nil
+	}
+	return fmt.Errorf("unknown Reservation numeric field %s", name)
+}
+
+// ClearedFields returns all nullable fields that were cleared during this
+// mutation.
+func (m *ReservationMutation) ClearedFields() []string {
+	var fields []string
+	if m.FieldCleared(reservation.FieldSettledAt) {
+		fields = append(fields, reservation.FieldSettledAt)
+	}
+	if m.FieldCleared(reservation.FieldReleasedAt) {
+		fields = append(fields, reservation.FieldReleasedAt)
+	}
+	if m.FieldCleared(reservation.FieldSuspendedAt) {
+		fields = append(fields, reservation.FieldSuspendedAt)
+	}
+	return fields
+}
+
+// FieldCleared returns a boolean indicating if a field with the given name was
+// cleared in this mutation.
+func (m *ReservationMutation) FieldCleared(name string) bool {
+	_, ok := m.clearedFields[name]
+	return ok
+}
+
+// ClearField clears the value of the field with the given name. It returns an
+// error if the field is not defined in the schema.
+func (m *ReservationMutation) ClearField(name string) error {
+	switch name {
+	case reservation.FieldSettledAt:
+		m.ClearSettledAt()
+		return nil
+	case reservation.FieldReleasedAt:
+		m.ClearReleasedAt()
+		return nil
+	case reservation.FieldSuspendedAt:
+		m.ClearSuspendedAt()
+		return nil
+	}
+	return fmt.Errorf("unknown Reservation nullable field %s", name)
+}
+
+// ResetField resets all changes in the mutation for the field with the given name.
+// It returns an error if the field is not defined in the schema.
+func (m *ReservationMutation) ResetField(name string) error {
+	switch name {
+	case reservation.FieldOrderID:
+		m.ResetOrderID()
+		return nil
+	case reservation.FieldOwner:
+		m.ResetOwner()
+		return nil
+	case reservation.FieldResource:
+		m.ResetResource()
+		return nil
+	case reservation.FieldUnits:
+		m.ResetUnits()
+		return nil
+	case reservation.FieldCreatedAt:
+		m.ResetCreatedAt()
+		return nil
+	case reservation.FieldSettledAt:
+		m.ResetSettledAt()
+		return nil
+	case reservation.FieldReleasedAt:
+		m.ResetReleasedAt()
+		return nil
+	case reservation.FieldSuspendedAt:
+		m.ResetSuspendedAt()
+		return nil
+	}
+	return fmt.Errorf("unknown Reservation field %s", name)
+}
+
+// AddedEdges returns all edge names that were set/added in this mutation.
+func (m *ReservationMutation) AddedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// AddedIDs returns all IDs (to other nodes) that were added for the given edge
+// name in this mutation.
+func (m *ReservationMutation) AddedIDs(name string) []ent.Value {
+	return nil
+}
+
+// RemovedEdges returns all edge names that were removed in this mutation.
+func (m *ReservationMutation) RemovedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// RemovedIDs returns all IDs (to other nodes) that were removed for the edge with
+// the given name in this mutation.
+func (m *ReservationMutation) RemovedIDs(name string) []ent.Value {
+	return nil
+}
+
+// ClearedEdges returns all edge names that were cleared in this mutation.
+func (m *ReservationMutation) ClearedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// EdgeCleared returns a boolean which indicates if the edge with the given name
+// was cleared in this mutation.
+func (m *ReservationMutation) EdgeCleared(name string) bool {
+	return false
+}
+
+// ClearEdge clears the value of the edge with the given name. It returns an error
+// if that edge is not defined in the schema.
+func (m *ReservationMutation) ClearEdge(name string) error {
+	return fmt.Errorf("unknown Reservation unique edge %s", name)
+}
+
+// ResetEdge resets all changes to the edge with the given name in this mutation.
+// It returns an error if the edge is not defined in the schema.
+func (m *ReservationMutation) ResetEdge(name string) error {
+	return fmt.Errorf("unknown Reservation edge %s", name)
 }
 
 // SessionMutation represents an operation that mutates the Session nodes in the graph.
@@ -22182,6 +21146,7 @@ type TimelineMutation struct {
 	typ           string
 	id            *uuid.UUID
 	order_id      *string
+	owner         *string
 	version       *int
 	addversion    *int
 	at            *time.Time
@@ -22334,6 +21299,42 @@ func (m *TimelineMutation) OldOrderID(ctx context.Context) (v string, err error)
 // ResetOrderID resets all changes to the "order_id" field.
 func (m *TimelineMutation) ResetOrderID() {
 	m.order_id = nil
+}
+
+// SetOwner sets the "owner" field.
+func (m *TimelineMutation) SetOwner(s string) {
+	m.owner = &s
+}
+
+// Owner returns the value of the "owner" field in the mutation.
+func (m *TimelineMutation) Owner() (r string, exists bool) {
+	v := m.owner
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldOwner returns the old "owner" field's value of the Timeline entity.
+// If the Timeline object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *TimelineMutation) OldOwner(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldOwner is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldOwner requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldOwner: %w", err)
+	}
+	return oldValue.Owner, nil
+}
+
+// ResetOwner resets all changes to the "owner" field.
+func (m *TimelineMutation) ResetOwner() {
+	m.owner = nil
 }
 
 // SetVersion sets the "version" field.
@@ -22655,9 +21656,12 @@ func (m *TimelineMutation) Type() string {
 // order to get all numeric fields that were incremented/decremented, call
 // AddedFields().
 func (m *TimelineMutation) Fields() []string {
-	fields := make([]string, 0, 8)
+	fields := make([]string, 0, 9)
 	if m.order_id != nil {
 		fields = append(fields, timeline.FieldOrderID)
+	}
+	if m.owner != nil {
+		fields = append(fields, timeline.FieldOwner)
 	}
 	if m.version != nil {
 		fields = append(fields, timeline.FieldVersion)
@@ -22690,6 +21694,8 @@ func (m *TimelineMutation) Field(name string) (ent.Value, bool) {
 	switch name {
 	case timeline.FieldOrderID:
 		return m.OrderID()
+	case timeline.FieldOwner:
+		return m.Owner()
 	case timeline.FieldVersion:
 		return m.Version()
 	case timeline.FieldAt:
@@ -22715,6 +21721,8 @@ func (m *TimelineMutation) OldField(ctx context.Context, name string) (ent.Value
 	switch name {
 	case timeline.FieldOrderID:
 		return m.OldOrderID(ctx)
+	case timeline.FieldOwner:
+		return m.OldOwner(ctx)
 	case timeline.FieldVersion:
 		return m.OldVersion(ctx)
 	case timeline.FieldAt:
@@ -22744,6 +21752,13 @@ func (m *TimelineMutation) SetField(name string, value ent.Value) error {
 			return fmt.Errorf("unexpected type %T for field %s", value, name)
 		}
 		m.SetOrderID(v)
+		return nil
+	case timeline.FieldOwner:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetOwner(v)
 		return nil
 	case timeline.FieldVersion:
 		v, ok := value.(int)
@@ -22870,6 +21885,9 @@ func (m *TimelineMutation) ResetField(name string) error {
 	case timeline.FieldOrderID:
 		m.ResetOrderID()
 		return nil
+	case timeline.FieldOwner:
+		m.ResetOwner()
+		return nil
 	case timeline.FieldVersion:
 		m.ResetVersion()
 		return nil
@@ -22941,6 +21959,1366 @@ func (m *TimelineMutation) ClearEdge(name string) error {
 // It returns an error if the edge is not defined in the schema.
 func (m *TimelineMutation) ResetEdge(name string) error {
 	return fmt.Errorf("unknown Timeline edge %s", name)
+}
+
+// TransferMutation represents an operation that mutates the Transfer nodes in the graph.
+type TransferMutation struct {
+	config
+	op            Op
+	typ           string
+	id            *int64
+	asset         *string
+	pay_to        *string
+	transaction   *string
+	log_index     *int64
+	addlog_index  *int64
+	block         *int64
+	addblock      *int64
+	sender        *string
+	value         *int64
+	addvalue      *int64
+	nonce         *string
+	seen_at       *time.Time
+	clearedFields map[string]struct{}
+	done          bool
+	oldValue      func(context.Context) (*Transfer, error)
+	predicates    []predicate.Transfer
+}
+
+var _ ent.Mutation = (*TransferMutation)(nil)
+
+// transferOption allows management of the mutation configuration using functional options.
+type transferOption func(*TransferMutation)
+
+// newTransferMutation creates new mutation for the Transfer entity.
+func newTransferMutation(c config, op Op, opts ...transferOption) *TransferMutation {
+	m := &TransferMutation{
+		config:        c,
+		op:            op,
+		typ:           TypeTransfer,
+		clearedFields: make(map[string]struct{}),
+	}
+	for _, opt := range opts {
+		opt(m)
+	}
+	return m
+}
+
+// withTransferID sets the ID field of the mutation.
+func withTransferID(id int64) transferOption {
+	return func(m *TransferMutation) {
+		var (
+			err   error
+			once  sync.Once
+			value *Transfer
+		)
+		m.oldValue = func(ctx context.Context) (*Transfer, error) {
+			once.Do(func() {
+				if m.done {
+					err = errors.New("querying old values post mutation is not allowed")
+				} else {
+					value, err = m.Client().Transfer.Get(ctx, id)
+				}
+			})
+			return value, err
+		}
+		m.id = &id
+	}
+}
+
+// withTransfer sets the old Transfer of the mutation.
+func withTransfer(node *Transfer) transferOption {
+	return func(m *TransferMutation) {
+		m.oldValue = func(context.Context) (*Transfer, error) {
+			return node, nil
+		}
+		m.id = &node.ID
+	}
+}
+
+// Client returns a new `ent.Client` from the mutation. If the mutation was
+// executed in a transaction (ent.Tx), a transactional client is returned.
+func (m TransferMutation) Client() *Client {
+	client := &Client{config: m.config}
+	client.init()
+	return client
+}
+
+// Tx returns an `ent.Tx` for mutations that were executed in transactions;
+// it returns an error otherwise.
+func (m TransferMutation) Tx() (*Tx, error) {
+	if _, ok := m.driver.(*txDriver); !ok {
+		return nil, errors.New("ent: mutation is not running in a transaction")
+	}
+	tx := &Tx{config: m.config}
+	tx.init()
+	return tx, nil
+}
+
+// SetID sets the value of the id field. Note that this
+// operation is only accepted on creation of Transfer entities.
+func (m *TransferMutation) SetID(id int64) {
+	m.id = &id
+}
+
+// ID returns the ID value in the mutation. Note that the ID is only available
+// if it was provided to the builder or after it was returned from the database.
+func (m *TransferMutation) ID() (id int64, exists bool) {
+	if m.id == nil {
+		return
+	}
+	return *m.id, true
+}
+
+// IDs queries the database and returns the entity ids that match the mutation's predicate.
+// That means, if the mutation is applied within a transaction with an isolation level such
+// as sql.LevelSerializable, the returned ids match the ids of the rows that will be updated
+// or updated by the mutation.
+func (m *TransferMutation) IDs(ctx context.Context) ([]int64, error) {
+	switch {
+	case m.op.Is(OpUpdateOne | OpDeleteOne):
+		id, exists := m.ID()
+		if exists {
+			return []int64{id}, nil
+		}
+		fallthrough
+	case m.op.Is(OpUpdate | OpDelete):
+		return m.Client().Transfer.Query().Where(m.predicates...).IDs(ctx)
+	default:
+		return nil, fmt.Errorf("IDs is not allowed on %s operations", m.op)
+	}
+}
+
+// SetAsset sets the "asset" field.
+func (m *TransferMutation) SetAsset(s string) {
+	m.asset = &s
+}
+
+// Asset returns the value of the "asset" field in the mutation.
+func (m *TransferMutation) Asset() (r string, exists bool) {
+	v := m.asset
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldAsset returns the old "asset" field's value of the Transfer entity.
+// If the Transfer object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *TransferMutation) OldAsset(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldAsset is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldAsset requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldAsset: %w", err)
+	}
+	return oldValue.Asset, nil
+}
+
+// ResetAsset resets all changes to the "asset" field.
+func (m *TransferMutation) ResetAsset() {
+	m.asset = nil
+}
+
+// SetPayTo sets the "pay_to" field.
+func (m *TransferMutation) SetPayTo(s string) {
+	m.pay_to = &s
+}
+
+// PayTo returns the value of the "pay_to" field in the mutation.
+func (m *TransferMutation) PayTo() (r string, exists bool) {
+	v := m.pay_to
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldPayTo returns the old "pay_to" field's value of the Transfer entity.
+// If the Transfer object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *TransferMutation) OldPayTo(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldPayTo is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldPayTo requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldPayTo: %w", err)
+	}
+	return oldValue.PayTo, nil
+}
+
+// ResetPayTo resets all changes to the "pay_to" field.
+func (m *TransferMutation) ResetPayTo() {
+	m.pay_to = nil
+}
+
+// SetTransaction sets the "transaction" field.
+func (m *TransferMutation) SetTransaction(s string) {
+	m.transaction = &s
+}
+
+// Transaction returns the value of the "transaction" field in the mutation.
+func (m *TransferMutation) Transaction() (r string, exists bool) {
+	v := m.transaction
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldTransaction returns the old "transaction" field's value of the Transfer entity.
+// If the Transfer object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *TransferMutation) OldTransaction(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldTransaction is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldTransaction requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldTransaction: %w", err)
+	}
+	return oldValue.Transaction, nil
+}
+
+// ResetTransaction resets all changes to the "transaction" field.
+func (m *TransferMutation) ResetTransaction() {
+	m.transaction = nil
+}
+
+// SetLogIndex sets the "log_index" field.
+func (m *TransferMutation) SetLogIndex(i int64) {
+	m.log_index = &i
+	m.addlog_index = nil
+}
+
+// LogIndex returns the value of the "log_index" field in the mutation.
+func (m *TransferMutation) LogIndex() (r int64, exists bool) {
+	v := m.log_index
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldLogIndex returns the old "log_index" field's value of the Transfer entity.
+// If the Transfer object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *TransferMutation) OldLogIndex(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldLogIndex is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldLogIndex requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldLogIndex: %w", err)
+	}
+	return oldValue.LogIndex, nil
+}
+
+// AddLogIndex adds i to the "log_index" field.
+func (m *TransferMutation) AddLogIndex(i int64) {
+	if m.addlog_index != nil {
+		*m.addlog_index += i
+	} else {
+		m.addlog_index = &i
+	}
+}
+
+// AddedLogIndex returns the value that was added to the "log_index" field in this mutation.
+func (m *TransferMutation) AddedLogIndex() (r int64, exists bool) {
+	v := m.addlog_index
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetLogIndex resets all changes to the "log_index" field.
+func (m *TransferMutation) ResetLogIndex() {
+	m.log_index = nil
+	m.addlog_index = nil
+}
+
+// SetBlock sets the "block" field.
+func (m *TransferMutation) SetBlock(i int64) {
+	m.block = &i
+	m.addblock = nil
+}
+
+// Block returns the value of the "block" field in the mutation.
+func (m *TransferMutation) Block() (r int64, exists bool) {
+	v := m.block
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldBlock returns the old "block" field's value of the Transfer entity.
+// If the Transfer object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *TransferMutation) OldBlock(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldBlock is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldBlock requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldBlock: %w", err)
+	}
+	return oldValue.Block, nil
+}
+
+// AddBlock adds i to the "block" field.
+func (m *TransferMutation) AddBlock(i int64) {
+	if m.addblock != nil {
+		*m.addblock += i
+	} else {
+		m.addblock = &i
+	}
+}
+
+// AddedBlock returns the value that was added to the "block" field in this mutation.
+func (m *TransferMutation) AddedBlock() (r int64, exists bool) {
+	v := m.addblock
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetBlock resets all changes to the "block" field.
+func (m *TransferMutation) ResetBlock() {
+	m.block = nil
+	m.addblock = nil
+}
+
+// SetSender sets the "sender" field.
+func (m *TransferMutation) SetSender(s string) {
+	m.sender = &s
+}
+
+// Sender returns the value of the "sender" field in the mutation.
+func (m *TransferMutation) Sender() (r string, exists bool) {
+	v := m.sender
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldSender returns the old "sender" field's value of the Transfer entity.
+// If the Transfer object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *TransferMutation) OldSender(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldSender is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldSender requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldSender: %w", err)
+	}
+	return oldValue.Sender, nil
+}
+
+// ResetSender resets all changes to the "sender" field.
+func (m *TransferMutation) ResetSender() {
+	m.sender = nil
+}
+
+// SetValue sets the "value" field.
+func (m *TransferMutation) SetValue(i int64) {
+	m.value = &i
+	m.addvalue = nil
+}
+
+// Value returns the value of the "value" field in the mutation.
+func (m *TransferMutation) Value() (r int64, exists bool) {
+	v := m.value
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldValue returns the old "value" field's value of the Transfer entity.
+// If the Transfer object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *TransferMutation) OldValue(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldValue is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldValue requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldValue: %w", err)
+	}
+	return oldValue.Value, nil
+}
+
+// AddValue adds i to the "value" field.
+func (m *TransferMutation) AddValue(i int64) {
+	if m.addvalue != nil {
+		*m.addvalue += i
+	} else {
+		m.addvalue = &i
+	}
+}
+
+// AddedValue returns the value that was added to the "value" field in this mutation.
+func (m *TransferMutation) AddedValue() (r int64, exists bool) {
+	v := m.addvalue
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetValue resets all changes to the "value" field.
+func (m *TransferMutation) ResetValue() {
+	m.value = nil
+	m.addvalue = nil
+}
+
+// SetNonce sets the "nonce" field.
+func (m *TransferMutation) SetNonce(s string) {
+	m.nonce = &s
+}
+
+// Nonce returns the value of the "nonce" field in the mutation.
+func (m *TransferMutation) Nonce() (r string, exists bool) {
+	v := m.nonce
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldNonce returns the old "nonce" field's value of the Transfer entity.
+// If the Transfer object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *TransferMutation) OldNonce(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldNonce is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldNonce requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldNonce: %w", err)
+	}
+	return oldValue.Nonce, nil
+}
+
+// ResetNonce resets all changes to the "nonce" field.
+func (m *TransferMutation) ResetNonce() {
+	m.nonce = nil
+}
+
+// SetSeenAt sets the "seen_at" field.
+func (m *TransferMutation) SetSeenAt(t time.Time) {
+	m.seen_at = &t
+}
+
+// SeenAt returns the value of the "seen_at" field in the mutation.
+func (m *TransferMutation) SeenAt() (r time.Time, exists bool) {
+	v := m.seen_at
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldSeenAt returns the old "seen_at" field's value of the Transfer entity.
+// If the Transfer object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *TransferMutation) OldSeenAt(ctx context.Context) (v time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldSeenAt is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldSeenAt requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldSeenAt: %w", err)
+	}
+	return oldValue.SeenAt, nil
+}
+
+// ResetSeenAt resets all changes to the "seen_at" field.
+func (m *TransferMutation) ResetSeenAt() {
+	m.seen_at = nil
+}
+
+// Where appends a list predicates to the TransferMutation builder.
+func (m *TransferMutation) Where(ps ...predicate.Transfer) {
+	m.predicates = append(m.predicates, ps...)
+}
+
+// WhereP appends storage-level predicates to the TransferMutation builder. Using this method,
+// users can use type-assertion to append predicates that do not depend on any generated package.
+func (m *TransferMutation) WhereP(ps ...func(*sql.Selector)) {
+	p := make([]predicate.Transfer, len(ps))
+	for i := range ps {
+		p[i] = ps[i]
+	}
+	m.Where(p...)
+}
+
+// Op returns the operation name.
+func (m *TransferMutation) Op() Op {
+	return m.op
+}
+
+// SetOp allows setting the mutation operation.
+func (m *TransferMutation) SetOp(op Op) {
+	m.op = op
+}
+
+// Type returns the node type of this mutation (Transfer).
+func (m *TransferMutation) Type() string {
+	return m.typ
+}
+
+// Fields returns all fields that were changed during this mutation. Note that in
+// order to get all numeric fields that were incremented/decremented, call
+// AddedFields().
+func (m *TransferMutation) Fields() []string {
+	fields := make([]string, 0, 9)
+	if m.asset != nil {
+		fields = append(fields, transfer.FieldAsset)
+	}
+	if m.pay_to != nil {
+		fields = append(fields, transfer.FieldPayTo)
+	}
+	if m.transaction != nil {
+		fields = append(fields, transfer.FieldTransaction)
+	}
+	if m.log_index != nil {
+		fields = append(fields, transfer.FieldLogIndex)
+	}
+	if m.block != nil {
+		fields = append(fields, transfer.FieldBlock)
+	}
+	if m.sender != nil {
+		fields = append(fields, transfer.FieldSender)
+	}
+	if m.value != nil {
+		fields = append(fields, transfer.FieldValue)
+	}
+	if m.nonce != nil {
+		fields = append(fields, transfer.FieldNonce)
+	}
+	if m.seen_at != nil {
+		fields = append(fields, transfer.FieldSeenAt)
+	}
+	return fields
+}
+
+// Field returns the value of a field with the given name. The second boolean
+// return value indicates that this field was not set, or was not defined in the
+// schema.
+func (m *TransferMutation) Field(name string) (ent.Value, bool) {
+	switch name {
+	case transfer.FieldAsset:
+		return m.Asset()
+	case transfer.FieldPayTo:
+		return m.PayTo()
+	case transfer.FieldTransaction:
+		return m.Transaction()
+	case transfer.FieldLogIndex:
+		return m.LogIndex()
+	case transfer.FieldBlock:
+		return m.Block()
+	case transfer.FieldSender:
+		return m.Sender()
+	case transfer.FieldValue:
+		return m.Value()
+	case transfer.FieldNonce:
+		return m.Nonce()
+	case transfer.FieldSeenAt:
+		return m.SeenAt()
+	}
+	return nil, false
+}
+
+// OldField returns the old value of the field from the database. An error is
+// returned if the mutation operation is not UpdateOne, or the query to the
+// database failed.
+func (m *TransferMutation) OldField(ctx context.Context, name string) (ent.Value, error) {
+	switch name {
+	case transfer.FieldAsset:
+		return m.OldAsset(ctx)
+	case transfer.FieldPayTo:
+		return m.OldPayTo(ctx)
+	case transfer.FieldTransaction:
+		return m.OldTransaction(ctx)
+	case transfer.FieldLogIndex:
+		return m.OldLogIndex(ctx)
+	case transfer.FieldBlock:
+		return m.OldBlock(ctx)
+	case transfer.FieldSender:
+		return m.OldSender(ctx)
+	case transfer.FieldValue:
+		return m.OldValue(ctx)
+	case transfer.FieldNonce:
+		return m.OldNonce(ctx)
+	case transfer.FieldSeenAt:
+		return m.OldSeenAt(ctx)
+	}
+	return nil, fmt.Errorf("unknown Transfer field %s", name)
+}
+
+// SetField sets the value of a field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *TransferMutation) SetField(name string, value ent.Value) error {
+	switch name {
+	case transfer.FieldAsset:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetAsset(v)
+		return nil
+	case transfer.FieldPayTo:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetPayTo(v)
+		return nil
+	case transfer.FieldTransaction:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetTransaction(v)
+		return nil
+	case transfer.FieldLogIndex:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetLogIndex(v)
+		return nil
+	case transfer.FieldBlock:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetBlock(v)
+		return nil
+	case transfer.FieldSender:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetSender(v)
+		return nil
+	case transfer.FieldValue:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetValue(v)
+		return nil
+	case transfer.FieldNonce:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetNonce(v)
+		return nil
+	case transfer.FieldSeenAt:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetSeenAt(v)
+		return nil
+	}
+	return fmt.Errorf("unknown Transfer field %s", name)
+}
+
+// AddedFields returns all numeric fields that were incremented/decremented during
+// this mutation.
+func (m *TransferMutation) AddedFields() []string {
+	var fields []string
+	if m.addlog_index != nil {
+		fields = append(fields, transfer.FieldLogIndex)
+	}
+	if m.addblock != nil {
+		fields = append(fields, transfer.FieldBlock)
+	}
+	if m.addvalue != nil {
+		fields = append(fields, transfer.FieldValue)
+	}
+	return fields
+}
+
+// AddedField returns the numeric value that was incremented/decremented on a field
+// with the given name. The second boolean return value indicates that this field
+// was not set, or was not defined in the schema.
+func (m *TransferMutation) AddedField(name string) (ent.Value, bool) {
+	switch name {
+	case transfer.FieldLogIndex:
+		return m.AddedLogIndex()
+	case transfer.FieldBlock:
+		return m.AddedBlock()
+	case transfer.FieldValue:
+		return m.AddedValue()
+	}
+	return nil, false
+}
+
+// AddField adds the value to the field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *TransferMutation) AddField(name string, value ent.Value) error {
+	switch name {
+	case transfer.FieldLogIndex:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddLogIndex(v)
+		return nil
+	case transfer.FieldBlock:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddBlock(v)
+		return nil
+	case transfer.FieldValue:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddValue(v)
+		return nil
+	}
+	return fmt.Errorf("unknown Transfer numeric field %s", name)
+}
+
+// ClearedFields returns all nullable fields that were cleared during this
+// mutation.
+func (m *TransferMutation) ClearedFields() []string {
+	return nil
+}
+
+// FieldCleared returns a boolean indicating if a field with the given name was
+// cleared in this mutation.
+func (m *TransferMutation) FieldCleared(name string) bool {
+	_, ok := m.clearedFields[name]
+	return ok
+}
+
+// ClearField clears the value of the field with the given name. It returns an
+// error if the field is not defined in the schema.
+func (m *TransferMutation) ClearField(name string) error {
+	return fmt.Errorf("unknown Transfer nullable field %s", name)
+}
+
+// ResetField resets all changes in the mutation for the field with the given name.
+// It returns an error if the field is not defined in the schema.
+func (m *TransferMutation) ResetField(name string) error {
+	switch name {
+	case transfer.FieldAsset:
+		m.ResetAsset()
+		return nil
+	case transfer.FieldPayTo:
+		m.ResetPayTo()
+		return nil
+	case transfer.FieldTransaction:
+		m.ResetTransaction()
+		return nil
+	case transfer.FieldLogIndex:
+		m.ResetLogIndex()
+		return nil
+	case transfer.FieldBlock:
+		m.ResetBlock()
+		return nil
+	case transfer.FieldSender:
+		m.ResetSender()
+		return nil
+	case transfer.FieldValue:
+		m.ResetValue()
+		return nil
+	case transfer.FieldNonce:
+		m.ResetNonce()
+		return nil
+	case transfer.FieldSeenAt:
+		m.ResetSeenAt()
+		return nil
+	}
+	return fmt.Errorf("unknown Transfer field %s", name)
+}
+
+// AddedEdges returns all edge names that were set/added in this mutation.
+func (m *TransferMutation) AddedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// AddedIDs returns all IDs (to other nodes) that were added for the given edge
+// name in this mutation.
+func (m *TransferMutation) AddedIDs(name string) []ent.Value {
+	return nil
+}
+
+// RemovedEdges returns all edge names that were removed in this mutation.
+func (m *TransferMutation) RemovedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// RemovedIDs returns all IDs (to other nodes) that were removed for the edge with
+// the given name in this mutation.
+func (m *TransferMutation) RemovedIDs(name string) []ent.Value {
+	return nil
+}
+
+// ClearedEdges returns all edge names that were cleared in this mutation.
+func (m *TransferMutation) ClearedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// EdgeCleared returns a boolean which indicates if the edge with the given name
+// was cleared in this mutation.
+func (m *TransferMutation) EdgeCleared(name string) bool {
+	return false
+}
+
+// ClearEdge clears the value of the edge with the given name. It returns an error
+// if that edge is not defined in the schema.
+func (m *TransferMutation) ClearEdge(name string) error {
+	return fmt.Errorf("unknown Transfer unique edge %s", name)
+}
+
+// ResetEdge resets all changes to the edge with the given name in this mutation.
+// It returns an error if the edge is not defined in the schema.
+func (m *TransferMutation) ResetEdge(name string) error {
+	return fmt.Errorf("unknown Transfer edge %s", name)
+}
+
+// TransferResolutionMutation represents an operation that mutates the TransferResolution nodes in the graph.
+type TransferResolutionMutation struct {
+	config
+	op            Op
+	typ           string
+	id            *string
+	resolution    *transferresolution.Resolution
+	reason        *string
+	actor         *string
+	at            *time.Time
+	clearedFields map[string]struct{}
+	done          bool
+	oldValue      func(context.Context) (*TransferResolution, error)
+	predicates    []predicate.TransferResolution
+}
+
+var _ ent.Mutation = (*TransferResolutionMutation)(nil)
+
+// transferresolutionOption allows management of the mutation configuration using functional options.
+type transferresolutionOption func(*TransferResolutionMutation)
+
+// newTransferResolutionMutation creates new mutation for the TransferResolution entity.
+func newTransferResolutionMutation(c config, op Op, opts ...transferresolutionOption) *TransferResolutionMutation {
+	m := &TransferResolutionMutation{
+		config:        c,
+		op:            op,
+		typ:           TypeTransferResolution,
+		clearedFields: make(map[string]struct{}),
+	}
+	for _, opt := range opts {
+		opt(m)
+	}
+	return m
+}
+
+// withTransferResolutionID sets the ID field of the mutation.
+func withTransferResolutionID(id string) transferresolutionOption {
+	return func(m *TransferResolutionMutation) {
+		var (
+			err   error
+			once  sync.Once
+			value *TransferResolution
+		)
+		m.oldValue = func(ctx context.Context) (*TransferResolution, error) {
+			once.Do(func() {
+				if m.done {
+					err = errors.New("querying old values post mutation is not allowed")
+				} else {
+					value, err = m.Client().TransferResolution.Get(ctx, id)
+				}
+			})
+			return value, err
+		}
+		m.id = &id
+	}
+}
+
+// withTransferResolution sets the old TransferResolution of the mutation.
+func withTransferResolution(node *TransferResolution) transferresolutionOption {
+	return func(m *TransferResolutionMutation) {
+		m.oldValue = func(context.Context) (*TransferResolution, error) {
+			return node, nil
+		}
+		m.id = &node.ID
+	}
+}
+
+// Client returns a new `ent.Client` from the mutation. If the mutation was
+// executed in a transaction (ent.Tx), a transactional client is returned.
+func (m TransferResolutionMutation) Client() *Client {
+	client := &Client{config: m.config}
+	client.init()
+	return client
+}
+
+// Tx returns an `ent.Tx` for mutations that were executed in transactions;
+// it returns an error otherwise.
+func (m TransferResolutionMutation) Tx() (*Tx, error) {
+	if _, ok := m.driver.(*txDriver); !ok {
+		return nil, errors.New("ent: mutation is not running in a transaction")
+	}
+	tx := &Tx{config: m.config}
+	tx.init()
+	return tx, nil
+}
+
+// SetID sets the value of the id field. Note that this
+// operation is only accepted on creation of TransferResolution entities.
+func (m *TransferResolutionMutation) SetID(id string) {
+	m.id = &id
+}
+
+// ID returns the ID value in the mutation. Note that the ID is only available
+// if it was provided to the builder or after it was returned from the database.
+func (m *TransferResolutionMutation) ID() (id string, exists bool) {
+	if m.id == nil {
+		return
+	}
+	return *m.id, true
+}
+
+// IDs queries the database and returns the entity ids that match the mutation's predicate.
+// That means, if the mutation is applied within a transaction with an isolation level such
+// as sql.LevelSerializable, the returned ids match the ids of the rows that will be updated
+// or updated by the mutation.
+func (m *TransferResolutionMutation) IDs(ctx context.Context) ([]string, error) {
+	switch {
+	case m.op.Is(OpUpdateOne | OpDeleteOne):
+		id, exists := m.ID()
+		if exists {
+			return []string{id}, nil
+		}
+		fallthrough
+	case m.op.Is(OpUpdate | OpDelete):
+		return m.Client().TransferResolution.Query().Where(m.predicates...).IDs(ctx)
+	default:
+		return nil, fmt.Errorf("IDs is not allowed on %s operations", m.op)
+	}
+}
+
+// SetResolution sets the "resolution" field.
+func (m *TransferResolutionMutation) SetResolution(t transferresolution.Resolution) {
+	m.resolution = &t
+}
+
+// Resolution returns the value of the "resolution" field in the mutation.
+func (m *TransferResolutionMutation) Resolution() (r transferresolution.Resolution, exists bool) {
+	v := m.resolution
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldResolution returns the old "resolution" field's value of the TransferResolution entity.
+// If the TransferResolution object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *TransferResolutionMutation) OldResolution(ctx context.Context) (v transferresolution.Resolution, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldResolution is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldResolution requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldResolution: %w", err)
+	}
+	return oldValue.Resolution, nil
+}
+
+// ResetResolution resets all changes to the "resolution" field.
+func (m *TransferResolutionMutation) ResetResolution() {
+	m.resolution = nil
+}
+
+// SetReason sets the "reason" field.
+func (m *TransferResolutionMutation) SetReason(s string) {
+	m.reason = &s
+}
+
+// Reason returns the value of the "reason" field in the mutation.
+func (m *TransferResolutionMutation) Reason() (r string, exists bool) {
+	v := m.reason
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldReason returns the old "reason" field's value of the TransferResolution entity.
+// If the TransferResolution object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *TransferResolutionMutation) OldReason(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldReason is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldReason requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldReason: %w", err)
+	}
+	return oldValue.Reason, nil
+}
+
+// ResetReason resets all changes to the "reason" field.
+func (m *TransferResolutionMutation) ResetReason() {
+	m.reason = nil
+}
+
+// SetActor sets the "actor" field.
+func (m *TransferResolutionMutation) SetActor(s string) {
+	m.actor = &s
+}
+
+// Actor returns the value of the "actor" field in the mutation.
+func (m *TransferResolutionMutation) Actor() (r string, exists bool) {
+	v := m.actor
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldActor returns the old "actor" field's value of the TransferResolution entity.
+// If the TransferResolution object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *TransferResolutionMutation) OldActor(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldActor is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldActor requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldActor: %w", err)
+	}
+	return oldValue.Actor, nil
+}
+
+// ResetActor resets all changes to the "actor" field.
+func (m *TransferResolutionMutation) ResetActor() {
+	m.actor = nil
+}
+
+// SetAt sets the "at" field.
+func (m *TransferResolutionMutation) SetAt(t time.Time) {
+	m.at = &t
+}
+
+// At returns the value of the "at" field in the mutation.
+func (m *TransferResolutionMutation) At() (r time.Time, exists bool) {
+	v := m.at
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldAt returns the old "at" field's value of the TransferResolution entity.
+// If the TransferResolution object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *TransferResolutionMutation) OldAt(ctx context.Context) (v time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldAt is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldAt requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldAt: %w", err)
+	}
+	return oldValue.At, nil
+}
+
+// ResetAt resets all changes to the "at" field.
+func (m *TransferResolutionMutation) ResetAt() {
+	m.at = nil
+}
+
+// Where appends a list predicates to the TransferResolutionMutation builder.
+func (m *TransferResolutionMutation) Where(ps ...predicate.TransferResolution) {
+	m.predicates = append(m.predicates, ps...)
+}
+
+// WhereP appends storage-level predicates to the TransferResolutionMutation builder. Using this method,
+// users can use type-assertion to append predicates that do not depend on any generated package.
+func (m *TransferResolutionMutation) WhereP(ps ...func(*sql.Selector)) {
+	p := make([]predicate.TransferResolution, len(ps))
+	for i := range ps {
+		p[i] = ps[i]
+	}
+	m.Where(p...)
+}
+
+// Op returns the operation name.
+func (m *TransferResolutionMutation) Op() Op {
+	return m.op
+}
+
+// SetOp allows setting the mutation operation.
+func (m *TransferResolutionMutation) SetOp(op Op) {
+	m.op = op
+}
+
+// Type returns the node type of this mutation (TransferResolution).
+func (m *TransferResolutionMutation) Type() string {
+	return m.typ
+}
+
+// Fields returns all fields that were changed during this mutation. Note that in
+// order to get all numeric fields that were incremented/decremented, call
+// AddedFields().
+func (m *TransferResolutionMutation) Fields() []string {
+	fields := make([]string, 0, 4)
+	if m.resolution != nil {
+		fields = append(fields, transferresolution.FieldResolution)
+	}
+	if m.reason != nil {
+		fields = append(fields, transferresolution.FieldReason)
+	}
+	if m.actor != nil {
+		fields = append(fields, transferresolution.FieldActor)
+	}
+	if m.at != nil {
+		fields = append(fields, transferresolution.FieldAt)
+	}
+	return fields
+}
+
+// Field returns the value of a field with the given name. The second boolean
+// return value indicates that this field was not set, or was not defined in the
+// schema.
+func (m *TransferResolutionMutation) Field(name string) (ent.Value, bool) {
+	switch name {
+	case transferresolution.FieldResolution:
+		return m.Resolution()
+	case transferresolution.FieldReason:
+		return m.Reason()
+	case transferresolution.FieldActor:
+		return m.Actor()
+	case transferresolution.FieldAt:
+		return m.At()
+	}
+	return nil, false
+}
+
+// OldField returns the old value of the field from the database. An error is
+// returned if the mutation operation is not UpdateOne, or the query to the
+// database failed.
+func (m *TransferResolutionMutation) OldField(ctx context.Context, name string) (ent.Value, error) {
+	switch name {
+	case transferresolution.FieldResolution:
+		return m.OldResolution(ctx)
+	case transferresolution.FieldReason:
+		return m.OldReason(ctx)
+	case transferresolution.FieldActor:
+		return m.OldActor(ctx)
+	case transferresolution.FieldAt:
+		return m.OldAt(ctx)
+	}
+	return nil, fmt.Errorf("unknown TransferResolution field %s", name)
+}
+
+// SetField sets the value of a field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *TransferResolutionMutation) SetField(name string, value ent.Value) error {
+	switch name {
+	case transferresolution.FieldResolution:
+		v, ok := value.(transferresolution.Resolution)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetResolution(v)
+		return nil
+	case transferresolution.FieldReason:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetReason(v)
+		return nil
+	case transferresolution.FieldActor:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetActor(v)
+		return nil
+	case transferresolution.FieldAt:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetAt(v)
+		return nil
+	}
+	return fmt.Errorf("unknown TransferResolution field %s", name)
+}
+
+// AddedFields returns all numeric fields that were incremented/decremented during
+// this mutation.
+func (m *TransferResolutionMutation) AddedFields() []string {
+	return nil
+}
+
+// AddedField returns the numeric value that was incremented/decremented on a field
+// with the given name. The second boolean return value indicates that this field
+// was not set, or was not defined in the schema.
+func (m *TransferResolutionMutation) AddedField(name string) (ent.Value, bool) {
+	return nil, false
+}
+
+// AddField adds the value to the field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *TransferResolutionMutation) AddField(name string, value ent.Value) error {
+	switch name {
+	}
+	return fmt.Errorf("unknown TransferResolution numeric field %s", name)
+}
+
+// ClearedFields returns all nullable fields that were cleared during this
+// mutation.
+func (m *TransferResolutionMutation) ClearedFields() []string {
+	return nil
+}
+
+// FieldCleared returns a boolean indicating if a field with the given name was
+// cleared in this mutation.
+func (m *TransferResolutionMutation) FieldCleared(name string) bool {
+	_, ok := m.clearedFields[name]
+	return ok
+}
+
+// ClearField clears the value of the field with the given name. It returns an
+// error if the field is not defined in the schema.
+func (m *TransferResolutionMutation) ClearField(name string) error {
+	return fmt.Errorf("unknown TransferResolution nullable field %s", name)
+}
+
+// ResetField resets all changes in the mutation for the field with the given name.
+// It returns an error if the field is not defined in the schema.
+func (m *TransferResolutionMutation) ResetField(name string) error {
+	switch name {
+	case transferresolution.FieldResolution:
+		m.ResetResolution()
+		return nil
+	case transferresolution.FieldReason:
+		m.ResetReason()
+		return nil
+	case transferresolution.FieldActor:
+		m.ResetActor()
+		return nil
+	case transferresolution.FieldAt:
+		m.ResetAt()
+		return nil
+	}
+	return fmt.Errorf("unknown TransferResolution field %s", name)
+}
+
+// AddedEdges returns all edge names that were set/added in this mutation.
+func (m *TransferResolutionMutation) AddedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// AddedIDs returns all IDs (to other nodes) that were added for the given edge
+// name in this mutation.
+func (m *TransferResolutionMutation) AddedIDs(name string) []ent.Value {
+	return nil
+}
+
+// RemovedEdges returns all edge names that were removed in this mutation.
+func (m *TransferResolutionMutation) RemovedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// RemovedIDs returns all IDs (to other nodes) that were removed for the edge with
+// the given name in this mutation.
+func (m *TransferResolutionMutation) RemovedIDs(name string) []ent.Value {
+	return nil
+}
+
+// ClearedEdges returns all edge names that were cleared in this mutation.
+func (m *TransferResolutionMutation) ClearedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// EdgeCleared returns a boolean which indicates if the edge with the given name
+// was cleared in this mutation.
+func (m *TransferResolutionMutation) EdgeCleared(name string) bool {
+	return false
+}
+
+// ClearEdge clears the value of the edge with the given name. It returns an error
+// if that edge is not defined in the schema.
+func (m *TransferResolutionMutation) ClearEdge(name string) error {
+	return fmt.Errorf("unknown TransferResolution unique edge %s", name)
+}
+
+// ResetEdge resets all changes to the edge with the given name in this mutation.
+// It returns an error if the edge is not defined in the schema.
+func (m *TransferResolutionMutation) ResetEdge(name string) error {
+	return fmt.Errorf("unknown TransferResolution edge %s", name)
 }
 
 // WorkerMutation represents an operation that mutates the Worker nodes in the graph.

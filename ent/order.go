@@ -41,14 +41,14 @@ type Order struct {
 	Resource string `json:"resource,omitempty"`
 	// Version holds the value of the "version" field.
 	Version int `json:"version,omitempty"`
-	// Delivery holds the value of the "delivery" field.
-	Delivery int `json:"delivery,omitempty"`
+	// DeliveryAttempt holds the value of the "delivery_attempt" field.
+	DeliveryAttempt int `json:"delivery_attempt,omitempty"`
 	// Reference holds the value of the "reference" field.
 	Reference *uuid.UUID `json:"reference,omitempty"`
-	// Returned holds the value of the "returned" field.
-	Returned string `json:"returned,omitempty"`
-	// Adopted holds the value of the "adopted" field.
-	Adopted *uuid.UUID `json:"adopted,omitempty"`
+	// RefundReason holds the value of the "refund_reason" field.
+	RefundReason string `json:"refund_reason,omitempty"`
+	// AdoptedReference holds the value of the "adopted_reference" field.
+	AdoptedReference *uuid.UUID `json:"adopted_reference,omitempty"`
 	// CreatedAt holds the value of the "created_at" field.
 	CreatedAt time.Time `json:"created_at,omitempty"`
 	// UpdatedAt holds the value of the "updated_at" field.
@@ -63,13 +63,13 @@ func (*Order) scanValues(columns []string) ([]any, error) {
 	values := make([]any, len(columns))
 	for i := range columns {
 		switch columns[i] {
-		case order.FieldReference, order.FieldAdopted:
+		case order.FieldReference, order.FieldAdoptedReference:
 			values[i] = &sql.NullScanner{S: new(uuid.UUID)}
 		case order.FieldFingerprint, order.FieldItem:
 			values[i] = new([]byte)
-		case order.FieldPriceUsdCents, order.FieldVersion, order.FieldDelivery:
+		case order.FieldPriceUsdCents, order.FieldVersion, order.FieldDeliveryAttempt:
 			values[i] = new(sql.NullInt64)
-		case order.FieldID, order.FieldKind, order.FieldStatus, order.FieldOwner, order.FieldIdempotencyKey, order.FieldScenario, order.FieldResource, order.FieldReturned:
+		case order.FieldID, order.FieldKind, order.FieldStatus, order.FieldOwner, order.FieldIdempotencyKey, order.FieldScenario, order.FieldResource, order.FieldRefundReason:
 			values[i] = new(sql.NullString)
 		case order.FieldCreatedAt, order.FieldUpdatedAt, order.FieldExpiresAt:
 			values[i] = new(sql.NullTime)
@@ -164,11 +164,11 @@ func (_m *Order) assignValues(columns []string, values []any) error {
 			} else if value.Valid {
 				_m.Version = int(value.Int64)
 			}
-		case order.FieldDelivery:
+		case order.FieldDeliveryAttempt:
 			if value, ok := values[i].(*sql.NullInt64); !ok {
-				return fmt.Errorf("unexpected type %T for field delivery", values[i])
+				return fmt.Errorf("unexpected type %T for field delivery_attempt", values[i])
 			} else if value.Valid {
-				_m.Delivery = int(value.Int64)
+				_m.DeliveryAttempt = int(value.Int64)
 			}
 		case order.FieldReference:
 			if value, ok := values[i].(*sql.NullScanner); !ok {
@@ -177,18 +177,18 @@ func (_m *Order) assignValues(columns []string, values []any) error {
 				_m.Reference = new(uuid.UUID)
 				*_m.Reference = *value.S.(*uuid.UUID)
 			}
-		case order.FieldReturned:
+		case order.FieldRefundReason:
 			if value, ok := values[i].(*sql.NullString); !ok {
-				return fmt.Errorf("unexpected type %T for field returned", values[i])
+				return fmt.Errorf("unexpected type %T for field refund_reason", values[i])
 			} else if value.Valid {
-				_m.Returned = value.String
+				_m.RefundReason = value.String
 			}
-		case order.FieldAdopted:
+		case order.FieldAdoptedReference:
 			if value, ok := values[i].(*sql.NullScanner); !ok {
-				return fmt.Errorf("unexpected type %T for field adopted", values[i])
+				return fmt.Errorf("unexpected type %T for field adopted_reference", values[i])
 			} else if value.Valid {
-				_m.Adopted = new(uuid.UUID)
-				*_m.Adopted = *value.S.(*uuid.UUID)
+				_m.AdoptedReference = new(uuid.UUID)
+				*_m.AdoptedReference = *value.S.(*uuid.UUID)
 			}
 		case order.FieldCreatedAt:
 			if value, ok := values[i].(*sql.NullTime); !ok {
@@ -278,19 +278,19 @@ func (_m *Order) String() string {
 	builder.WriteString("version=")
 	builder.WriteString(fmt.Sprintf("%v", _m.Version))
 	builder.WriteString(", ")
-	builder.WriteString("delivery=")
-	builder.WriteString(fmt.Sprintf("%v", _m.Delivery))
+	builder.WriteString("delivery_attempt=")
+	builder.WriteString(fmt.Sprintf("%v", _m.DeliveryAttempt))
 	builder.WriteString(", ")
 	if v := _m.Reference; v != nil {
 		builder.WriteString("reference=")
 		builder.WriteString(fmt.Sprintf("%v", *v))
 	}
 	builder.WriteString(", ")
-	builder.WriteString("returned=")
-	builder.WriteString(_m.Returned)
+	builder.WriteString("refund_reason=")
+	builder.WriteString(_m.RefundReason)
 	builder.WriteString(", ")
-	if v := _m.Adopted; v != nil {
-		builder.WriteString("adopted=")
+	if v := _m.AdoptedReference; v != nil {
+		builder.WriteString("adopted_reference=")
 		builder.WriteString(fmt.Sprintf("%v", *v))
 	}
 	builder.WriteString(", ")

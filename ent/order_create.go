@@ -107,16 +107,16 @@ func (_c *OrderCreate) SetVersion(v int) *OrderCreate {
 	return _c
 }
 
-// SetDelivery sets the "delivery" field.
-func (_c *OrderCreate) SetDelivery(v int) *OrderCreate {
-	_c.mutation.SetDelivery(v)
+// SetDeliveryAttempt sets the "delivery_attempt" field.
+func (_c *OrderCreate) SetDeliveryAttempt(v int) *OrderCreate {
+	_c.mutation.SetDeliveryAttempt(v)
 	return _c
 }
 
-// SetNillableDelivery sets the "delivery" field if the given value is not nil.
-func (_c *OrderCreate) SetNillableDelivery(v *int) *OrderCreate {
+// SetNillableDeliveryAttempt sets the "delivery_attempt" field if the given value is not nil.
+func (_c *OrderCreate) SetNillableDeliveryAttempt(v *int) *OrderCreate {
 	if v != nil {
-		_c.SetDelivery(*v)
+		_c.SetDeliveryAttempt(*v)
 	}
 	return _c
 }
@@ -135,30 +135,30 @@ func (_c *OrderCreate) SetNillableReference(v *uuid.UUID) *OrderCreate {
 	return _c
 }
 
-// SetReturned sets the "returned" field.
-func (_c *OrderCreate) SetReturned(v string) *OrderCreate {
-	_c.mutation.SetReturned(v)
+// SetRefundReason sets the "refund_reason" field.
+func (_c *OrderCreate) SetRefundReason(v string) *OrderCreate {
+	_c.mutation.SetRefundReason(v)
 	return _c
 }
 
-// SetNillableReturned sets the "returned" field if the given value is not nil.
-func (_c *OrderCreate) SetNillableReturned(v *string) *OrderCreate {
+// SetNillableRefundReason sets the "refund_reason" field if the given value is not nil.
+func (_c *OrderCreate) SetNillableRefundReason(v *string) *OrderCreate {
 	if v != nil {
-		_c.SetReturned(*v)
+		_c.SetRefundReason(*v)
 	}
 	return _c
 }
 
-// SetAdopted sets the "adopted" field.
-func (_c *OrderCreate) SetAdopted(v uuid.UUID) *OrderCreate {
-	_c.mutation.SetAdopted(v)
+// SetAdoptedReference sets the "adopted_reference" field.
+func (_c *OrderCreate) SetAdoptedReference(v uuid.UUID) *OrderCreate {
+	_c.mutation.SetAdoptedReference(v)
 	return _c
 }
 
-// SetNillableAdopted sets the "adopted" field if the given value is not nil.
-func (_c *OrderCreate) SetNillableAdopted(v *uuid.UUID) *OrderCreate {
+// SetNillableAdoptedReference sets the "adopted_reference" field if the given value is not nil.
+func (_c *OrderCreate) SetNillableAdoptedReference(v *uuid.UUID) *OrderCreate {
 	if v != nil {
-		_c.SetAdopted(*v)
+		_c.SetAdoptedReference(*v)
 	}
 	return _c
 }
@@ -238,13 +238,13 @@ func (_c *OrderCreate) defaults() {
 		v := order.DefaultResource
 		_c.mutation.SetResource(v)
 	}
-	if _, ok := _c.mutation.Delivery(); !ok {
-		v := order.DefaultDelivery
-		_c.mutation.SetDelivery(v)
+	if _, ok := _c.mutation.DeliveryAttempt(); !ok {
+		v := order.DefaultDeliveryAttempt
+		_c.mutation.SetDeliveryAttempt(v)
 	}
-	if _, ok := _c.mutation.Returned(); !ok {
-		v := order.DefaultReturned
-		_c.mutation.SetReturned(v)
+	if _, ok := _c.mutation.RefundReason(); !ok {
+		v := order.DefaultRefundReason
+		_c.mutation.SetRefundReason(v)
 	}
 }
 
@@ -293,11 +293,11 @@ func (_c *OrderCreate) check() error {
 	if _, ok := _c.mutation.Version(); !ok {
 		return &ValidationError{Name: "version", err: errors.New(`ent: missing required field "Order.version"`)}
 	}
-	if _, ok := _c.mutation.Delivery(); !ok {
-		return &ValidationError{Name: "delivery", err: errors.New(`ent: missing required field "Order.delivery"`)}
+	if _, ok := _c.mutation.DeliveryAttempt(); !ok {
+		return &ValidationError{Name: "delivery_attempt", err: errors.New(`ent: missing required field "Order.delivery_attempt"`)}
 	}
-	if _, ok := _c.mutation.Returned(); !ok {
-		return &ValidationError{Name: "returned", err: errors.New(`ent: missing required field "Order.returned"`)}
+	if _, ok := _c.mutation.RefundReason(); !ok {
+		return &ValidationError{Name: "refund_reason", err: errors.New(`ent: missing required field "Order.refund_reason"`)}
 	}
 	if _, ok := _c.mutation.CreatedAt(); !ok {
 		return &ValidationError{Name: "created_at", err: errors.New(`ent: missing required field "Order.created_at"`)}
@@ -385,21 +385,21 @@ func (_c *OrderCreate) createSpec() (*Order, *sqlgraph.CreateSpec) {
 		_spec.SetField(order.FieldVersion, field.TypeInt, value)
 		_node.Version = value
 	}
-	if value, ok := _c.mutation.Delivery(); ok {
-		_spec.SetField(order.FieldDelivery, field.TypeInt, value)
-		_node.Delivery = value
+	if value, ok := _c.mutation.DeliveryAttempt(); ok {
+		_spec.SetField(order.FieldDeliveryAttempt, field.TypeInt, value)
+		_node.DeliveryAttempt = value
 	}
 	if value, ok := _c.mutation.Reference(); ok {
 		_spec.SetField(order.FieldReference, field.TypeUUID, value)
 		_node.Reference = &value
 	}
-	if value, ok := _c.mutation.Returned(); ok {
-		_spec.SetField(order.FieldReturned, field.TypeString, value)
-		_node.Returned = value
+	if value, ok := _c.mutation.RefundReason(); ok {
+		_spec.SetField(order.FieldRefundReason, field.TypeString, value)
+		_node.RefundReason = value
 	}
-	if value, ok := _c.mutation.Adopted(); ok {
-		_spec.SetField(order.FieldAdopted, field.TypeUUID, value)
-		_node.Adopted = &value
+	if value, ok := _c.mutation.AdoptedReference(); ok {
+		_spec.SetField(order.FieldAdoptedReference, field.TypeUUID, value)
+		_node.AdoptedReference = &value
 	}
 	if value, ok := _c.mutation.CreatedAt(); ok {
 		_spec.SetField(order.FieldCreatedAt, field.TypeTime, value)
@@ -495,33 +495,33 @@ func (u *OrderUpsert) AddVersion(v int) *OrderUpsert {
 	return u
 }
 
-// SetDelivery sets the "delivery" field.
-func (u *OrderUpsert) SetDelivery(v int) *OrderUpsert {
-	u.Set(order.FieldDelivery, v)
+// SetDeliveryAttempt sets the "delivery_attempt" field.
+func (u *OrderUpsert) SetDeliveryAttempt(v int) *OrderUpsert {
+	u.Set(order.FieldDeliveryAttempt, v)
 	return u
 }
 
-// UpdateDelivery sets the "delivery" field to the value that was provided on create.
-func (u *OrderUpsert) UpdateDelivery() *OrderUpsert {
-	u.SetExcluded(order.FieldDelivery)
+// UpdateDeliveryAttempt sets the "delivery_attempt" field to the value that was provided on create.
+func (u *OrderUpsert) UpdateDeliveryAttempt() *OrderUpsert {
+	u.SetExcluded(order.FieldDeliveryAttempt)
 	return u
 }
 
-// AddDelivery adds v to the "delivery" field.
-func (u *OrderUpsert) AddDelivery(v int) *OrderUpsert {
-	u.Add(order.FieldDelivery, v)
+// AddDeliveryAttempt adds v to the "delivery_attempt" field.
+func (u *OrderUpsert) AddDeliveryAttempt(v int) *OrderUpsert {
+	u.Add(order.FieldDeliveryAttempt, v)
 	return u
 }
 
-// SetReturned sets the "returned" field.
-func (u *OrderUpsert) SetReturned(v string) *OrderUpsert {
-	u.Set(order.FieldReturned, v)
+// SetRefundReason sets the "refund_reason" field.
+func (u *OrderUpsert) SetRefundReason(v string) *OrderUpsert {
+	u.Set(order.FieldRefundReason, v)
 	return u
 }
 
-// UpdateReturned sets the "returned" field to the value that was provided on create.
-func (u *OrderUpsert) UpdateReturned() *OrderUpsert {
-	u.SetExcluded(order.FieldReturned)
+// UpdateRefundReason sets the "refund_reason" field to the value that was provided on create.
+func (u *OrderUpsert) UpdateRefundReason() *OrderUpsert {
+	u.SetExcluded(order.FieldRefundReason)
 	return u
 }
 
@@ -602,8 +602,8 @@ func (u *OrderUpsertOne) UpdateNewValues() *OrderUpsertOne {
 		if _, exists := u.create.mutation.Reference(); exists {
 			s.SetIgnore(order.FieldReference)
 		}
-		if _, exists := u.create.mutation.Adopted(); exists {
-			s.SetIgnore(order.FieldAdopted)
+		if _, exists := u.create.mutation.AdoptedReference(); exists {
+			s.SetIgnore(order.FieldAdoptedReference)
 		}
 		if _, exists := u.create.mutation.CreatedAt(); exists {
 			s.SetIgnore(order.FieldCreatedAt)
@@ -674,38 +674,38 @@ func (u *OrderUpsertOne) UpdateVersion() *OrderUpsertOne {
 	})
 }
 
-// SetDelivery sets the "delivery" field.
-func (u *OrderUpsertOne) SetDelivery(v int) *OrderUpsertOne {
+// SetDeliveryAttempt sets the "delivery_attempt" field.
+func (u *OrderUpsertOne) SetDeliveryAttempt(v int) *OrderUpsertOne {
 	return u.Update(func(s *OrderUpsert) {
-		s.SetDelivery(v)
+		s.SetDeliveryAttempt(v)
 	})
 }
 
-// AddDelivery adds v to the "delivery" field.
-func (u *OrderUpsertOne) AddDelivery(v int) *OrderUpsertOne {
+// AddDeliveryAttempt adds v to the "delivery_attempt" field.
+func (u *OrderUpsertOne) AddDeliveryAttempt(v int) *OrderUpsertOne {
 	return u.Update(func(s *OrderUpsert) {
-		s.AddDelivery(v)
+		s.AddDeliveryAttempt(v)
 	})
 }
 
-// UpdateDelivery sets the "delivery" field to the value that was provided on create.
-func (u *OrderUpsertOne) UpdateDelivery() *OrderUpsertOne {
+// UpdateDeliveryAttempt sets the "delivery_attempt" field to the value that was provided on create.
+func (u *OrderUpsertOne) UpdateDeliveryAttempt() *OrderUpsertOne {
 	return u.Update(func(s *OrderUpsert) {
-		s.UpdateDelivery()
+		s.UpdateDeliveryAttempt()
 	})
 }
 
-// SetReturned sets the "returned" field.
-func (u *OrderUpsertOne) SetReturned(v string) *OrderUpsertOne {
+// SetRefundReason sets the "refund_reason" field.
+func (u *OrderUpsertOne) SetRefundReason(v string) *OrderUpsertOne {
 	return u.Update(func(s *OrderUpsert) {
-		s.SetReturned(v)
+		s.SetRefundReason(v)
 	})
 }
 
-// UpdateReturned sets the "returned" field to the value that was provided on create.
-func (u *OrderUpsertOne) UpdateReturned() *OrderUpsertOne {
+// UpdateRefundReason sets the "refund_reason" field to the value that was provided on create.
+func (u *OrderUpsertOne) UpdateRefundReason() *OrderUpsertOne {
 	return u.Update(func(s *OrderUpsert) {
-		s.UpdateReturned()
+		s.UpdateRefundReason()
 	})
 }
 
@@ -957,8 +957,8 @@ func (u *OrderUpsertBulk) UpdateNewValues() *OrderUpsertBulk {
 			if _, exists := b.mutation.Reference(); exists {
 				s.SetIgnore(order.FieldReference)
 			}
-			if _, exists := b.mutation.Adopted(); exists {
-				s.SetIgnore(order.FieldAdopted)
+			if _, exists := b.mutation.AdoptedReference(); exists {
+				s.SetIgnore(order.FieldAdoptedReference)
 			}
 			if _, exists := b.mutation.CreatedAt(); exists {
 				s.SetIgnore(order.FieldCreatedAt)
@@ -1030,38 +1030,38 @@ func (u *OrderUpsertBulk) UpdateVersion() *OrderUpsertBulk {
 	})
 }
 
-// SetDelivery sets the "delivery" field.
-func (u *OrderUpsertBulk) SetDelivery(v int) *OrderUpsertBulk {
+// SetDeliveryAttempt sets the "delivery_attempt" field.
+func (u *OrderUpsertBulk) SetDeliveryAttempt(v int) *OrderUpsertBulk {
 	return u.Update(func(s *OrderUpsert) {
-		s.SetDelivery(v)
+		s.SetDeliveryAttempt(v)
 	})
 }
 
-// AddDelivery adds v to the "delivery" field.
-func (u *OrderUpsertBulk) AddDelivery(v int) *OrderUpsertBulk {
+// AddDeliveryAttempt adds v to the "delivery_attempt" field.
+func (u *OrderUpsertBulk) AddDeliveryAttempt(v int) *OrderUpsertBulk {
 	return u.Update(func(s *OrderUpsert) {
-		s.AddDelivery(v)
+		s.AddDeliveryAttempt(v)
 	})
 }
 
-// UpdateDelivery sets the "delivery" field to the value that was provided on create.
-func (u *OrderUpsertBulk) UpdateDelivery() *OrderUpsertBulk {
+// UpdateDeliveryAttempt sets the "delivery_attempt" field to the value that was provided on create.
+func (u *OrderUpsertBulk) UpdateDeliveryAttempt() *OrderUpsertBulk {
 	return u.Update(func(s *OrderUpsert) {
-		s.UpdateDelivery()
+		s.UpdateDeliveryAttempt()
 	})
 }
 
-// SetReturned sets the "returned" field.
-func (u *OrderUpsertBulk) SetReturned(v string) *OrderUpsertBulk {
+// SetRefundReason sets the "refund_reason" field.
+func (u *OrderUpsertBulk) SetRefundReason(v string) *OrderUpsertBulk {
 	return u.Update(func(s *OrderUpsert) {
-		s.SetReturned(v)
+		s.SetRefundReason(v)
 	})
 }
 
-// UpdateReturned sets the "returned" field to the value that was provided on create.
-func (u *OrderUpsertBulk) UpdateReturned() *OrderUpsertBulk {
+// UpdateRefundReason sets the "refund_reason" field to the value that was provided on create.
+func (u *OrderUpsertBulk) UpdateRefundReason() *OrderUpsertBulk {
 	return u.Update(func(s *OrderUpsert) {
-		s.UpdateReturned()
+		s.UpdateRefundReason()
 	})
 }
 

@@ -64,37 +64,37 @@ func (_u *OrderUpdate) AddVersion(v int) *OrderUpdate {
 	return _u
 }
 
-// SetDelivery sets the "delivery" field.
-func (_u *OrderUpdate) SetDelivery(v int) *OrderUpdate {
-	_u.mutation.ResetDelivery()
-	_u.mutation.SetDelivery(v)
+// SetDeliveryAttempt sets the "delivery_attempt" field.
+func (_u *OrderUpdate) SetDeliveryAttempt(v int) *OrderUpdate {
+	_u.mutation.ResetDeliveryAttempt()
+	_u.mutation.SetDeliveryAttempt(v)
 	return _u
 }
 
-// SetNillableDelivery sets the "delivery" field if the given value is not nil.
-func (_u *OrderUpdate) SetNillableDelivery(v *int) *OrderUpdate {
+// SetNillableDeliveryAttempt sets the "delivery_attempt" field if the given value is not nil.
+func (_u *OrderUpdate) SetNillableDeliveryAttempt(v *int) *OrderUpdate {
 	if v != nil {
-		_u.SetDelivery(*v)
+		_u.SetDeliveryAttempt(*v)
 	}
 	return _u
 }
 
-// AddDelivery adds value to the "delivery" field.
-func (_u *OrderUpdate) AddDelivery(v int) *OrderUpdate {
-	_u.mutation.AddDelivery(v)
+// AddDeliveryAttempt adds value to the "delivery_attempt" field.
+func (_u *OrderUpdate) AddDeliveryAttempt(v int) *OrderUpdate {
+	_u.mutation.AddDeliveryAttempt(v)
 	return _u
 }
 
-// SetReturned sets the "returned" field.
-func (_u *OrderUpdate) SetReturned(v string) *OrderUpdate {
-	_u.mutation.SetReturned(v)
+// SetRefundReason sets the "refund_reason" field.
+func (_u *OrderUpdate) SetRefundReason(v string) *OrderUpdate {
+	_u.mutation.SetRefundReason(v)
 	return _u
 }
 
-// SetNillableReturned sets the "returned" field if the given value is not nil.
-func (_u *OrderUpdate) SetNillableReturned(v *string) *OrderUpdate {
+// SetNillableRefundReason sets the "refund_reason" field if the given value is not nil.
+func (_u *OrderUpdate) SetNillableRefundReason(v *string) *OrderUpdate {
 	if v != nil {
-		_u.SetReturned(*v)
+		_u.SetRefundReason(*v)
 	}
 	return _u
 }
@@ -202,20 +202,20 @@ func (_u *OrderUpdate) sqlSave(ctx context.Context) (_node int, err error) {
 	if value, ok := _u.mutation.AddedVersion(); ok {
 		_spec.AddField(order.FieldVersion, field.TypeInt, value)
 	}
-	if value, ok := _u.mutation.Delivery(); ok {
-		_spec.SetField(order.FieldDelivery, field.TypeInt, value)
+	if value, ok := _u.mutation.DeliveryAttempt(); ok {
+		_spec.SetField(order.FieldDeliveryAttempt, field.TypeInt, value)
 	}
-	if value, ok := _u.mutation.AddedDelivery(); ok {
-		_spec.AddField(order.FieldDelivery, field.TypeInt, value)
+	if value, ok := _u.mutation.AddedDeliveryAttempt(); ok {
+		_spec.AddField(order.FieldDeliveryAttempt, field.TypeInt, value)
 	}
 	if _u.mutation.ReferenceCleared() {
 		_spec.ClearField(order.FieldReference, field.TypeUUID)
 	}
-	if value, ok := _u.mutation.Returned(); ok {
-		_spec.SetField(order.FieldReturned, field.TypeString, value)
+	if value, ok := _u.mutation.RefundReason(); ok {
+		_spec.SetField(order.FieldRefundReason, field.TypeString, value)
 	}
-	if _u.mutation.AdoptedCleared() {
-		_spec.ClearField(order.FieldAdopted, field.TypeUUID)
+	if _u.mutation.AdoptedReferenceCleared() {
+		_spec.ClearField(order.FieldAdoptedReference, field.TypeUUID)
 	}
 	if value, ok := _u.mutation.UpdatedAt(); ok {
 		_spec.SetField(order.FieldUpdatedAt, field.TypeTime, value)
@@ -283,37 +283,37 @@ func (_u *OrderUpdateOne) AddVersion(v int) *OrderUpdateOne {
 	return _u
 }
 
-// SetDelivery sets the "delivery" field.
-func (_u *OrderUpdateOne) SetDelivery(v int) *OrderUpdateOne {
-	_u.mutation.ResetDelivery()
-	_u.mutation.SetDelivery(v)
+// SetDeliveryAttempt sets the "delivery_attempt" field.
+func (_u *OrderUpdateOne) SetDeliveryAttempt(v int) *OrderUpdateOne {
+	_u.mutation.ResetDeliveryAttempt()
+	_u.mutation.SetDeliveryAttempt(v)
 	return _u
 }
 
-// SetNillableDelivery sets the "delivery" field if the given value is not nil.
-func (_u *OrderUpdateOne) SetNillableDelivery(v *int) *OrderUpdateOne {
+// SetNillableDeliveryAttempt sets the "delivery_attempt" field if the given value is not nil.
+func (_u *OrderUpdateOne) SetNillableDeliveryAttempt(v *int) *OrderUpdateOne {
 	if v != nil {
-		_u.SetDelivery(*v)
+		_u.SetDeliveryAttempt(*v)
 	}
 	return _u
 }
 
-// AddDelivery adds value to the "delivery" field.
-func (_u *OrderUpdateOne) AddDelivery(v int) *OrderUpdateOne {
-	_u.mutation.AddDelivery(v)
+// AddDeliveryAttempt adds value to the "delivery_attempt" field.
+func (_u *OrderUpdateOne) AddDeliveryAttempt(v int) *OrderUpdateOne {
+	_u.mutation.AddDeliveryAttempt(v)
 	return _u
 }
 
-// SetReturned sets the "returned" field.
-func (_u *OrderUpdateOne) SetReturned(v string) *OrderUpdateOne {
-	_u.mutation.SetReturned(v)
+// SetRefundReason sets the "refund_reason" field.
+func (_u *OrderUpdateOne) SetRefundReason(v string) *OrderUpdateOne {
+	_u.mutation.SetRefundReason(v)
 	return _u
 }
 
-// SetNillableReturned sets the "returned" field if the given value is not nil.
-func (_u *OrderUpdateOne) SetNillableReturned(v *string) *OrderUpdateOne {
+// SetNillableRefundReason sets the "refund_reason" field if the given value is not nil.
+func (_u *OrderUpdateOne) SetNillableRefundReason(v *string) *OrderUpdateOne {
 	if v != nil {
-		_u.SetReturned(*v)
+		_u.SetRefundReason(*v)
 	}
 	return _u
 }
@@ -451,20 +451,20 @@ func (_u *OrderUpdateOne) sqlSave(ctx context.Context) (_node *Order, err error)
 	if value, ok := _u.mutation.AddedVersion(); ok {
 		_spec.AddField(order.FieldVersion, field.TypeInt, value)
 	}
-	if value, ok := _u.mutation.Delivery(); ok {
-		_spec.SetField(order.FieldDelivery, field.TypeInt, value)
+	if value, ok := _u.mutation.DeliveryAttempt(); ok {
+		_spec.SetField(order.FieldDeliveryAttempt, field.TypeInt, value)
 	}
-	if value, ok := _u.mutation.AddedDelivery(); ok {
-		_spec.AddField(order.FieldDelivery, field.TypeInt, value)
+	if value, ok := _u.mutation.AddedDeliveryAttempt(); ok {
+		_spec.AddField(order.FieldDeliveryAttempt, field.TypeInt, value)
 	}
 	if _u.mutation.ReferenceCleared() {
 		_spec.ClearField(order.FieldReference, field.TypeUUID)
 	}
-	if value, ok := _u.mutation.Returned(); ok {
-		_spec.SetField(order.FieldReturned, field.TypeString, value)
+	if value, ok := _u.mutation.RefundReason(); ok {
+		_spec.SetField(order.FieldRefundReason, field.TypeString, value)
 	}
-	if _u.mutation.AdoptedCleared() {
-		_spec.ClearField(order.FieldAdopted, field.TypeUUID)
+	if _u.mutation.AdoptedReferenceCleared() {
+		_spec.ClearField(order.FieldAdoptedReference, field.TypeUUID)
 	}
 	if value, ok := _u.mutation.UpdatedAt(); ok {
 		_spec.SetField(order.FieldUpdatedAt, field.TypeTime, value)

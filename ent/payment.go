@@ -20,14 +20,14 @@ type Payment struct {
 	ID uuid.UUID `json:"id,omitempty"`
 	// OrderID holds the value of the "order_id" field.
 	OrderID string `json:"order_id,omitempty"`
+	// Owner holds the value of the "owner" field.
+	Owner string `json:"owner,omitempty"`
 	// Status holds the value of the "status" field.
 	Status payment.Status `json:"status,omitempty"`
 	// Network holds the value of the "network" field.
 	Network string `json:"network,omitempty"`
 	// Asset holds the value of the "asset" field.
 	Asset string `json:"asset,omitempty"`
-	// Payer holds the value of the "payer" field.
-	Payer string `json:"payer,omitempty"`
 	// PayTo holds the value of the "pay_to" field.
 	PayTo string `json:"pay_to,omitempty"`
 	// Value holds the value of the "value" field.
@@ -68,7 +68,7 @@ func (*Payment) scanValues(columns []string) ([]any, error) {
 			values[i] = new([]byte)
 		case payment.FieldValue, payment.FieldValidAfter, payment.FieldValidBefore, payment.FieldBlock, payment.FieldLogIndex:
 			values[i] = new(sql.NullInt64)
-		case payment.FieldOrderID, payment.FieldStatus, payment.FieldNetwork, payment.FieldAsset, payment.FieldPayer, payment.FieldPayTo, payment.FieldNonce, payment.FieldTransaction, payment.FieldBlockHash, payment.FieldDeadReason:
+		case payment.FieldOrderID, payment.FieldOwner, payment.FieldStatus, payment.FieldNetwork, payment.FieldAsset, payment.FieldPayTo, payment.FieldNonce, payment.FieldTransaction, payment.FieldBlockHash, payment.FieldDeadReason:
 			values[i] = new(sql.NullString)
 		case payment.FieldSettledAt, payment.FieldArrivedAt, payment.FieldCreatedAt:
 			values[i] = new(sql.NullTime)
@@ -101,6 +101,12 @@ func (_m *Payment) assignValues(columns []string, values []any) error {
 			} else if value.Valid {
 				_m.OrderID = value.String
 			}
+		case payment.FieldOwner:
+			if value, ok := values[i].(*sql.NullString); !ok {
+				return fmt.Errorf("unexpected type %T for field owner", values[i])
+			} else if value.Valid {
+				_m.Owner = value.String
+			}
 		case payment.FieldStatus:
 			if value, ok := values[i].(*sql.NullString); !ok {
 				return fmt.Errorf("unexpected type %T for field status", values[i])
@@ -118,12 +124,6 @@ func (_m *Payment) assignValues(columns []string, values []any) error {
 				return fmt.Errorf("unexpected type %T for field asset", values[i])
 			} else if value.Valid {
 				_m.Asset = value.String
-			}
-		case payment.FieldPayer:
-			if value, ok := values[i].(*sql.NullString); !ok {
-				return fmt.Errorf("unexpected type %T for field payer", values[i])
-			} else if value.Valid {
-				_m.Payer = value.String
 			}
 		case payment.FieldPayTo:
 			if value, ok := values[i].(*sql.NullString); !ok {
@@ -254,6 +254,9 @@ func (_m *Payment) String() string {
 	builder.WriteString("order_id=")
 	builder.WriteString(_m.OrderID)
 	builder.WriteString(", ")
+	builder.WriteString("owner=")
+	builder.WriteString(_m.Owner)
+	builder.WriteString(", ")
 	builder.WriteString("status=")
 	builder.WriteString(fmt.Sprintf("%v", _m.Status))
 	builder.WriteString(", ")
@@ -262,9 +265,6 @@ func (_m *Payment) String() string {
 	builder.WriteString(", ")
 	builder.WriteString("asset=")
 	builder.WriteString(_m.Asset)
-	builder.WriteString(", ")
-	builder.WriteString("payer=")
-	builder.WriteString(_m.Payer)
 	builder.WriteString(", ")
 	builder.WriteString("pay_to=")
 	builder.WriteString(_m.PayTo)

@@ -30,6 +30,12 @@ func (_c *PaymentCreate) SetOrderID(v string) *PaymentCreate {
 	return _c
 }
 
+// SetOwner sets the "owner" field.
+func (_c *PaymentCreate) SetOwner(v string) *PaymentCreate {
+	_c.mutation.SetOwner(v)
+	return _c
+}
+
 // SetStatus sets the "status" field.
 func (_c *PaymentCreate) SetStatus(v payment.Status) *PaymentCreate {
 	_c.mutation.SetStatus(v)
@@ -45,12 +51,6 @@ func (_c *PaymentCreate) SetNetwork(v string) *PaymentCreate {
 // SetAsset sets the "asset" field.
 func (_c *PaymentCreate) SetAsset(v string) *PaymentCreate {
 	_c.mutation.SetAsset(v)
-	return _c
-}
-
-// SetPayer sets the "payer" field.
-func (_c *PaymentCreate) SetPayer(v string) *PaymentCreate {
-	_c.mutation.SetPayer(v)
 	return _c
 }
 
@@ -258,6 +258,9 @@ func (_c *PaymentCreate) check() error {
 	if _, ok := _c.mutation.OrderID(); !ok {
 		return &ValidationError{Name: "order_id", err: errors.New(`ent: missing required field "Payment.order_id"`)}
 	}
+	if _, ok := _c.mutation.Owner(); !ok {
+		return &ValidationError{Name: "owner", err: errors.New(`ent: missing required field "Payment.owner"`)}
+	}
 	if _, ok := _c.mutation.Status(); !ok {
 		return &ValidationError{Name: "status", err: errors.New(`ent: missing required field "Payment.status"`)}
 	}
@@ -271,9 +274,6 @@ func (_c *PaymentCreate) check() error {
 	}
 	if _, ok := _c.mutation.Asset(); !ok {
 		return &ValidationError{Name: "asset", err: errors.New(`ent: missing required field "Payment.asset"`)}
-	}
-	if _, ok := _c.mutation.Payer(); !ok {
-		return &ValidationError{Name: "payer", err: errors.New(`ent: missing required field "Payment.payer"`)}
 	}
 	if _, ok := _c.mutation.PayTo(); !ok {
 		return &ValidationError{Name: "pay_to", err: errors.New(`ent: missing required field "Payment.pay_to"`)}
@@ -339,6 +339,10 @@ func (_c *PaymentCreate) createSpec() (*Payment, *sqlgraph.CreateSpec) {
 		_spec.SetField(payment.FieldOrderID, field.TypeString, value)
 		_node.OrderID = value
 	}
+	if value, ok := _c.mutation.Owner(); ok {
+		_spec.SetField(payment.FieldOwner, field.TypeString, value)
+		_node.Owner = value
+	}
 	if value, ok := _c.mutation.Status(); ok {
 		_spec.SetField(payment.FieldStatus, field.TypeEnum, value)
 		_node.Status = value
@@ -350,10 +354,6 @@ func (_c *PaymentCreate) createSpec() (*Payment, *sqlgraph.CreateSpec) {
 	if value, ok := _c.mutation.Asset(); ok {
 		_spec.SetField(payment.FieldAsset, field.TypeString, value)
 		_node.Asset = value
-	}
-	if value, ok := _c.mutation.Payer(); ok {
-		_spec.SetField(payment.FieldPayer, field.TypeString, value)
-		_node.Payer = value
 	}
 	if value, ok := _c.mutation.PayTo(); ok {
 		_spec.SetField(payment.FieldPayTo, field.TypeString, value)
@@ -609,14 +609,14 @@ func (u *PaymentUpsertOne) UpdateNewValues() *PaymentUpsertOne {
 		if _, exists := u.create.mutation.OrderID(); exists {
 			s.SetIgnore(payment.FieldOrderID)
 		}
+		if _, exists := u.create.mutation.Owner(); exists {
+			s.SetIgnore(payment.FieldOwner)
+		}
 		if _, exists := u.create.mutation.Network(); exists {
 			s.SetIgnore(payment.FieldNetwork)
 		}
 		if _, exists := u.create.mutation.Asset(); exists {
 			s.SetIgnore(payment.FieldAsset)
-		}
-		if _, exists := u.create.mutation.Payer(); exists {
-			s.SetIgnore(payment.FieldPayer)
 		}
 		if _, exists := u.create.mutation.PayTo(); exists {
 			s.SetIgnore(payment.FieldPayTo)
@@ -1006,14 +1006,14 @@ func (u *PaymentUpsertBulk) UpdateNewValues() *PaymentUpsertBulk {
 			if _, exists := b.mutation.OrderID(); exists {
 				s.SetIgnore(payment.FieldOrderID)
 			}
+			if _, exists := b.mutation.Owner(); exists {
+				s.SetIgnore(payment.FieldOwner)
+			}
 			if _, exists := b.mutation.Network(); exists {
 				s.SetIgnore(payment.FieldNetwork)
 			}
 			if _, exists := b.mutation.Asset(); exists {
 				s.SetIgnore(payment.FieldAsset)
-			}
-			if _, exists := b.mutation.Payer(); exists {
-				s.SetIgnore(payment.FieldPayer)
 			}
 			if _, exists := b.mutation.PayTo(); exists {
 				s.SetIgnore(payment.FieldPayTo)

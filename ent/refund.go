@@ -20,6 +20,8 @@ type Refund struct {
 	ID uuid.UUID `json:"id,omitempty"`
 	// OrderID holds the value of the "order_id" field.
 	OrderID string `json:"order_id,omitempty"`
+	// Owner holds the value of the "owner" field.
+	Owner string `json:"owner,omitempty"`
 	// Status holds the value of the "status" field.
 	Status refund.Status `json:"status,omitempty"`
 	// Network holds the value of the "network" field.
@@ -28,8 +30,6 @@ type Refund struct {
 	Asset string `json:"asset,omitempty"`
 	// Treasury holds the value of the "treasury" field.
 	Treasury string `json:"treasury,omitempty"`
-	// Recipient holds the value of the "recipient" field.
-	Recipient string `json:"recipient,omitempty"`
 	// Value holds the value of the "value" field.
 	Value int64 `json:"value,omitempty"`
 	// Nonce holds the value of the "nonce" field.
@@ -64,7 +64,7 @@ func (*Refund) scanValues(columns []string) ([]any, error) {
 			values[i] = new([]byte)
 		case refund.FieldValue, refund.FieldValidBefore, refund.FieldBlock, refund.FieldLogIndex:
 			values[i] = new(sql.NullInt64)
-		case refund.FieldOrderID, refund.FieldStatus, refund.FieldNetwork, refund.FieldAsset, refund.FieldTreasury, refund.FieldRecipient, refund.FieldNonce, refund.FieldTransaction, refund.FieldBlockHash:
+		case refund.FieldOrderID, refund.FieldOwner, refund.FieldStatus, refund.FieldNetwork, refund.FieldAsset, refund.FieldTreasury, refund.FieldNonce, refund.FieldTransaction, refund.FieldBlockHash:
 			values[i] = new(sql.NullString)
 		case refund.FieldSettledAt, refund.FieldCreatedAt, refund.FieldSignedAt:
 			values[i] = new(sql.NullTime)
@@ -97,6 +97,12 @@ func (_m *Refund) assignValues(columns []string, values []any) error {
 			} else if value.Valid {
 				_m.OrderID = value.String
 			}
+		case refund.FieldOwner:
+			if value, ok := values[i].(*sql.NullString); !ok {
+				return fmt.Errorf("unexpected type %T for field owner", values[i])
+			} else if value.Valid {
+				_m.Owner = value.String
+			}
 		case refund.FieldStatus:
 			if value, ok := values[i].(*sql.NullString); !ok {
 				return fmt.Errorf("unexpected type %T for field status", values[i])
@@ -120,12 +126,6 @@ func (_m *Refund) assignValues(columns []string, values []any) error {
 				return fmt.Errorf("unexpected type %T for field treasury", values[i])
 			} else if value.Valid {
 				_m.Treasury = value.String
-			}
-		case refund.FieldRecipient:
-			if value, ok := values[i].(*sql.NullString); !ok {
-				return fmt.Errorf("unexpected type %T for field recipient", values[i])
-			} else if value.Valid {
-				_m.Recipient = value.String
 			}
 		case refund.FieldValue:
 			if value, ok := values[i].(*sql.NullInt64); !ok {
@@ -237,6 +237,9 @@ func (_m *Refund) String() string {
 	builder.WriteString("order_id=")
 	builder.WriteString(_m.OrderID)
 	builder.WriteString(", ")
+	builder.WriteString("owner=")
+	builder.WriteString(_m.Owner)
+	builder.WriteString(", ")
 	builder.WriteString("status=")
 	builder.WriteString(fmt.Sprintf("%v", _m.Status))
 	builder.WriteString(", ")
@@ -248,9 +251,6 @@ func (_m *Refund) String() string {
 	builder.WriteString(", ")
 	builder.WriteString("treasury=")
 	builder.WriteString(_m.Treasury)
-	builder.WriteString(", ")
-	builder.WriteString("recipient=")
-	builder.WriteString(_m.Recipient)
 	builder.WriteString(", ")
 	builder.WriteString("value=")
 	builder.WriteString(fmt.Sprintf("%v", _m.Value))

@@ -30,6 +30,12 @@ func (_c *RefundCreate) SetOrderID(v string) *RefundCreate {
 	return _c
 }
 
+// SetOwner sets the "owner" field.
+func (_c *RefundCreate) SetOwner(v string) *RefundCreate {
+	_c.mutation.SetOwner(v)
+	return _c
+}
+
 // SetStatus sets the "status" field.
 func (_c *RefundCreate) SetStatus(v refund.Status) *RefundCreate {
 	_c.mutation.SetStatus(v)
@@ -51,12 +57,6 @@ func (_c *RefundCreate) SetAsset(v string) *RefundCreate {
 // SetTreasury sets the "treasury" field.
 func (_c *RefundCreate) SetTreasury(v string) *RefundCreate {
 	_c.mutation.SetTreasury(v)
-	return _c
-}
-
-// SetRecipient sets the "recipient" field.
-func (_c *RefundCreate) SetRecipient(v string) *RefundCreate {
-	_c.mutation.SetRecipient(v)
 	return _c
 }
 
@@ -226,6 +226,9 @@ func (_c *RefundCreate) check() error {
 	if _, ok := _c.mutation.OrderID(); !ok {
 		return &ValidationError{Name: "order_id", err: errors.New(`ent: missing required field "Refund.order_id"`)}
 	}
+	if _, ok := _c.mutation.Owner(); !ok {
+		return &ValidationError{Name: "owner", err: errors.New(`ent: missing required field "Refund.owner"`)}
+	}
 	if _, ok := _c.mutation.Status(); !ok {
 		return &ValidationError{Name: "status", err: errors.New(`ent: missing required field "Refund.status"`)}
 	}
@@ -242,9 +245,6 @@ func (_c *RefundCreate) check() error {
 	}
 	if _, ok := _c.mutation.Treasury(); !ok {
 		return &ValidationError{Name: "treasury", err: errors.New(`ent: missing required field "Refund.treasury"`)}
-	}
-	if _, ok := _c.mutation.Recipient(); !ok {
-		return &ValidationError{Name: "recipient", err: errors.New(`ent: missing required field "Refund.recipient"`)}
 	}
 	if _, ok := _c.mutation.Value(); !ok {
 		return &ValidationError{Name: "value", err: errors.New(`ent: missing required field "Refund.value"`)}
@@ -304,6 +304,10 @@ func (_c *RefundCreate) createSpec() (*Refund, *sqlgraph.CreateSpec) {
 		_spec.SetField(refund.FieldOrderID, field.TypeString, value)
 		_node.OrderID = value
 	}
+	if value, ok := _c.mutation.Owner(); ok {
+		_spec.SetField(refund.FieldOwner, field.TypeString, value)
+		_node.Owner = value
+	}
 	if value, ok := _c.mutation.Status(); ok {
 		_spec.SetField(refund.FieldStatus, field.TypeEnum, value)
 		_node.Status = value
@@ -319,10 +323,6 @@ func (_c *RefundCreate) createSpec() (*Refund, *sqlgraph.CreateSpec) {
 	if value, ok := _c.mutation.Treasury(); ok {
 		_spec.SetField(refund.FieldTreasury, field.TypeString, value)
 		_node.Treasury = value
-	}
-	if value, ok := _c.mutation.Recipient(); ok {
-		_spec.SetField(refund.FieldRecipient, field.TypeString, value)
-		_node.Recipient = value
 	}
 	if value, ok := _c.mutation.Value(); ok {
 		_spec.SetField(refund.FieldValue, field.TypeInt64, value)
@@ -608,14 +608,14 @@ func (u *RefundUpsertOne) UpdateNewValues() *RefundUpsertOne {
 		if _, exists := u.create.mutation.OrderID(); exists {
 			s.SetIgnore(refund.FieldOrderID)
 		}
+		if _, exists := u.create.mutation.Owner(); exists {
+			s.SetIgnore(refund.FieldOwner)
+		}
 		if _, exists := u.create.mutation.Network(); exists {
 			s.SetIgnore(refund.FieldNetwork)
 		}
 		if _, exists := u.create.mutation.Asset(); exists {
 			s.SetIgnore(refund.FieldAsset)
-		}
-		if _, exists := u.create.mutation.Recipient(); exists {
-			s.SetIgnore(refund.FieldRecipient)
 		}
 		if _, exists := u.create.mutation.Value(); exists {
 			s.SetIgnore(refund.FieldValue)
@@ -1039,14 +1039,14 @@ func (u *RefundUpsertBulk) UpdateNewValues() *RefundUpsertBulk {
 			if _, exists := b.mutation.OrderID(); exists {
 				s.SetIgnore(refund.FieldOrderID)
 			}
+			if _, exists := b.mutation.Owner(); exists {
+				s.SetIgnore(refund.FieldOwner)
+			}
 			if _, exists := b.mutation.Network(); exists {
 				s.SetIgnore(refund.FieldNetwork)
 			}
 			if _, exists := b.mutation.Asset(); exists {
 				s.SetIgnore(refund.FieldAsset)
-			}
-			if _, exists := b.mutation.Recipient(); exists {
-				s.SetIgnore(refund.FieldRecipient)
 			}
 			if _, exists := b.mutation.Value(); exists {
 				s.SetIgnore(refund.FieldValue)

@@ -4,37 +4,31 @@ package ent
 
 import (
 	"github.com/google/uuid"
-	"github.com/roamcard/roamcard/ent/arrival"
 	"github.com/roamcard/roamcard/ent/attempt"
 	"github.com/roamcard/roamcard/ent/audit"
 	"github.com/roamcard/roamcard/ent/card"
-	"github.com/roamcard/roamcard/ent/catchup"
+	"github.com/roamcard/roamcard/ent/chainwatermark"
 	"github.com/roamcard/roamcard/ent/challenge"
 	"github.com/roamcard/roamcard/ent/esimprofile"
 	"github.com/roamcard/roamcard/ent/event"
 	"github.com/roamcard/roamcard/ent/finding"
-	"github.com/roamcard/roamcard/ent/hold"
 	"github.com/roamcard/roamcard/ent/issuerline"
 	"github.com/roamcard/roamcard/ent/job"
 	"github.com/roamcard/roamcard/ent/order"
 	"github.com/roamcard/roamcard/ent/payment"
 	"github.com/roamcard/roamcard/ent/reconciliation"
 	"github.com/roamcard/roamcard/ent/refund"
+	"github.com/roamcard/roamcard/ent/reservation"
 	"github.com/roamcard/roamcard/ent/schema"
 	"github.com/roamcard/roamcard/ent/session"
 	"github.com/roamcard/roamcard/ent/timeline"
+	"github.com/roamcard/roamcard/ent/transfer"
 )
 
 // The init function reads all schema descriptors with runtime code
 // (default values, validators, hooks and policies) and stitches it
 // to their package variables.
 func init() {
-	arrivalFields := schema.Arrival{}.Fields()
-	_ = arrivalFields
-	// arrivalDescNonce is the schema descriptor for nonce field.
-	arrivalDescNonce := arrivalFields[8].Descriptor()
-	// arrival.DefaultNonce holds the default value on creation for the nonce field.
-	arrival.DefaultNonce = arrivalDescNonce.Default.(string)
 	attemptFields := schema.Attempt{}.Fields()
 	_ = attemptFields
 	// attemptDescSpentWei is the schema descriptor for spent_wei field.
@@ -77,16 +71,16 @@ func init() {
 	cardDescID := cardFields[0].Descriptor()
 	// card.DefaultID holds the default value on creation for the id field.
 	card.DefaultID = cardDescID.Default.(func() uuid.UUID)
-	catchupFields := schema.CatchUp{}.Fields()
-	_ = catchupFields
-	// catchupDescBeat is the schema descriptor for beat field.
-	catchupDescBeat := catchupFields[2].Descriptor()
-	// catchup.DefaultBeat holds the default value on creation for the beat field.
-	catchup.DefaultBeat = catchupDescBeat.Default.(int64)
-	// catchupDescHead is the schema descriptor for head field.
-	catchupDescHead := catchupFields[3].Descriptor()
-	// catchup.DefaultHead holds the default value on creation for the head field.
-	catchup.DefaultHead = catchupDescHead.Default.(int64)
+	chainwatermarkFields := schema.ChainWatermark{}.Fields()
+	_ = chainwatermarkFields
+	// chainwatermarkDescHeartbeat is the schema descriptor for heartbeat field.
+	chainwatermarkDescHeartbeat := chainwatermarkFields[2].Descriptor()
+	// chainwatermark.DefaultHeartbeat holds the default value on creation for the heartbeat field.
+	chainwatermark.DefaultHeartbeat = chainwatermarkDescHeartbeat.Default.(int64)
+	// chainwatermarkDescLastBlock is the schema descriptor for last_block field.
+	chainwatermarkDescLastBlock := chainwatermarkFields[3].Descriptor()
+	// chainwatermark.DefaultLastBlock holds the default value on creation for the last_block field.
+	chainwatermark.DefaultLastBlock = chainwatermarkDescLastBlock.Default.(int64)
 	challengeFields := schema.Challenge{}.Fields()
 	_ = challengeFields
 	// challengeDescID is the schema descriptor for id field.
@@ -96,15 +90,15 @@ func init() {
 	esimprofileFields := schema.EsimProfile{}.Fields()
 	_ = esimprofileFields
 	// esimprofileDescAccount is the schema descriptor for account field.
-	esimprofileDescAccount := esimprofileFields[5].Descriptor()
+	esimprofileDescAccount := esimprofileFields[6].Descriptor()
 	// esimprofile.DefaultAccount holds the default value on creation for the account field.
 	esimprofile.DefaultAccount = esimprofileDescAccount.Default.(string)
 	// esimprofileDescCostMicros is the schema descriptor for cost_micros field.
-	esimprofileDescCostMicros := esimprofileFields[6].Descriptor()
+	esimprofileDescCostMicros := esimprofileFields[7].Descriptor()
 	// esimprofile.DefaultCostMicros holds the default value on creation for the cost_micros field.
 	esimprofile.DefaultCostMicros = esimprofileDescCostMicros.Default.(int64)
 	// esimprofileDescSealedKey is the schema descriptor for sealed_key field.
-	esimprofileDescSealedKey := esimprofileFields[7].Descriptor()
+	esimprofileDescSealedKey := esimprofileFields[8].Descriptor()
 	// esimprofile.DefaultSealedKey holds the default value on creation for the sealed_key field.
 	esimprofile.DefaultSealedKey = esimprofileDescSealedKey.Default.(string)
 	// esimprofileDescID is the schema descriptor for id field.
@@ -135,12 +129,6 @@ func init() {
 	findingDescReason := findingFields[18].Descriptor()
 	// finding.DefaultReason holds the default value on creation for the reason field.
 	finding.DefaultReason = findingDescReason.Default.(string)
-	holdFields := schema.Hold{}.Fields()
-	_ = holdFields
-	// holdDescID is the schema descriptor for id field.
-	holdDescID := holdFields[0].Descriptor()
-	// hold.DefaultID holds the default value on creation for the id field.
-	hold.DefaultID = holdDescID.Default.(func() uuid.UUID)
 	issuerlineFields := schema.IssuerLine{}.Fields()
 	_ = issuerlineFields
 	// issuerlineDescBalanceUsdCents is the schema descriptor for balance_usd_cents field.
@@ -161,28 +149,32 @@ func init() {
 	issuerline.DefaultPending = issuerlineDescPending.Default.(bool)
 	jobFields := schema.Job{}.Fields()
 	_ = jobFields
+	// jobDescOwner is the schema descriptor for owner field.
+	jobDescOwner := jobFields[4].Descriptor()
+	// job.DefaultOwner holds the default value on creation for the owner field.
+	job.DefaultOwner = jobDescOwner.Default.(string)
 	// jobDescTraceparent is the schema descriptor for traceparent field.
-	jobDescTraceparent := jobFields[5].Descriptor()
+	jobDescTraceparent := jobFields[6].Descriptor()
 	// job.DefaultTraceparent holds the default value on creation for the traceparent field.
 	job.DefaultTraceparent = jobDescTraceparent.Default.(string)
 	// jobDescAttempt is the schema descriptor for attempt field.
-	jobDescAttempt := jobFields[7].Descriptor()
+	jobDescAttempt := jobFields[8].Descriptor()
 	// job.DefaultAttempt holds the default value on creation for the attempt field.
 	job.DefaultAttempt = jobDescAttempt.Default.(int)
-	// jobDescForgiven is the schema descriptor for forgiven field.
-	jobDescForgiven := jobFields[8].Descriptor()
-	// job.DefaultForgiven holds the default value on creation for the forgiven field.
-	job.DefaultForgiven = jobDescForgiven.Default.(int)
+	// jobDescUncountedAttempts is the schema descriptor for uncounted_attempts field.
+	jobDescUncountedAttempts := jobFields[9].Descriptor()
+	// job.DefaultUncountedAttempts holds the default value on creation for the uncounted_attempts field.
+	job.DefaultUncountedAttempts = jobDescUncountedAttempts.Default.(int)
 	// jobDescVersion is the schema descriptor for version field.
-	jobDescVersion := jobFields[10].Descriptor()
+	jobDescVersion := jobFields[11].Descriptor()
 	// job.DefaultVersion holds the default value on creation for the version field.
 	job.DefaultVersion = jobDescVersion.Default.(int64)
 	// jobDescStep is the schema descriptor for step field.
-	jobDescStep := jobFields[11].Descriptor()
+	jobDescStep := jobFields[12].Descriptor()
 	// job.DefaultStep holds the default value on creation for the step field.
 	job.DefaultStep = jobDescStep.Default.(string)
 	// jobDescLastError is the schema descriptor for last_error field.
-	jobDescLastError := jobFields[16].Descriptor()
+	jobDescLastError := jobFields[17].Descriptor()
 	// job.DefaultLastError holds the default value on creation for the last_error field.
 	job.DefaultLastError = jobDescLastError.Default.(string)
 	// jobDescID is the schema descriptor for id field.
@@ -199,14 +191,14 @@ func init() {
 	orderDescResource := orderFields[10].Descriptor()
 	// order.DefaultResource holds the default value on creation for the resource field.
 	order.DefaultResource = orderDescResource.Default.(string)
-	// orderDescDelivery is the schema descriptor for delivery field.
-	orderDescDelivery := orderFields[12].Descriptor()
-	// order.DefaultDelivery holds the default value on creation for the delivery field.
-	order.DefaultDelivery = orderDescDelivery.Default.(int)
-	// orderDescReturned is the schema descriptor for returned field.
-	orderDescReturned := orderFields[14].Descriptor()
-	// order.DefaultReturned holds the default value on creation for the returned field.
-	order.DefaultReturned = orderDescReturned.Default.(string)
+	// orderDescDeliveryAttempt is the schema descriptor for delivery_attempt field.
+	orderDescDeliveryAttempt := orderFields[12].Descriptor()
+	// order.DefaultDeliveryAttempt holds the default value on creation for the delivery_attempt field.
+	order.DefaultDeliveryAttempt = orderDescDeliveryAttempt.Default.(int)
+	// orderDescRefundReason is the schema descriptor for refund_reason field.
+	orderDescRefundReason := orderFields[14].Descriptor()
+	// order.DefaultRefundReason holds the default value on creation for the refund_reason field.
+	order.DefaultRefundReason = orderDescRefundReason.Default.(string)
 	paymentFields := schema.Payment{}.Fields()
 	_ = paymentFields
 	// paymentDescDeadReason is the schema descriptor for dead_reason field.
@@ -229,6 +221,12 @@ func init() {
 	refundDescID := refundFields[0].Descriptor()
 	// refund.DefaultID holds the default value on creation for the id field.
 	refund.DefaultID = refundDescID.Default.(func() uuid.UUID)
+	reservationFields := schema.Reservation{}.Fields()
+	_ = reservationFields
+	// reservationDescID is the schema descriptor for id field.
+	reservationDescID := reservationFields[0].Descriptor()
+	// reservation.DefaultID holds the default value on creation for the id field.
+	reservation.DefaultID = reservationDescID.Default.(func() uuid.UUID)
 	sessionFields := schema.Session{}.Fields()
 	_ = sessionFields
 	// sessionDescID is the schema descriptor for id field.
@@ -241,4 +239,10 @@ func init() {
 	timelineDescID := timelineFields[0].Descriptor()
 	// timeline.DefaultID holds the default value on creation for the id field.
 	timeline.DefaultID = timelineDescID.Default.(func() uuid.UUID)
+	transferFields := schema.Transfer{}.Fields()
+	_ = transferFields
+	// transferDescNonce is the schema descriptor for nonce field.
+	transferDescNonce := transferFields[8].Descriptor()
+	// transfer.DefaultNonce holds the default value on creation for the nonce field.
+	transfer.DefaultNonce = transferDescNonce.Default.(string)
 }

@@ -21,6 +21,8 @@ type Timeline struct {
 	ID uuid.UUID `json:"id,omitempty"`
 	// OrderID holds the value of the "order_id" field.
 	OrderID string `json:"order_id,omitempty"`
+	// Owner holds the value of the "owner" field.
+	Owner string `json:"owner,omitempty"`
 	// Version holds the value of the "version" field.
 	Version int `json:"version,omitempty"`
 	// At holds the value of the "at" field.
@@ -47,7 +49,7 @@ func (*Timeline) scanValues(columns []string) ([]any, error) {
 			values[i] = new([]byte)
 		case timeline.FieldVersion:
 			values[i] = new(sql.NullInt64)
-		case timeline.FieldOrderID, timeline.FieldFromStatus, timeline.FieldToStatus, timeline.FieldActor, timeline.FieldReason:
+		case timeline.FieldOrderID, timeline.FieldOwner, timeline.FieldFromStatus, timeline.FieldToStatus, timeline.FieldActor, timeline.FieldReason:
 			values[i] = new(sql.NullString)
 		case timeline.FieldAt:
 			values[i] = new(sql.NullTime)
@@ -79,6 +81,12 @@ func (_m *Timeline) assignValues(columns []string, values []any) error {
 				return fmt.Errorf("unexpected type %T for field order_id", values[i])
 			} else if value.Valid {
 				_m.OrderID = value.String
+			}
+		case timeline.FieldOwner:
+			if value, ok := values[i].(*sql.NullString); !ok {
+				return fmt.Errorf("unexpected type %T for field owner", values[i])
+			} else if value.Valid {
+				_m.Owner = value.String
 			}
 		case timeline.FieldVersion:
 			if value, ok := values[i].(*sql.NullInt64); !ok {
@@ -162,6 +170,9 @@ func (_m *Timeline) String() string {
 	builder.WriteString(fmt.Sprintf("id=%v, ", _m.ID))
 	builder.WriteString("order_id=")
 	builder.WriteString(_m.OrderID)
+	builder.WriteString(", ")
+	builder.WriteString("owner=")
+	builder.WriteString(_m.Owner)
 	builder.WriteString(", ")
 	builder.WriteString("version=")
 	builder.WriteString(fmt.Sprintf("%v", _m.Version))

@@ -30,6 +30,12 @@ func (_c *TimelineCreate) SetOrderID(v string) *TimelineCreate {
 	return _c
 }
 
+// SetOwner sets the "owner" field.
+func (_c *TimelineCreate) SetOwner(v string) *TimelineCreate {
+	_c.mutation.SetOwner(v)
+	return _c
+}
+
 // SetVersion sets the "version" field.
 func (_c *TimelineCreate) SetVersion(v int) *TimelineCreate {
 	_c.mutation.SetVersion(v)
@@ -132,6 +138,9 @@ func (_c *TimelineCreate) check() error {
 	if _, ok := _c.mutation.OrderID(); !ok {
 		return &ValidationError{Name: "order_id", err: errors.New(`ent: missing required field "Timeline.order_id"`)}
 	}
+	if _, ok := _c.mutation.Owner(); !ok {
+		return &ValidationError{Name: "owner", err: errors.New(`ent: missing required field "Timeline.owner"`)}
+	}
 	if _, ok := _c.mutation.Version(); !ok {
 		return &ValidationError{Name: "version", err: errors.New(`ent: missing required field "Timeline.version"`)}
 	}
@@ -189,6 +198,10 @@ func (_c *TimelineCreate) createSpec() (*Timeline, *sqlgraph.CreateSpec) {
 	if value, ok := _c.mutation.OrderID(); ok {
 		_spec.SetField(timeline.FieldOrderID, field.TypeString, value)
 		_node.OrderID = value
+	}
+	if value, ok := _c.mutation.Owner(); ok {
+		_spec.SetField(timeline.FieldOwner, field.TypeString, value)
+		_node.Owner = value
 	}
 	if value, ok := _c.mutation.Version(); ok {
 		_spec.SetField(timeline.FieldVersion, field.TypeInt, value)
@@ -289,6 +302,9 @@ func (u *TimelineUpsertOne) UpdateNewValues() *TimelineUpsertOne {
 		}
 		if _, exists := u.create.mutation.OrderID(); exists {
 			s.SetIgnore(timeline.FieldOrderID)
+		}
+		if _, exists := u.create.mutation.Owner(); exists {
+			s.SetIgnore(timeline.FieldOwner)
 		}
 		if _, exists := u.create.mutation.Version(); exists {
 			s.SetIgnore(timeline.FieldVersion)
@@ -527,6 +543,9 @@ func (u *TimelineUpsertBulk) UpdateNewValues() *TimelineUpsertBulk {
 			}
 			if _, exists := b.mutation.OrderID(); exists {
 				s.SetIgnore(timeline.FieldOrderID)
+			}
+			if _, exists := b.mutation.Owner(); exists {
+				s.SetIgnore(timeline.FieldOwner)
 			}
 			if _, exists := b.mutation.Version(); exists {
 				s.SetIgnore(timeline.FieldVersion)

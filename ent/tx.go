@@ -12,20 +12,16 @@ import (
 // Tx is a transactional client that is created by calling Client.Tx().
 type Tx struct {
 	config
-	// Arrival is the client for interacting with the Arrival builders.
-	Arrival *ArrivalClient
 	// Attempt is the client for interacting with the Attempt builders.
 	Attempt *AttemptClient
 	// Audit is the client for interacting with the Audit builders.
 	Audit *AuditClient
 	// Card is the client for interacting with the Card builders.
 	Card *CardClient
-	// CatchUp is the client for interacting with the CatchUp builders.
-	CatchUp *CatchUpClient
+	// ChainWatermark is the client for interacting with the ChainWatermark builders.
+	ChainWatermark *ChainWatermarkClient
 	// Challenge is the client for interacting with the Challenge builders.
 	Challenge *ChallengeClient
-	// EarlyArrival is the client for interacting with the EarlyArrival builders.
-	EarlyArrival *EarlyArrivalClient
 	// EsimPlan is the client for interacting with the EsimPlan builders.
 	EsimPlan *EsimPlanClient
 	// EsimProfile is the client for interacting with the EsimProfile builders.
@@ -38,8 +34,6 @@ type Tx struct {
 	Event *EventClient
 	// Finding is the client for interacting with the Finding builders.
 	Finding *FindingClient
-	// Hold is the client for interacting with the Hold builders.
-	Hold *HoldClient
 	// IssuerLine is the client for interacting with the IssuerLine builders.
 	IssuerLine *IssuerLineClient
 	// Job is the client for interacting with the Job builders.
@@ -50,24 +44,30 @@ type Tx struct {
 	LedgerEntry *LedgerEntryClient
 	// LedgerPosting is the client for interacting with the LedgerPosting builders.
 	LedgerPosting *LedgerPostingClient
-	// Mutex is the client for interacting with the Mutex builders.
-	Mutex *MutexClient
+	// Lock is the client for interacting with the Lock builders.
+	Lock *LockClient
 	// Order is the client for interacting with the Order builders.
 	Order *OrderClient
 	// Payment is the client for interacting with the Payment builders.
 	Payment *PaymentClient
-	// Rate is the client for interacting with the Rate builders.
-	Rate *RateClient
+	// RateLimit is the client for interacting with the RateLimit builders.
+	RateLimit *RateLimitClient
 	// Reconciliation is the client for interacting with the Reconciliation builders.
 	Reconciliation *ReconciliationClient
 	// Refund is the client for interacting with the Refund builders.
 	Refund *RefundClient
-	// Resolution is the client for interacting with the Resolution builders.
-	Resolution *ResolutionClient
+	// ReportedTransfer is the client for interacting with the ReportedTransfer builders.
+	ReportedTransfer *ReportedTransferClient
+	// Reservation is the client for interacting with the Reservation builders.
+	Reservation *ReservationClient
 	// Session is the client for interacting with the Session builders.
 	Session *SessionClient
 	// Timeline is the client for interacting with the Timeline builders.
 	Timeline *TimelineClient
+	// Transfer is the client for interacting with the Transfer builders.
+	Transfer *TransferClient
+	// TransferResolution is the client for interacting with the TransferResolution builders.
+	TransferResolution *TransferResolutionClient
 	// Worker is the client for interacting with the Worker builders.
 	Worker *WorkerClient
 
@@ -201,34 +201,34 @@ func (tx *Tx) Client() *Client {
 }
 
 func (tx *Tx) init() {
-	tx.Arrival = NewArrivalClient(tx.config)
 	tx.Attempt = NewAttemptClient(tx.config)
 	tx.Audit = NewAuditClient(tx.config)
 	tx.Card = NewCardClient(tx.config)
-	tx.CatchUp = NewCatchUpClient(tx.config)
+	tx.ChainWatermark = NewChainWatermarkClient(tx.config)
 	tx.Challenge = NewChallengeClient(tx.config)
-	tx.EarlyArrival = NewEarlyArrivalClient(tx.config)
 	tx.EsimPlan = NewEsimPlanClient(tx.config)
 	tx.EsimProfile = NewEsimProfileClient(tx.config)
 	tx.EsimSync = NewEsimSyncClient(tx.config)
 	tx.EsimToken = NewEsimTokenClient(tx.config)
 	tx.Event = NewEventClient(tx.config)
 	tx.Finding = NewFindingClient(tx.config)
-	tx.Hold = NewHoldClient(tx.config)
 	tx.IssuerLine = NewIssuerLineClient(tx.config)
 	tx.Job = NewJobClient(tx.config)
 	tx.KillSwitch = NewKillSwitchClient(tx.config)
 	tx.LedgerEntry = NewLedgerEntryClient(tx.config)
 	tx.LedgerPosting = NewLedgerPostingClient(tx.config)
-	tx.Mutex = NewMutexClient(tx.config)
+	tx.Lock = NewLockClient(tx.config)
 	tx.Order = NewOrderClient(tx.config)
 	tx.Payment = NewPaymentClient(tx.config)
-	tx.Rate = NewRateClient(tx.config)
+	tx.RateLimit = NewRateLimitClient(tx.config)
 	tx.Reconciliation = NewReconciliationClient(tx.config)
 	tx.Refund = NewRefundClient(tx.config)
-	tx.Resolution = NewResolutionClient(tx.config)
+	tx.ReportedTransfer = NewReportedTransferClient(tx.config)
+	tx.Reservation = NewReservationClient(tx.config)
 	tx.Session = NewSessionClient(tx.config)
 	tx.Timeline = NewTimelineClient(tx.config)
+	tx.Transfer = NewTransferClient(tx.config)
+	tx.TransferResolution = NewTransferResolutionClient(tx.config)
 	tx.Worker = NewWorkerClient(tx.config)
 }
 
@@ -239,7 +239,7 @@ func (tx *Tx) init() {
 // of them in order to commit or rollback the transaction.
 //
 // If a closed transaction is embedded in one of the generated entities, and the entity
-// applies a query, for example: Arrival.QueryXXX(), the query will be executed
+// applies a query, for example: Attempt.QueryXXX(), the query will be executed
 // through the driver which created this transaction.
 //
 // Note that txDriver is not goroutine safe.

@@ -60,6 +60,11 @@ func OrderID(v string) predicate.EsimProfile {
 	return predicate.EsimProfile(sql.FieldEQ(FieldOrderID, v))
 }
 
+// Owner applies equality check predicate on the "owner" field. It's identical to OwnerEQ.
+func Owner(v string) predicate.EsimProfile {
+	return predicate.EsimProfile(sql.FieldEQ(FieldOwner, v))
+}
+
 // PlanID applies equality check predicate on the "plan_id" field. It's identical to PlanIDEQ.
 func PlanID(v string) predicate.EsimProfile {
 	return predicate.EsimProfile(sql.FieldEQ(FieldPlanID, v))
@@ -163,6 +168,71 @@ func OrderIDEqualFold(v string) predicate.EsimProfile {
 // OrderIDContainsFold applies the ContainsFold predicate on the "order_id" field.
 func OrderIDContainsFold(v string) predicate.EsimProfile {
 	return predicate.EsimProfile(sql.FieldContainsFold(FieldOrderID, v))
+}
+
+// OwnerEQ applies the EQ predicate on the "owner" field.
+func OwnerEQ(v string) predicate.EsimProfile {
+	return predicate.EsimProfile(sql.FieldEQ(FieldOwner, v))
+}
+
+// OwnerNEQ applies the NEQ predicate on the "owner" field.
+func OwnerNEQ(v string) predicate.EsimProfile {
+	return predicate.EsimProfile(sql.FieldNEQ(FieldOwner, v))
+}
+
+// OwnerIn applies the In predicate on the "owner" field.
+func OwnerIn(vs ...string) predicate.EsimProfile {
+	return predicate.EsimProfile(sql.FieldIn(FieldOwner, vs...))
+}
+
+// OwnerNotIn applies the NotIn predicate on the "owner" field.
+func OwnerNotIn(vs ...string) predicate.EsimProfile {
+	return predicate.EsimProfile(sql.FieldNotIn(FieldOwner, vs...))
+}
+
+// OwnerGT applies the GT predicate on the "owner" field.
+func OwnerGT(v string) predicate.EsimProfile {
+	return predicate.EsimProfile(sql.FieldGT(FieldOwner, v))
+}
+
+// OwnerGTE applies the GTE predicate on the "owner" field.
+func OwnerGTE(v string) predicate.EsimProfile {
+	return predicate.EsimProfile(sql.FieldGTE(FieldOwner, v))
+}
+
+// OwnerLT applies the LT predicate on the "owner" field.
+func OwnerLT(v string) predicate.EsimProfile {
+	return predicate.EsimProfile(sql.FieldLT(FieldOwner, v))
+}
+
+// OwnerLTE applies the LTE predicate on the "owner" field.
+func OwnerLTE(v string) predicate.EsimProfile {
+	return predicate.EsimProfile(sql.FieldLTE(FieldOwner, v))
+}
+
+// OwnerContains applies the Contains predicate on the "owner" field.
+func OwnerContains(v string) predicate.EsimProfile {
+	return predicate.EsimProfile(sql.FieldContains(FieldOwner, v))
+}
+
+// OwnerHasPrefix applies the HasPrefix predicate on the "owner" field.
+func OwnerHasPrefix(v string) predicate.EsimProfile {
+	return predicate.EsimProfile(sql.FieldHasPrefix(FieldOwner, v))
+}
+
+// OwnerHasSuffix applies the HasSuffix predicate on the "owner" field.
+func OwnerHasSuffix(v string) predicate.EsimProfile {
+	return predicate.EsimProfile(sql.FieldHasSuffix(FieldOwner, v))
+}
+
+// OwnerEqualFold applies the EqualFold predicate on the "owner" field.
+func OwnerEqualFold(v string) predicate.EsimProfile {
+	return predicate.EsimProfile(sql.FieldEqualFold(FieldOwner, v))
+}
+
+// OwnerContainsFold applies the ContainsFold predicate on the "owner" field.
+func OwnerContainsFold(v string) predicate.EsimProfile {
+	return predicate.EsimProfile(sql.FieldContainsFold(FieldOwner, v))
 }
 
 // PlanIDEQ applies the EQ predicate on the "plan_id" field.

@@ -11,6 +11,8 @@ const (
 	Label = "esim_token"
 	// FieldID holds the string denoting the id field in the database.
 	FieldID = "id"
+	// FieldOwner holds the string denoting the owner field in the database.
+	FieldOwner = "owner"
 	// FieldVersion holds the string denoting the version field in the database.
 	FieldVersion = "version"
 	// FieldExpiresAt holds the string denoting the expires_at field in the database.
@@ -22,6 +24,7 @@ const (
 // Columns holds all SQL columns for esimtoken fields.
 var Columns = []string{
 	FieldID,
+	FieldOwner,
 	FieldVersion,
 	FieldExpiresAt,
 }
@@ -42,6 +45,11 @@ type OrderOption func(*sql.Selector)
 // ByID orders the results by the id field.
 func ByID(opts ...sql.OrderTermOption) OrderOption {
 	return sql.OrderByField(FieldID, opts...).ToFunc()
+}
+
+// ByOwner orders the results by the owner field.
+func ByOwner(opts ...sql.OrderTermOption) OrderOption {
+	return sql.OrderByField(FieldOwner, opts...).ToFunc()
 }
 
 // ByVersion orders the results by the version field.

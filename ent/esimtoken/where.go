@@ -64,6 +64,11 @@ func IDContainsFold(id string) predicate.EsimToken {
 	return predicate.EsimToken(sql.FieldContainsFold(FieldID, id))
 }
 
+// Owner applies equality check predicate on the "owner" field. It's identical to OwnerEQ.
+func Owner(v string) predicate.EsimToken {
+	return predicate.EsimToken(sql.FieldEQ(FieldOwner, v))
+}
+
 // Version applies equality check predicate on the "version" field. It's identical to VersionEQ.
 func Version(v int) predicate.EsimToken {
 	return predicate.EsimToken(sql.FieldEQ(FieldVersion, v))
@@ -72,6 +77,71 @@ func Version(v int) predicate.EsimToken {
 // ExpiresAt applies equality check predicate on the "expires_at" field. It's identical to ExpiresAtEQ.
 func ExpiresAt(v time.Time) predicate.EsimToken {
 	return predicate.EsimToken(sql.FieldEQ(FieldExpiresAt, v))
+}
+
+// OwnerEQ applies the EQ predicate on the "owner" field.
+func OwnerEQ(v string) predicate.EsimToken {
+	return predicate.EsimToken(sql.FieldEQ(FieldOwner, v))
+}
+
+// OwnerNEQ applies the NEQ predicate on the "owner" field.
+func OwnerNEQ(v string) predicate.EsimToken {
+	return predicate.EsimToken(sql.FieldNEQ(FieldOwner, v))
+}
+
+// OwnerIn applies the In predicate on the "owner" field.
+func OwnerIn(vs ...string) predicate.EsimToken {
+	return predicate.EsimToken(sql.FieldIn(FieldOwner, vs...))
+}
+
+// OwnerNotIn applies the NotIn predicate on the "owner" field.
+func OwnerNotIn(vs ...string) predicate.EsimToken {
+	return predicate.EsimToken(sql.FieldNotIn(FieldOwner, vs...))
+}
+
+// OwnerGT applies the GT predicate on the "owner" field.
+func OwnerGT(v string) predicate.EsimToken {
+	return predicate.EsimToken(sql.FieldGT(FieldOwner, v))
+}
+
+// OwnerGTE applies the GTE predicate on the "owner" field.
+func OwnerGTE(v string) predicate.EsimToken {
+	return predicate.EsimToken(sql.FieldGTE(FieldOwner, v))
+}
+
+// OwnerLT applies the LT predicate on the "owner" field.
+func OwnerLT(v string) predicate.EsimToken {
+	return predicate.EsimToken(sql.FieldLT(FieldOwner, v))
+}
+
+// OwnerLTE applies the LTE predicate on the "owner" field.
+func OwnerLTE(v string) predicate.EsimToken {
+	return predicate.EsimToken(sql.FieldLTE(FieldOwner, v))
+}
+
+// OwnerContains applies the Contains predicate on the "owner" field.
+func OwnerContains(v string) predicate.EsimToken {
+	return predicate.EsimToken(sql.FieldContains(FieldOwner, v))
+}
+
+// OwnerHasPrefix applies the HasPrefix predicate on the "owner" field.
+func OwnerHasPrefix(v string) predicate.EsimToken {
+	return predicate.EsimToken(sql.FieldHasPrefix(FieldOwner, v))
+}
+
+// OwnerHasSuffix applies the HasSuffix predicate on the "owner" field.
+func OwnerHasSuffix(v string) predicate.EsimToken {
+	return predicate.EsimToken(sql.FieldHasSuffix(FieldOwner, v))
+}
+
+// OwnerEqualFold applies the EqualFold predicate on the "owner" field.
+func OwnerEqualFold(v string) predicate.EsimToken {
+	return predicate.EsimToken(sql.FieldEqualFold(FieldOwner, v))
+}
+
+// OwnerContainsFold applies the ContainsFold predicate on the "owner" field.
+func OwnerContainsFold(v string) predicate.EsimToken {
+	return predicate.EsimToken(sql.FieldContainsFold(FieldOwner, v))
 }
 
 // VersionEQ applies the EQ predicate on the "version" field.

@@ -11,8 +11,8 @@ const (
 	Label = "finding"
 	// FieldID holds the string denoting the id field in the database.
 	FieldID = "id"
-	// FieldBooks holds the string denoting the books field in the database.
-	FieldBooks = "books"
+	// FieldReconciliationID holds the string denoting the reconciliation_id field in the database.
+	FieldReconciliationID = "reconciliation_id"
 	// FieldUnit holds the string denoting the unit field in the database.
 	FieldUnit = "unit"
 	// FieldCode holds the string denoting the code field in the database.
@@ -54,7 +54,7 @@ const (
 // Columns holds all SQL columns for finding fields.
 var Columns = []string{
 	FieldID,
-	FieldBooks,
+	FieldReconciliationID,
 	FieldUnit,
 	FieldCode,
 	FieldSubject,
@@ -101,9 +101,9 @@ func ByID(opts ...sql.OrderTermOption) OrderOption {
 	return sql.OrderByField(FieldID, opts...).ToFunc()
 }
 
-// ByBooks orders the results by the books field.
-func ByBooks(opts ...sql.OrderTermOption) OrderOption {
-	return sql.OrderByField(FieldBooks, opts...).ToFunc()
+// ByReconciliationID orders the results by the reconciliation_id field.
+func ByReconciliationID(opts ...sql.OrderTermOption) OrderOption {
+	return sql.OrderByField(FieldReconciliationID, opts...).ToFunc()
 }
 
 // ByUnit orders the results by the unit field.

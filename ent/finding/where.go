@@ -54,9 +54,9 @@ func IDLTE(id int64) predicate.Finding {
 	return predicate.Finding(sql.FieldLTE(FieldID, id))
 }
 
-// Books applies equality check predicate on the "books" field. It's identical to BooksEQ.
-func Books(v string) predicate.Finding {
-	return predicate.Finding(sql.FieldEQ(FieldBooks, v))
+// ReconciliationID applies equality check predicate on the "reconciliation_id" field. It's identical to ReconciliationIDEQ.
+func ReconciliationID(v string) predicate.Finding {
+	return predicate.Finding(sql.FieldEQ(FieldReconciliationID, v))
 }
 
 // Unit applies equality check predicate on the "unit" field. It's identical to UnitEQ.
@@ -144,69 +144,69 @@ func Reason(v string) predicate.Finding {
 	return predicate.Finding(sql.FieldEQ(FieldReason, v))
 }
 
-// BooksEQ applies the EQ predicate on the "books" field.
-func BooksEQ(v string) predicate.Finding {
-	return predicate.Finding(sql.FieldEQ(FieldBooks, v))
+// ReconciliationIDEQ applies the EQ predicate on the "reconciliation_id" field.
+func ReconciliationIDEQ(v string) predicate.Finding {
+	return predicate.Finding(sql.FieldEQ(FieldReconciliationID, v))
 }
 
-// BooksNEQ applies the NEQ predicate on the "books" field.
-func BooksNEQ(v string) predicate.Finding {
-	return predicate.Finding(sql.FieldNEQ(FieldBooks, v))
+// ReconciliationIDNEQ applies the NEQ predicate on the "reconciliation_id" field.
+func ReconciliationIDNEQ(v string) predicate.Finding {
+	return predicate.Finding(sql.FieldNEQ(FieldReconciliationID, v))
 }
 
-// BooksIn applies the In predicate on the "books" field.
-func BooksIn(vs ...string) predicate.Finding {
-	return predicate.Finding(sql.FieldIn(FieldBooks, vs...))
+// ReconciliationIDIn applies the In predicate on the "reconciliation_id" field.
+func ReconciliationIDIn(vs ...string) predicate.Finding {
+	return predicate.Finding(sql.FieldIn(FieldReconciliationID, vs...))
 }
 
-// BooksNotIn applies the NotIn predicate on the "books" field.
-func BooksNotIn(vs ...string) predicate.Finding {
-	return predicate.Finding(sql.FieldNotIn(FieldBooks, vs...))
+// ReconciliationIDNotIn applies the NotIn predicate on the "reconciliation_id" field.
+func ReconciliationIDNotIn(vs ...string) predicate.Finding {
+	return predicate.Finding(sql.FieldNotIn(FieldReconciliationID, vs...))
 }
 
-// BooksGT applies the GT predicate on the "books" field.
-func BooksGT(v string) predicate.Finding {
-	return predicate.Finding(sql.FieldGT(FieldBooks, v))
+// ReconciliationIDGT applies the GT predicate on the "reconciliation_id" field.
+func ReconciliationIDGT(v string) predicate.Finding {
+	return predicate.Finding(sql.FieldGT(FieldReconciliationID, v))
 }
 
-// BooksGTE applies the GTE predicate on the "books" field.
-func BooksGTE(v string) predicate.Finding {
-	return predicate.Finding(sql.FieldGTE(FieldBooks, v))
+// ReconciliationIDGTE applies the GTE predicate on the "reconciliation_id" field.
+func ReconciliationIDGTE(v string) predicate.Finding {
+	return predicate.Finding(sql.FieldGTE(FieldReconciliationID, v))
 }
 
-// BooksLT applies the LT predicate on the "books" field.
-func BooksLT(v string) predicate.Finding {
-	return predicate.Finding(sql.FieldLT(FieldBooks, v))
+// ReconciliationIDLT applies the LT predicate on the "reconciliation_id" field.
+func ReconciliationIDLT(v string) predicate.Finding {
+	return predicate.Finding(sql.FieldLT(FieldReconciliationID, v))
 }
 
-// BooksLTE applies the LTE predicate on the "books" field.
-func BooksLTE(v string) predicate.Finding {
-	return predicate.Finding(sql.FieldLTE(FieldBooks, v))
+// ReconciliationIDLTE applies the LTE predicate on the "reconciliation_id" field.
+func ReconciliationIDLTE(v string) predicate.Finding {
+	return predicate.Finding(sql.FieldLTE(FieldReconciliationID, v))
 }
 
-// BooksContains applies the Contains predicate on the "books" field.
-func BooksContains(v string) predicate.Finding {
-	return predicate.Finding(sql.FieldContains(FieldBooks, v))
+// ReconciliationIDContains applies the Contains predicate on the "reconciliation_id" field.
+func ReconciliationIDContains(v string) predicate.Finding {
+	return predicate.Finding(sql.FieldContains(FieldReconciliationID, v))
 }
 
-// BooksHasPrefix applies the HasPrefix predicate on the "books" field.
-func BooksHasPrefix(v string) predicate.Finding {
-	return predicate.Finding(sql.FieldHasPrefix(FieldBooks, v))
+// ReconciliationIDHasPrefix applies the HasPrefix predicate on the "reconciliation_id" field.
+func ReconciliationIDHasPrefix(v string) predicate.Finding {
+	return predicate.Finding(sql.FieldHasPrefix(FieldReconciliationID, v))
 }
 
-// BooksHasSuffix applies the HasSuffix predicate on the "books" field.
-func BooksHasSuffix(v string) predicate.Finding {
-	return predicate.Finding(sql.FieldHasSuffix(FieldBooks, v))
+// ReconciliationIDHasSuffix applies the HasSuffix predicate on the "reconciliation_id" field.
+func ReconciliationIDHasSuffix(v string) predicate.Finding {
+	return predicate.Finding(sql.FieldHasSuffix(FieldReconciliationID, v))
 }
 
-// BooksEqualFold applies the EqualFold predicate on the "books" field.
-func BooksEqualFold(v string) predicate.Finding {
-	return predicate.Finding(sql.FieldEqualFold(FieldBooks, v))
+// ReconciliationIDEqualFold applies the EqualFold predicate on the "reconciliation_id" field.
+func ReconciliationIDEqualFold(v string) predicate.Finding {
+	return predicate.Finding(sql.FieldEqualFold(FieldReconciliationID, v))
 }
 
-// BooksContainsFold applies the ContainsFold predicate on the "books" field.
-func BooksContainsFold(v string) predicate.Finding {
-	return predicate.Finding(sql.FieldContainsFold(FieldBooks, v))
+// ReconciliationIDContainsFold applies the ContainsFold predicate on the "reconciliation_id" field.
+func ReconciliationIDContainsFold(v string) predicate.Finding {
+	return predicate.Finding(sql.FieldContainsFold(FieldReconciliationID, v))
 }
 
 // UnitEQ applies the EQ predicate on the "unit" field.

@@ -9,18 +9,6 @@ import (
 	"github.com/roamcard/roamcard/ent"
 )
 
-// The ArrivalFunc type is an adapter to allow the use of ordinary
-// function as Arrival mutator.
-type ArrivalFunc func(context.Context, *ent.ArrivalMutation) (ent.Value, error)
-
-// Mutate calls f(ctx, m).
-func (f ArrivalFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
-	if mv, ok := m.(*ent.ArrivalMutation); ok {
-		return f(ctx, mv)
-	}
-	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.ArrivalMutation", m)
-}
-
 // The AttemptFunc type is an adapter to allow the use of ordinary
 // function as Attempt mutator.
 type AttemptFunc func(context.Context, *ent.AttemptMutation) (ent.Value, error)
@@ -57,16 +45,16 @@ func (f CardFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error)
 	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.CardMutation", m)
 }
 
-// The CatchUpFunc type is an adapter to allow the use of ordinary
-// function as CatchUp mutator.
-type CatchUpFunc func(context.Context, *ent.CatchUpMutation) (ent.Value, error)
+// The ChainWatermarkFunc type is an adapter to allow the use of ordinary
+// function as ChainWatermark mutator.
+type ChainWatermarkFunc func(context.Context, *ent.ChainWatermarkMutation) (ent.Value, error)
 
 // Mutate calls f(ctx, m).
-func (f CatchUpFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
-	if mv, ok := m.(*ent.CatchUpMutation); ok {
+func (f ChainWatermarkFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
+	if mv, ok := m.(*ent.ChainWatermarkMutation); ok {
 		return f(ctx, mv)
 	}
-	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.CatchUpMutation", m)
+	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.ChainWatermarkMutation", m)
 }
 
 // The ChallengeFunc type is an adapter to allow the use of ordinary
@@ -79,18 +67,6 @@ func (f ChallengeFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, e
 		return f(ctx, mv)
 	}
 	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.ChallengeMutation", m)
-}
-
-// The EarlyArrivalFunc type is an adapter to allow the use of ordinary
-// function as EarlyArrival mutator.
-type EarlyArrivalFunc func(context.Context, *ent.EarlyArrivalMutation) (ent.Value, error)
-
-// Mutate calls f(ctx, m).
-func (f EarlyArrivalFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
-	if mv, ok := m.(*ent.EarlyArrivalMutation); ok {
-		return f(ctx, mv)
-	}
-	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.EarlyArrivalMutation", m)
 }
 
 // The EsimPlanFunc type is an adapter to allow the use of ordinary
@@ -165,18 +141,6 @@ func (f FindingFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, err
 	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.FindingMutation", m)
 }
 
-// The HoldFunc type is an adapter to allow the use of ordinary
-// function as Hold mutator.
-type HoldFunc func(context.Context, *ent.HoldMutation) (ent.Value, error)
-
-// Mutate calls f(ctx, m).
-func (f HoldFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
-	if mv, ok := m.(*ent.HoldMutation); ok {
-		return f(ctx, mv)
-	}
-	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.HoldMutation", m)
-}
-
 // The IssuerLineFunc type is an adapter to allow the use of ordinary
 // function as IssuerLine mutator.
 type IssuerLineFunc func(context.Context, *ent.IssuerLineMutation) (ent.Value, error)
@@ -237,16 +201,16 @@ func (f LedgerPostingFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Valu
 	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.LedgerPostingMutation", m)
 }
 
-// The MutexFunc type is an adapter to allow the use of ordinary
-// function as Mutex mutator.
-type MutexFunc func(context.Context, *ent.MutexMutation) (ent.Value, error)
+// The LockFunc type is an adapter to allow the use of ordinary
+// function as Lock mutator.
+type LockFunc func(context.Context, *ent.LockMutation) (ent.Value, error)
 
 // Mutate calls f(ctx, m).
-func (f MutexFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
-	if mv, ok := m.(*ent.MutexMutation); ok {
+func (f LockFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
+	if mv, ok := m.(*ent.LockMutation); ok {
 		return f(ctx, mv)
 	}
-	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.MutexMutation", m)
+	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.LockMutation", m)
 }
 
 // The OrderFunc type is an adapter to allow the use of ordinary
@@ -273,16 +237,16 @@ func (f PaymentFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, err
 	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.PaymentMutation", m)
 }
 
-// The RateFunc type is an adapter to allow the use of ordinary
-// function as Rate mutator.
-type RateFunc func(context.Context, *ent.RateMutation) (ent.Value, error)
+// The RateLimitFunc type is an adapter to allow the use of ordinary
+// function as RateLimit mutator.
+type RateLimitFunc func(context.Context, *ent.RateLimitMutation) (ent.Value, error)
 
 // Mutate calls f(ctx, m).
-func (f RateFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
-	if mv, ok := m.(*ent.RateMutation); ok {
+func (f RateLimitFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
+	if mv, ok := m.(*ent.RateLimitMutation); ok {
 		return f(ctx, mv)
 	}
-	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.RateMutation", m)
+	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.RateLimitMutation", m)
 }
 
 // The ReconciliationFunc type is an adapter to allow the use of ordinary
@@ -309,16 +273,28 @@ func (f RefundFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, erro
 	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.RefundMutation", m)
 }
 
-// The ResolutionFunc type is an adapter to allow the use of ordinary
-// function as Resolution mutator.
-type ResolutionFunc func(context.Context, *ent.ResolutionMutation) (ent.Value, error)
+// The ReportedTransferFunc type is an adapter to allow the use of ordinary
+// function as ReportedTransfer mutator.
+type ReportedTransferFunc func(context.Context, *ent.ReportedTransferMutation) (ent.Value, error)
 
 // Mutate calls f(ctx, m).
-func (f ResolutionFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
-	if mv, ok := m.(*ent.ResolutionMutation); ok {
+func (f ReportedTransferFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
+	if mv, ok := m.(*ent.ReportedTransferMutation); ok {
 		return f(ctx, mv)
 	}
-	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.ResolutionMutation", m)
+	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.ReportedTransferMutation", m)
+}
+
+// The ReservationFunc type is an adapter to allow the use of ordinary
+// function as Reservation mutator.
+type ReservationFunc func(context.Context, *ent.ReservationMutation) (ent.Value, error)
+
+// Mutate calls f(ctx, m).
+func (f ReservationFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
+	if mv, ok := m.(*ent.ReservationMutation); ok {
+		return f(ctx, mv)
+	}
+	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.ReservationMutation", m)
 }
 
 // The SessionFunc type is an adapter to allow the use of ordinary
@@ -343,6 +319,30 @@ func (f TimelineFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, er
 		return f(ctx, mv)
 	}
 	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.TimelineMutation", m)
+}
+
+// The TransferFunc type is an adapter to allow the use of ordinary
+// function as Transfer mutator.
+type TransferFunc func(context.Context, *ent.TransferMutation) (ent.Value, error)
+
+// Mutate calls f(ctx, m).
+func (f TransferFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
+	if mv, ok := m.(*ent.TransferMutation); ok {
+		return f(ctx, mv)
+	}
+	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.TransferMutation", m)
+}
+
+// The TransferResolutionFunc type is an adapter to allow the use of ordinary
+// function as TransferResolution mutator.
+type TransferResolutionFunc func(context.Context, *ent.TransferResolutionMutation) (ent.Value, error)
+
+// Mutate calls f(ctx, m).
+func (f TransferResolutionFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
+	if mv, ok := m.(*ent.TransferResolutionMutation); ok {
+		return f(ctx, mv)
+	}
+	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.TransferResolutionMutation", m)
 }
 
 // The WorkerFunc type is an adapter to allow the use of ordinary

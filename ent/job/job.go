@@ -20,6 +20,8 @@ const (
 	FieldClass = "class"
 	// FieldUniqueKey holds the string denoting the unique_key field in the database.
 	FieldUniqueKey = "unique_key"
+	// FieldOwner holds the string denoting the owner field in the database.
+	FieldOwner = "owner"
 	// FieldPayload holds the string denoting the payload field in the database.
 	FieldPayload = "payload"
 	// FieldTraceparent holds the string denoting the traceparent field in the database.
@@ -28,8 +30,8 @@ const (
 	FieldStatus = "status"
 	// FieldAttempt holds the string denoting the attempt field in the database.
 	FieldAttempt = "attempt"
-	// FieldForgiven holds the string denoting the forgiven field in the database.
-	FieldForgiven = "forgiven"
+	// FieldUncountedAttempts holds the string denoting the uncounted_attempts field in the database.
+	FieldUncountedAttempts = "uncounted_attempts"
 	// FieldMaxAttempts holds the string denoting the max_attempts field in the database.
 	FieldMaxAttempts = "max_attempts"
 	// FieldVersion holds the string denoting the version field in the database.
@@ -60,11 +62,12 @@ var Columns = []string{
 	FieldKind,
 	FieldClass,
 	FieldUniqueKey,
+	FieldOwner,
 	FieldPayload,
 	FieldTraceparent,
 	FieldStatus,
 	FieldAttempt,
-	FieldForgiven,
+	FieldUncountedAttempts,
 	FieldMaxAttempts,
 	FieldVersion,
 	FieldStep,
@@ -88,12 +91,14 @@ func ValidColumn(column string) bool {
 }
 
 var (
+	// DefaultOwner holds the default value on creation for the "owner" field.
+	DefaultOwner string
 	// DefaultTraceparent holds the default value on creation for the "traceparent" field.
 	DefaultTraceparent string
 	// DefaultAttempt holds the default value on creation for the "attempt" field.
 	DefaultAttempt int
-	// DefaultForgiven holds the default value on creation for the "forgiven" field.
-	DefaultForgiven int
+	// DefaultUncountedAttempts holds the default value on creation for the "uncounted_attempts" field.
+	DefaultUncountedAttempts int
 	// DefaultVersion holds the default value on creation for the "version" field.
 	DefaultVersion int64
 	// DefaultStep holds the default value on creation for the "step" field.
@@ -183,6 +188,11 @@ func ByUniqueKey(opts ...sql.OrderTermOption) OrderOption {
 	return sql.OrderByField(FieldUniqueKey, opts...).ToFunc()
 }
 
+// ByOwner orders the results by the owner field.
+func ByOwner(opts ...sql.OrderTermOption) OrderOption {
+	return sql.OrderByField(FieldOwner, opts...).ToFunc()
+}
+
 // ByTraceparent orders the results by the traceparent field.
 func ByTraceparent(opts ...sql.OrderTermOption) OrderOption {
 	return sql.OrderByField(FieldTraceparent, opts...).ToFunc()
@@ -198,9 +208,9 @@ func ByAttempt(opts ...sql.OrderTermOption) OrderOption {
 	return sql.OrderByField(FieldAttempt, opts...).ToFunc()
 }
 
-// ByForgiven orders the results by the forgiven field.
-func ByForgiven(opts ...sql.OrderTermOption) OrderOption {
-	return sql.OrderByField(FieldForgiven, opts...).ToFunc()
+// ByUncountedAttempts orders the results by the uncounted_attempts field.
+func ByUncountedAttempts(opts ...sql.OrderTermOption) OrderOption {
+	return sql.OrderByField(FieldUncountedAttempts, opts...).ToFunc()
 }
 
 // ByMaxAttempts orders the results by the max_attempts field.

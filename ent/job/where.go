@@ -65,6 +65,11 @@ func UniqueKey(v string) predicate.Job {
 	return predicate.Job(sql.FieldEQ(FieldUniqueKey, v))
 }
 
+// Owner applies equality check predicate on the "owner" field. It's identical to OwnerEQ.
+func Owner(v string) predicate.Job {
+	return predicate.Job(sql.FieldEQ(FieldOwner, v))
+}
+
 // Traceparent applies equality check predicate on the "traceparent" field. It's identical to TraceparentEQ.
 func Traceparent(v string) predicate.Job {
 	return predicate.Job(sql.FieldEQ(FieldTraceparent, v))
@@ -75,9 +80,9 @@ func Attempt(v int) predicate.Job {
 	return predicate.Job(sql.FieldEQ(FieldAttempt, v))
 }
 
-// Forgiven applies equality check predicate on the "forgiven" field. It's identical to ForgivenEQ.
-func Forgiven(v int) predicate.Job {
-	return predicate.Job(sql.FieldEQ(FieldForgiven, v))
+// UncountedAttempts applies equality check predicate on the "uncounted_attempts" field. It's identical to UncountedAttemptsEQ.
+func UncountedAttempts(v int) predicate.Job {
+	return predicate.Job(sql.FieldEQ(FieldUncountedAttempts, v))
 }
 
 // MaxAttempts applies equality check predicate on the "max_attempts" field. It's identical to MaxAttemptsEQ.
@@ -280,6 +285,71 @@ func UniqueKeyContainsFold(v string) predicate.Job {
 	return predicate.Job(sql.FieldContainsFold(FieldUniqueKey, v))
 }
 
+// OwnerEQ applies the EQ predicate on the "owner" field.
+func OwnerEQ(v string) predicate.Job {
+	return predicate.Job(sql.FieldEQ(FieldOwner, v))
+}
+
+// OwnerNEQ applies the NEQ predicate on the "owner" field.
+func OwnerNEQ(v string) predicate.Job {
+	return predicate.Job(sql.FieldNEQ(FieldOwner, v))
+}
+
+// OwnerIn applies the In predicate on the "owner" field.
+func OwnerIn(vs ...string) predicate.Job {
+	return predicate.Job(sql.FieldIn(FieldOwner, vs...))
+}
+
+// OwnerNotIn applies the NotIn predicate on the "owner" field.
+func OwnerNotIn(vs ...string) predicate.Job {
+	return predicate.Job(sql.FieldNotIn(FieldOwner, vs...))
+}
+
+// OwnerGT applies the GT predicate on the "owner" field.
+func OwnerGT(v string) predicate.Job {
+	return predicate.Job(sql.FieldGT(FieldOwner, v))
+}
+
+// OwnerGTE applies the GTE predicate on the "owner" field.
+func OwnerGTE(v string) predicate.Job {
+	return predicate.Job(sql.FieldGTE(FieldOwner, v))
+}
+
+// OwnerLT applies the LT predicate on the "owner" field.
+func OwnerLT(v string) predicate.Job {
+	return predicate.Job(sql.FieldLT(FieldOwner, v))
+}
+
+// OwnerLTE applies the LTE predicate on the "owner" field.
+func OwnerLTE(v string) predicate.Job {
+	return predicate.Job(sql.FieldLTE(FieldOwner, v))
+}
+
+// OwnerContains applies the Contains predicate on the "owner" field.
+func OwnerContains(v string) predicate.Job {
+	return predicate.Job(sql.FieldContains(FieldOwner, v))
+}
+
+// OwnerHasPrefix applies the HasPrefix predicate on the "owner" field.
+func OwnerHasPrefix(v string) predicate.Job {
+	return predicate.Job(sql.FieldHasPrefix(FieldOwner, v))
+}
+
+// OwnerHasSuffix applies the HasSuffix predicate on the "owner" field.
+func OwnerHasSuffix(v string) predicate.Job {
+	return predicate.Job(sql.FieldHasSuffix(FieldOwner, v))
+}
+
+// OwnerEqualFold applies the EqualFold predicate on the "owner" field.
+func OwnerEqualFold(v string) predicate.Job {
+	return predicate.Job(sql.FieldEqualFold(FieldOwner, v))
+}
+
+// OwnerContainsFold applies the ContainsFold predicate on the "owner" field.
+func OwnerContainsFold(v string) predicate.Job {
+	return predicate.Job(sql.FieldContainsFold(FieldOwner, v))
+}
+
 // TraceparentEQ applies the EQ predicate on the "traceparent" field.
 func TraceparentEQ(v string) predicate.Job {
 	return predicate.Job(sql.FieldEQ(FieldTraceparent, v))
@@ -405,44 +475,44 @@ func AttemptLTE(v int) predicate.Job {
 	return predicate.Job(sql.FieldLTE(FieldAttempt, v))
 }
 
-// ForgivenEQ applies the EQ predicate on the "forgiven" field.
-func ForgivenEQ(v int) predicate.Job {
-	return predicate.Job(sql.FieldEQ(FieldForgiven, v))
+// UncountedAttemptsEQ applies the EQ predicate on the "uncounted_attempts" field.
+func UncountedAttemptsEQ(v int) predicate.Job {
+	return predicate.Job(sql.FieldEQ(FieldUncountedAttempts, v))
 }
 
-// ForgivenNEQ applies the NEQ predicate on the "forgiven" field.
-func ForgivenNEQ(v int) predicate.Job {
-	return predicate.Job(sql.FieldNEQ(FieldForgiven, v))
+// UncountedAttemptsNEQ applies the NEQ predicate on the "uncounted_attempts" field.
+func UncountedAttemptsNEQ(v int) predicate.Job {
+	return predicate.Job(sql.FieldNEQ(FieldUncountedAttempts, v))
 }
 
-// ForgivenIn applies the In predicate on the "forgiven" field.
-func ForgivenIn(vs ...int) predicate.Job {
-	return predicate.Job(sql.FieldIn(FieldForgiven, vs...))
+// UncountedAttemptsIn applies the In predicate on the "uncounted_attempts" field.
+func UncountedAttemptsIn(vs ...int) predicate.Job {
+	return predicate.Job(sql.FieldIn(FieldUncountedAttempts, vs...))
 }
 
-// ForgivenNotIn applies the NotIn predicate on the "forgiven" field.
-func ForgivenNotIn(vs ...int) predicate.Job {
-	return predicate.Job(sql.FieldNotIn(FieldForgiven, vs...))
+// UncountedAttemptsNotIn applies the NotIn predicate on the "uncounted_attempts" field.
+func UncountedAttemptsNotIn(vs ...int) predicate.Job {
+	return predicate.Job(sql.FieldNotIn(FieldUncountedAttempts, vs...))
 }
 
-// ForgivenGT applies the GT predicate on the "forgiven" field.
-func ForgivenGT(v int) predicate.Job {
-	return predicate.Job(sql.FieldGT(FieldForgiven, v))
+// UncountedAttemptsGT applies the GT predicate on the "uncounted_attempts" field.
+func UncountedAttemptsGT(v int) predicate.Job {
+	return predicate.Job(sql.FieldGT(FieldUncountedAttempts, v))
 }
 
-// ForgivenGTE applies the GTE predicate on the "forgiven" field.
-func ForgivenGTE(v int) predicate.Job {
-	return predicate.Job(sql.FieldGTE(FieldForgiven, v))
+// UncountedAttemptsGTE applies the GTE predicate on the "uncounted_attempts" field.
+func UncountedAttemptsGTE(v int) predicate.Job {
+	return predicate.Job(sql.FieldGTE(FieldUncountedAttempts, v))
 }
 
-// ForgivenLT applies the LT predicate on the "forgiven" field.
-func ForgivenLT(v int) predicate.Job {
-	return predicate.Job(sql.FieldLT(FieldForgiven, v))
+// UncountedAttemptsLT applies the LT predicate on the "uncounted_attempts" field.
+func UncountedAttemptsLT(v int) predicate.Job {
+	return predicate.Job(sql.FieldLT(FieldUncountedAttempts, v))
 }
 
-// ForgivenLTE applies the LTE predicate on the "forgiven" field.
-func ForgivenLTE(v int) predicate.Job {
-	return predicate.Job(sql.FieldLTE(FieldForgiven, v))
+// UncountedAttemptsLTE applies the LTE predicate on the "uncounted_attempts" field.
+func UncountedAttemptsLTE(v int) predicate.Job {
+	return predicate.Job(sql.FieldLTE(FieldUncountedAttempts, v))
 }
 
 // MaxAttemptsEQ applies the EQ predicate on the "max_attempts" field.

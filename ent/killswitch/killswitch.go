@@ -20,7 +20,7 @@ const (
 	// FieldChangedAt holds the string denoting the changed_at field in the database.
 	FieldChangedAt = "changed_at"
 	// Table holds the table name of the killswitch in the database.
-	Table = "switches"
+	Table = "kill_switches"
 )
 
 // Columns holds all SQL columns for killswitch fields.

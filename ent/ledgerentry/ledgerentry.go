@@ -13,6 +13,8 @@ const (
 	FieldID = "id"
 	// FieldPostingID holds the string denoting the posting_id field in the database.
 	FieldPostingID = "posting_id"
+	// FieldOwner holds the string denoting the owner field in the database.
+	FieldOwner = "owner"
 	// FieldAccount holds the string denoting the account field in the database.
 	FieldAccount = "account"
 	// FieldAmount holds the string denoting the amount field in the database.
@@ -25,6 +27,7 @@ const (
 var Columns = []string{
 	FieldID,
 	FieldPostingID,
+	FieldOwner,
 	FieldAccount,
 	FieldAmount,
 }
@@ -50,6 +53,11 @@ func ByID(opts ...sql.OrderTermOption) OrderOption {
 // ByPostingID orders the results by the posting_id field.
 func ByPostingID(opts ...sql.OrderTermOption) OrderOption {
 	return sql.OrderByField(FieldPostingID, opts...).ToFunc()
+}
+
+// ByOwner orders the results by the owner field.
+func ByOwner(opts ...sql.OrderTermOption) OrderOption {
+	return sql.OrderByField(FieldOwner, opts...).ToFunc()
 }
 
 // ByAccount orders the results by the account field.

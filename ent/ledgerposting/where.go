@@ -69,6 +69,11 @@ func OrderID(v string) predicate.LedgerPosting {
 	return predicate.LedgerPosting(sql.FieldEQ(FieldOrderID, v))
 }
 
+// Owner applies equality check predicate on the "owner" field. It's identical to OwnerEQ.
+func Owner(v string) predicate.LedgerPosting {
+	return predicate.LedgerPosting(sql.FieldEQ(FieldOwner, v))
+}
+
 // At applies equality check predicate on the "at" field. It's identical to AtEQ.
 func At(v time.Time) predicate.LedgerPosting {
 	return predicate.LedgerPosting(sql.FieldEQ(FieldAt, v))
@@ -137,6 +142,71 @@ func OrderIDEqualFold(v string) predicate.LedgerPosting {
 // OrderIDContainsFold applies the ContainsFold predicate on the "order_id" field.
 func OrderIDContainsFold(v string) predicate.LedgerPosting {
 	return predicate.LedgerPosting(sql.FieldContainsFold(FieldOrderID, v))
+}
+
+// OwnerEQ applies the EQ predicate on the "owner" field.
+func OwnerEQ(v string) predicate.LedgerPosting {
+	return predicate.LedgerPosting(sql.FieldEQ(FieldOwner, v))
+}
+
+// OwnerNEQ applies the NEQ predicate on the "owner" field.
+func OwnerNEQ(v string) predicate.LedgerPosting {
+	return predicate.LedgerPosting(sql.FieldNEQ(FieldOwner, v))
+}
+
+// OwnerIn applies the In predicate on the "owner" field.
+func OwnerIn(vs ...string) predicate.LedgerPosting {
+	return predicate.LedgerPosting(sql.FieldIn(FieldOwner, vs...))
+}
+
+// OwnerNotIn applies the NotIn predicate on the "owner" field.
+func OwnerNotIn(vs ...string) predicate.LedgerPosting {
+	return predicate.LedgerPosting(sql.FieldNotIn(FieldOwner, vs...))
+}
+
+// OwnerGT applies the GT predicate on the "owner" field.
+func OwnerGT(v string) predicate.LedgerPosting {
+	return predicate.LedgerPosting(sql.FieldGT(FieldOwner, v))
+}
+
+// OwnerGTE applies the GTE predicate on the "owner" field.
+func OwnerGTE(v string) predicate.LedgerPosting {
+	return predicate.LedgerPosting(sql.FieldGTE(FieldOwner, v))
+}
+
+// OwnerLT applies the LT predicate on the "owner" field.
+func OwnerLT(v string) predicate.LedgerPosting {
+	return predicate.LedgerPosting(sql.FieldLT(FieldOwner, v))
+}
+
+// OwnerLTE applies the LTE predicate on the "owner" field.
+func OwnerLTE(v string) predicate.LedgerPosting {
+	return predicate.LedgerPosting(sql.FieldLTE(FieldOwner, v))
+}
+
+// OwnerContains applies the Contains predicate on the "owner" field.
+func OwnerContains(v string) predicate.LedgerPosting {
+	return predicate.LedgerPosting(sql.FieldContains(FieldOwner, v))
+}
+
+// OwnerHasPrefix applies the HasPrefix predicate on the "owner" field.
+func OwnerHasPrefix(v string) predicate.LedgerPosting {
+	return predicate.LedgerPosting(sql.FieldHasPrefix(FieldOwner, v))
+}
+
+// OwnerHasSuffix applies the HasSuffix predicate on the "owner" field.
+func OwnerHasSuffix(v string) predicate.LedgerPosting {
+	return predicate.LedgerPosting(sql.FieldHasSuffix(FieldOwner, v))
+}
+
+// OwnerEqualFold applies the EqualFold predicate on the "owner" field.
+func OwnerEqualFold(v string) predicate.LedgerPosting {
+	return predicate.LedgerPosting(sql.FieldEqualFold(FieldOwner, v))
+}
+
+// OwnerContainsFold applies the ContainsFold predicate on the "owner" field.
+func OwnerContainsFold(v string) predicate.LedgerPosting {
+	return predicate.LedgerPosting(sql.FieldContainsFold(FieldOwner, v))
 }
 
 // KindEQ applies the EQ predicate on the "kind" field.

@@ -9,48 +9,6 @@ import (
 )
 
 var (
-	// ArrivalsColumns holds the columns for the "arrivals" table.
-	ArrivalsColumns = []*schema.Column{
-		{Name: "id", Type: field.TypeInt64, Increment: true},
-		{Name: "asset", Type: field.TypeString},
-		{Name: "pay_to", Type: field.TypeString},
-		{Name: "transaction", Type: field.TypeString},
-		{Name: "log_index", Type: field.TypeInt64},
-		{Name: "block", Type: field.TypeInt64},
-		{Name: "sender", Type: field.TypeString},
-		{Name: "value", Type: field.TypeInt64},
-		{Name: "nonce", Type: field.TypeString, Default: ""},
-		{Name: "seen_at", Type: field.TypeTime},
-	}
-	// ArrivalsTable holds the schema information for the "arrivals" table.
-	ArrivalsTable = &schema.Table{
-		Name:       "arrivals",
-		Columns:    ArrivalsColumns,
-		PrimaryKey: []*schema.Column{ArrivalsColumns[0]},
-		Indexes: []*schema.Index{
-			{
-				Name:    "arrivals_transfer",
-				Unique:  true,
-				Columns: []*schema.Column{ArrivalsColumns[3], ArrivalsColumns[4]},
-			},
-			{
-				Name:    "arrivals_payer",
-				Unique:  false,
-				Columns: []*schema.Column{ArrivalsColumns[6], ArrivalsColumns[7]},
-				Annotation: &entsql.IndexAnnotation{
-					Where: "((nonce)::text <> ''::text)",
-				},
-			},
-			{
-				Name:    "arrivals_authorization",
-				Unique:  false,
-				Columns: []*schema.Column{ArrivalsColumns[6], ArrivalsColumns[8]},
-				Annotation: &entsql.IndexAnnotation{
-					Where: "((nonce)::text <> ''::text)",
-				},
-			},
-		},
-	}
 	// AttemptsColumns holds the columns for the "attempts" table.
 	AttemptsColumns = []*schema.Column{
 		{Name: "id", Type: field.TypeUUID},
@@ -148,20 +106,20 @@ var (
 			{
 				Name:    "cards_order",
 				Unique:  true,
-				Columns: []*schema.Column{CardsColumns[1]},
+				Columns: []*schema.Column{CardsColumns[1], CardsColumns[2]},
 				Annotation: &entsql.IndexAnnotation{
 					Where: "((status)::text <> 'FAILED'::text)",
 				},
 			},
 			{
-				Name:    "card_order_id_created_at",
+				Name:    "card_order_id_owner_created_at",
 				Unique:  false,
-				Columns: []*schema.Column{CardsColumns[1], CardsColumns[8]},
+				Columns: []*schema.Column{CardsColumns[1], CardsColumns[2], CardsColumns[8]},
 			},
 			{
 				Name:    "cards_reference",
 				Unique:  true,
-				Columns: []*schema.Column{CardsColumns[4]},
+				Columns: []*schema.Column{CardsColumns[4], CardsColumns[2]},
 			},
 			{
 				Name:    "cards_live",
@@ -186,20 +144,20 @@ var (
 			},
 		},
 	}
-	// CatchUpsColumns holds the columns for the "catch_ups" table.
-	CatchUpsColumns = []*schema.Column{
+	// ChainWatermarksColumns holds the columns for the "chain_watermarks" table.
+	ChainWatermarksColumns = []*schema.Column{
 		{Name: "id", Type: field.TypeUUID},
 		{Name: "server", Type: field.TypeString},
-		{Name: "beat", Type: field.TypeInt64, Default: 0},
-		{Name: "head", Type: field.TypeInt64, Default: 0},
-		{Name: "begun_at", Type: field.TypeTime},
+		{Name: "heartbeat", Type: field.TypeInt64, Default: 0},
+		{Name: "last_block", Type: field.TypeInt64, Default: 0},
+		{Name: "created_at", Type: field.TypeTime},
 		{Name: "seen_at", Type: field.TypeTime},
 	}
-	// CatchUpsTable holds the schema information for the "catch_ups" table.
-	CatchUpsTable = &schema.Table{
-		Name:       "catch_ups",
-		Columns:    CatchUpsColumns,
-		PrimaryKey: []*schema.Column{CatchUpsColumns[0]},
+	// ChainWatermarksTable holds the schema information for the "chain_watermarks" table.
+	ChainWatermarksTable = &schema.Table{
+		Name:       "chain_watermarks",
+		Columns:    ChainWatermarksColumns,
+		PrimaryKey: []*schema.Column{ChainWatermarksColumns[0]},
 	}
 	// ChallengesColumns holds the columns for the "challenges" table.
 	ChallengesColumns = []*schema.Column{
@@ -231,37 +189,6 @@ var (
 				Name:    "challenge_expires_at",
 				Unique:  false,
 				Columns: []*schema.Column{ChallengesColumns[10]},
-			},
-		},
-	}
-	// EarlyArrivalsColumns holds the columns for the "early_arrivals" table.
-	EarlyArrivalsColumns = []*schema.Column{
-		{Name: "id", Type: field.TypeInt64, Increment: true},
-		{Name: "network", Type: field.TypeString},
-		{Name: "asset", Type: field.TypeString},
-		{Name: "pay_to", Type: field.TypeString},
-		{Name: "payer", Type: field.TypeString},
-		{Name: "value", Type: field.TypeInt64},
-		{Name: "nonce", Type: field.TypeString},
-		{Name: "valid_after", Type: field.TypeInt64},
-		{Name: "valid_before", Type: field.TypeInt64},
-		{Name: "transaction", Type: field.TypeString},
-		{Name: "log_index", Type: field.TypeInt64},
-		{Name: "block", Type: field.TypeInt64},
-		{Name: "block_hash", Type: field.TypeString},
-		{Name: "settled_at", Type: field.TypeTime},
-		{Name: "seen_at", Type: field.TypeTime},
-	}
-	// EarlyArrivalsTable holds the schema information for the "early_arrivals" table.
-	EarlyArrivalsTable = &schema.Table{
-		Name:       "early_arrivals",
-		Columns:    EarlyArrivalsColumns,
-		PrimaryKey: []*schema.Column{EarlyArrivalsColumns[0]},
-		Indexes: []*schema.Index{
-			{
-				Name:    "early_arrivals_authorization",
-				Unique:  true,
-				Columns: []*schema.Column{EarlyArrivalsColumns[1], EarlyArrivalsColumns[2], EarlyArrivalsColumns[4], EarlyArrivalsColumns[6]},
 			},
 		},
 	}
@@ -297,6 +224,7 @@ var (
 	EsimProfilesColumns = []*schema.Column{
 		{Name: "id", Type: field.TypeUUID},
 		{Name: "order_id", Type: field.TypeString},
+		{Name: "owner", Type: field.TypeString},
 		{Name: "plan_id", Type: field.TypeString},
 		{Name: "status", Type: field.TypeEnum, Enums: []string{"ordered", "ready", "failed"}},
 		{Name: "reference", Type: field.TypeUUID},
@@ -314,19 +242,19 @@ var (
 		PrimaryKey: []*schema.Column{EsimProfilesColumns[0]},
 		Indexes: []*schema.Index{
 			{
-				Name:    "esimprofile_order_id_created_at",
+				Name:    "esimprofile_order_id_owner_created_at",
 				Unique:  false,
-				Columns: []*schema.Column{EsimProfilesColumns[1], EsimProfilesColumns[9]},
+				Columns: []*schema.Column{EsimProfilesColumns[1], EsimProfilesColumns[2], EsimProfilesColumns[10]},
 			},
 			{
 				Name:    "esim_profiles_reference",
 				Unique:  true,
-				Columns: []*schema.Column{EsimProfilesColumns[4]},
+				Columns: []*schema.Column{EsimProfilesColumns[5], EsimProfilesColumns[2]},
 			},
 			{
 				Name:    "esimprofile_sealed_key",
 				Unique:  false,
-				Columns: []*schema.Column{EsimProfilesColumns[7]},
+				Columns: []*schema.Column{EsimProfilesColumns[8]},
 			},
 		},
 	}
@@ -344,6 +272,7 @@ var (
 	// EsimTokensColumns holds the columns for the "esim_tokens" table.
 	EsimTokensColumns = []*schema.Column{
 		{Name: "id", Type: field.TypeString},
+		{Name: "owner", Type: field.TypeString},
 		{Name: "version", Type: field.TypeInt},
 		{Name: "expires_at", Type: field.TypeTime},
 	}
@@ -378,7 +307,7 @@ var (
 	// FindingsColumns holds the columns for the "findings" table.
 	FindingsColumns = []*schema.Column{
 		{Name: "id", Type: field.TypeInt64, Increment: true},
-		{Name: "books", Type: field.TypeString},
+		{Name: "reconciliation_id", Type: field.TypeString},
 		{Name: "unit", Type: field.TypeString},
 		{Name: "code", Type: field.TypeString},
 		{Name: "subject", Type: field.TypeString},
@@ -430,57 +359,6 @@ var (
 				Columns: []*schema.Column{FindingsColumns[1], FindingsColumns[6]},
 				Annotation: &entsql.IndexAnnotation{
 					Where: "(blocks AND (closed_at IS NULL) AND (resolved_at IS NULL))",
-				},
-			},
-		},
-	}
-	// HoldsColumns holds the columns for the "holds" table.
-	HoldsColumns = []*schema.Column{
-		{Name: "id", Type: field.TypeUUID},
-		{Name: "order_id", Type: field.TypeString},
-		{Name: "resource", Type: field.TypeString},
-		{Name: "units", Type: field.TypeInt64},
-		{Name: "created_at", Type: field.TypeTime},
-		{Name: "settled_at", Type: field.TypeTime, Nullable: true},
-		{Name: "released_at", Type: field.TypeTime, Nullable: true},
-		{Name: "suspended_at", Type: field.TypeTime, Nullable: true},
-	}
-	// HoldsTable holds the schema information for the "holds" table.
-	HoldsTable = &schema.Table{
-		Name:       "holds",
-		Columns:    HoldsColumns,
-		PrimaryKey: []*schema.Column{HoldsColumns[0]},
-		Indexes: []*schema.Index{
-			{
-				Name:    "holds_live",
-				Unique:  true,
-				Columns: []*schema.Column{HoldsColumns[2], HoldsColumns[1]},
-				Annotation: &entsql.IndexAnnotation{
-					Where: "(released_at IS NULL)",
-				},
-			},
-			{
-				Name:    "holds_order",
-				Unique:  false,
-				Columns: []*schema.Column{HoldsColumns[1]},
-				Annotation: &entsql.IndexAnnotation{
-					Where: "(released_at IS NULL)",
-				},
-			},
-			{
-				Name:    "holds_suspended",
-				Unique:  false,
-				Columns: []*schema.Column{HoldsColumns[1]},
-				Annotation: &entsql.IndexAnnotation{
-					Where: "(suspended_at IS NOT NULL)",
-				},
-			},
-			{
-				Name:    "holds_released",
-				Unique:  false,
-				Columns: []*schema.Column{HoldsColumns[2], HoldsColumns[6]},
-				Annotation: &entsql.IndexAnnotation{
-					Where: "(released_at IS NOT NULL)",
 				},
 			},
 		},
@@ -540,11 +418,12 @@ var (
 		{Name: "kind", Type: field.TypeString},
 		{Name: "class", Type: field.TypeEnum, Enums: []string{"settle", "deliver", "maintain"}, Default: "maintain"},
 		{Name: "unique_key", Type: field.TypeString},
+		{Name: "owner", Type: field.TypeString, Default: ""},
 		{Name: "payload", Type: field.TypeJSON},
 		{Name: "traceparent", Type: field.TypeString, Default: ""},
 		{Name: "status", Type: field.TypeEnum, Enums: []string{"queued", "processing", "succeeded", "failed", "operator_review"}, Default: "queued"},
 		{Name: "attempt", Type: field.TypeInt, Default: 0},
-		{Name: "forgiven", Type: field.TypeInt, Default: 0},
+		{Name: "uncounted_attempts", Type: field.TypeInt, Default: 0},
 		{Name: "max_attempts", Type: field.TypeInt},
 		{Name: "version", Type: field.TypeInt64, Default: 0},
 		{Name: "step", Type: field.TypeString, Default: ""},
@@ -563,14 +442,14 @@ var (
 		PrimaryKey: []*schema.Column{JobsColumns[0]},
 		Indexes: []*schema.Index{
 			{
-				Name:    "job_kind_unique_key",
+				Name:    "jobs_unique",
 				Unique:  true,
-				Columns: []*schema.Column{JobsColumns[1], JobsColumns[3]},
+				Columns: []*schema.Column{JobsColumns[1], JobsColumns[3], JobsColumns[4]},
 			},
 			{
 				Name:    "jobs_due",
 				Unique:  false,
-				Columns: []*schema.Column{JobsColumns[2], JobsColumns[13]},
+				Columns: []*schema.Column{JobsColumns[2], JobsColumns[14]},
 				Annotation: &entsql.IndexAnnotation{
 					Where: "((status)::text = 'queued'::text)",
 				},
@@ -578,7 +457,7 @@ var (
 			{
 				Name:    "jobs_leased",
 				Unique:  false,
-				Columns: []*schema.Column{JobsColumns[18]},
+				Columns: []*schema.Column{JobsColumns[19]},
 				Annotation: &entsql.IndexAnnotation{
 					Where: "((status)::text = 'processing'::text)",
 				},
@@ -586,31 +465,32 @@ var (
 			{
 				Name:    "jobs_open",
 				Unique:  false,
-				Columns: []*schema.Column{JobsColumns[1], JobsColumns[6], JobsColumns[14]},
+				Columns: []*schema.Column{JobsColumns[1], JobsColumns[7], JobsColumns[15]},
 				Annotation: &entsql.IndexAnnotation{
 					Where: "((status)::text <> 'succeeded'::text)",
 				},
 			},
 		},
 	}
-	// SwitchesColumns holds the columns for the "switches" table.
-	SwitchesColumns = []*schema.Column{
+	// KillSwitchesColumns holds the columns for the "kill_switches" table.
+	KillSwitchesColumns = []*schema.Column{
 		{Name: "id", Type: field.TypeString},
 		{Name: "paused", Type: field.TypeBool},
 		{Name: "reason", Type: field.TypeString, Size: 2147483647},
 		{Name: "actor", Type: field.TypeString},
 		{Name: "changed_at", Type: field.TypeTime},
 	}
-	// SwitchesTable holds the schema information for the "switches" table.
-	SwitchesTable = &schema.Table{
-		Name:       "switches",
-		Columns:    SwitchesColumns,
-		PrimaryKey: []*schema.Column{SwitchesColumns[0]},
+	// KillSwitchesTable holds the schema information for the "kill_switches" table.
+	KillSwitchesTable = &schema.Table{
+		Name:       "kill_switches",
+		Columns:    KillSwitchesColumns,
+		PrimaryKey: []*schema.Column{KillSwitchesColumns[0]},
 	}
 	// LedgerEntriesColumns holds the columns for the "ledger_entries" table.
 	LedgerEntriesColumns = []*schema.Column{
 		{Name: "id", Type: field.TypeInt64, Increment: true},
 		{Name: "posting_id", Type: field.TypeString},
+		{Name: "owner", Type: field.TypeString},
 		{Name: "account", Type: field.TypeString},
 		{Name: "amount", Type: field.TypeInt64},
 	}
@@ -623,12 +503,12 @@ var (
 			{
 				Name:    "ledger_entries_line",
 				Unique:  true,
-				Columns: []*schema.Column{LedgerEntriesColumns[1], LedgerEntriesColumns[2]},
+				Columns: []*schema.Column{LedgerEntriesColumns[1], LedgerEntriesColumns[3], LedgerEntriesColumns[2]},
 			},
 			{
 				Name:    "ledger_entries_card",
 				Unique:  false,
-				Columns: []*schema.Column{LedgerEntriesColumns[2]},
+				Columns: []*schema.Column{LedgerEntriesColumns[3]},
 				Annotation: &entsql.IndexAnnotation{
 					Where: "((account)::text ~~ 'card:%'::text)",
 				},
@@ -639,6 +519,7 @@ var (
 	LedgerPostingsColumns = []*schema.Column{
 		{Name: "id", Type: field.TypeString},
 		{Name: "order_id", Type: field.TypeString},
+		{Name: "owner", Type: field.TypeString},
 		{Name: "kind", Type: field.TypeEnum, Enums: []string{"settled", "loaded", "load_fee", "fee_withdrawn", "fee_kept", "fee_owed", "fee_collected", "fee_written_off", "sold", "supplied", "refunded", "unmatched", "matched", "resolved"}},
 		{Name: "at", Type: field.TypeTime},
 	}
@@ -651,27 +532,27 @@ var (
 			{
 				Name:    "ledger_postings_order",
 				Unique:  false,
-				Columns: []*schema.Column{LedgerPostingsColumns[1], LedgerPostingsColumns[0]},
+				Columns: []*schema.Column{LedgerPostingsColumns[1], LedgerPostingsColumns[2], LedgerPostingsColumns[0]},
 			},
 			{
 				Name:    "ledger_postings_at",
 				Unique:  false,
-				Columns: []*schema.Column{LedgerPostingsColumns[3]},
+				Columns: []*schema.Column{LedgerPostingsColumns[4]},
 				Annotation: &entsql.IndexAnnotation{
 					Type: "BRIN",
 				},
 			},
 		},
 	}
-	// MutexesColumns holds the columns for the "mutexes" table.
-	MutexesColumns = []*schema.Column{
+	// LocksColumns holds the columns for the "locks" table.
+	LocksColumns = []*schema.Column{
 		{Name: "id", Type: field.TypeString},
 	}
-	// MutexesTable holds the schema information for the "mutexes" table.
-	MutexesTable = &schema.Table{
-		Name:       "mutexes",
-		Columns:    MutexesColumns,
-		PrimaryKey: []*schema.Column{MutexesColumns[0]},
+	// LocksTable holds the schema information for the "locks" table.
+	LocksTable = &schema.Table{
+		Name:       "locks",
+		Columns:    LocksColumns,
+		PrimaryKey: []*schema.Column{LocksColumns[0]},
 	}
 	// OrdersColumns holds the columns for the "orders" table.
 	OrdersColumns = []*schema.Column{
@@ -687,10 +568,10 @@ var (
 		{Name: "scenario", Type: field.TypeString, Default: ""},
 		{Name: "resource", Type: field.TypeString, Default: ""},
 		{Name: "version", Type: field.TypeInt},
-		{Name: "delivery", Type: field.TypeInt, Default: 1},
+		{Name: "delivery_attempt", Type: field.TypeInt, Default: 1},
 		{Name: "reference", Type: field.TypeUUID, Nullable: true},
-		{Name: "returned", Type: field.TypeString, Size: 2147483647, Default: ""},
-		{Name: "adopted", Type: field.TypeUUID, Nullable: true},
+		{Name: "refund_reason", Type: field.TypeString, Size: 2147483647, Default: ""},
+		{Name: "adopted_reference", Type: field.TypeUUID, Nullable: true},
 		{Name: "created_at", Type: field.TypeTime},
 		{Name: "updated_at", Type: field.TypeTime},
 		{Name: "expires_at", Type: field.TypeTime, Nullable: true},
@@ -714,9 +595,9 @@ var (
 			{
 				Name:    "orders_adopted",
 				Unique:  true,
-				Columns: []*schema.Column{OrdersColumns[15]},
+				Columns: []*schema.Column{OrdersColumns[15], OrdersColumns[4]},
 				Annotation: &entsql.IndexAnnotation{
-					Where: "(adopted IS NOT NULL)",
+					Where: "(adopted_reference IS NOT NULL)",
 				},
 			},
 			{
@@ -746,10 +627,10 @@ var (
 	PaymentsColumns = []*schema.Column{
 		{Name: "id", Type: field.TypeUUID},
 		{Name: "order_id", Type: field.TypeString},
+		{Name: "owner", Type: field.TypeString},
 		{Name: "status", Type: field.TypeEnum, Enums: []string{"claimed", "paid", "dead"}},
 		{Name: "network", Type: field.TypeString},
 		{Name: "asset", Type: field.TypeString},
-		{Name: "payer", Type: field.TypeString},
 		{Name: "pay_to", Type: field.TypeString},
 		{Name: "value", Type: field.TypeInt64},
 		{Name: "valid_after", Type: field.TypeInt64},
@@ -774,12 +655,12 @@ var (
 			{
 				Name:    "payments_authorization",
 				Unique:  true,
-				Columns: []*schema.Column{PaymentsColumns[3], PaymentsColumns[4], PaymentsColumns[5], PaymentsColumns[10]},
+				Columns: []*schema.Column{PaymentsColumns[4], PaymentsColumns[5], PaymentsColumns[2], PaymentsColumns[10]},
 			},
 			{
 				Name:    "payments_live",
 				Unique:  true,
-				Columns: []*schema.Column{PaymentsColumns[1]},
+				Columns: []*schema.Column{PaymentsColumns[1], PaymentsColumns[2]},
 				Annotation: &entsql.IndexAnnotation{
 					Where: "((status)::text <> 'dead'::text)",
 				},
@@ -787,33 +668,33 @@ var (
 			{
 				Name:    "payments_transfer",
 				Unique:  true,
-				Columns: []*schema.Column{PaymentsColumns[12], PaymentsColumns[15]},
+				Columns: []*schema.Column{PaymentsColumns[12], PaymentsColumns[15], PaymentsColumns[2]},
 			},
 			{
-				Name:    "payment_order_id_created_at",
+				Name:    "payment_order_id_owner_created_at",
 				Unique:  false,
-				Columns: []*schema.Column{PaymentsColumns[1], PaymentsColumns[19]},
+				Columns: []*schema.Column{PaymentsColumns[1], PaymentsColumns[2], PaymentsColumns[19]},
 			},
 			{
 				Name:    "payments_undecided",
 				Unique:  false,
-				Columns: []*schema.Column{PaymentsColumns[5]},
+				Columns: []*schema.Column{PaymentsColumns[2]},
 				Annotation: &entsql.IndexAnnotation{
 					Where: "((status)::text = 'claimed'::text)",
 				},
 			},
 		},
 	}
-	// RatesColumns holds the columns for the "rates" table.
-	RatesColumns = []*schema.Column{
+	// RateLimitsColumns holds the columns for the "rate_limits" table.
+	RateLimitsColumns = []*schema.Column{
 		{Name: "id", Type: field.TypeString},
-		{Name: "full_at", Type: field.TypeTime},
+		{Name: "resets_at", Type: field.TypeTime},
 	}
-	// RatesTable holds the schema information for the "rates" table.
-	RatesTable = &schema.Table{
-		Name:       "rates",
-		Columns:    RatesColumns,
-		PrimaryKey: []*schema.Column{RatesColumns[0]},
+	// RateLimitsTable holds the schema information for the "rate_limits" table.
+	RateLimitsTable = &schema.Table{
+		Name:       "rate_limits",
+		Columns:    RateLimitsColumns,
+		PrimaryKey: []*schema.Column{RateLimitsColumns[0]},
 	}
 	// ReconciliationsColumns holds the columns for the "reconciliations" table.
 	ReconciliationsColumns = []*schema.Column{
@@ -835,11 +716,11 @@ var (
 	RefundsColumns = []*schema.Column{
 		{Name: "id", Type: field.TypeUUID},
 		{Name: "order_id", Type: field.TypeString},
+		{Name: "owner", Type: field.TypeString},
 		{Name: "status", Type: field.TypeEnum, Enums: []string{"signed", "paid", "dead"}},
 		{Name: "network", Type: field.TypeString},
 		{Name: "asset", Type: field.TypeString},
 		{Name: "treasury", Type: field.TypeString},
-		{Name: "recipient", Type: field.TypeString},
 		{Name: "value", Type: field.TypeInt64},
 		{Name: "nonce", Type: field.TypeString},
 		{Name: "valid_before", Type: field.TypeInt64},
@@ -861,33 +742,102 @@ var (
 			{
 				Name:    "refunds_order",
 				Unique:  true,
-				Columns: []*schema.Column{RefundsColumns[1]},
+				Columns: []*schema.Column{RefundsColumns[1], RefundsColumns[2]},
 			},
 			{
 				Name:    "refunds_authorization",
 				Unique:  true,
-				Columns: []*schema.Column{RefundsColumns[3], RefundsColumns[4], RefundsColumns[5], RefundsColumns[8]},
+				Columns: []*schema.Column{RefundsColumns[4], RefundsColumns[5], RefundsColumns[6], RefundsColumns[8], RefundsColumns[2]},
 			},
 			{
 				Name:    "refunds_transfer",
 				Unique:  true,
-				Columns: []*schema.Column{RefundsColumns[11], RefundsColumns[14]},
+				Columns: []*schema.Column{RefundsColumns[11], RefundsColumns[14], RefundsColumns[2]},
 			},
 		},
 	}
-	// ResolutionsColumns holds the columns for the "resolutions" table.
-	ResolutionsColumns = []*schema.Column{
-		{Name: "id", Type: field.TypeString},
-		{Name: "resolution", Type: field.TypeEnum, Enums: []string{"refunded_by_hand", "donation", "known"}},
-		{Name: "reason", Type: field.TypeString, Size: 2147483647},
-		{Name: "actor", Type: field.TypeString},
-		{Name: "at", Type: field.TypeTime},
+	// ReportedTransfersColumns holds the columns for the "reported_transfers" table.
+	ReportedTransfersColumns = []*schema.Column{
+		{Name: "id", Type: field.TypeInt64, Increment: true},
+		{Name: "network", Type: field.TypeString},
+		{Name: "asset", Type: field.TypeString},
+		{Name: "pay_to", Type: field.TypeString},
+		{Name: "payer", Type: field.TypeString},
+		{Name: "value", Type: field.TypeInt64},
+		{Name: "nonce", Type: field.TypeString},
+		{Name: "valid_after", Type: field.TypeInt64},
+		{Name: "valid_before", Type: field.TypeInt64},
+		{Name: "transaction", Type: field.TypeString},
+		{Name: "log_index", Type: field.TypeInt64},
+		{Name: "block", Type: field.TypeInt64},
+		{Name: "block_hash", Type: field.TypeString},
+		{Name: "settled_at", Type: field.TypeTime},
+		{Name: "seen_at", Type: field.TypeTime},
 	}
-	// ResolutionsTable holds the schema information for the "resolutions" table.
-	ResolutionsTable = &schema.Table{
-		Name:       "resolutions",
-		Columns:    ResolutionsColumns,
-		PrimaryKey: []*schema.Column{ResolutionsColumns[0]},
+	// ReportedTransfersTable holds the schema information for the "reported_transfers" table.
+	ReportedTransfersTable = &schema.Table{
+		Name:       "reported_transfers",
+		Columns:    ReportedTransfersColumns,
+		PrimaryKey: []*schema.Column{ReportedTransfersColumns[0]},
+		Indexes: []*schema.Index{
+			{
+				Name:    "reported_transfers_authorization",
+				Unique:  true,
+				Columns: []*schema.Column{ReportedTransfersColumns[1], ReportedTransfersColumns[2], ReportedTransfersColumns[4], ReportedTransfersColumns[6]},
+			},
+		},
+	}
+	// ReservationsColumns holds the columns for the "reservations" table.
+	ReservationsColumns = []*schema.Column{
+		{Name: "id", Type: field.TypeUUID},
+		{Name: "order_id", Type: field.TypeString},
+		{Name: "owner", Type: field.TypeString},
+		{Name: "resource", Type: field.TypeString},
+		{Name: "units", Type: field.TypeInt64},
+		{Name: "created_at", Type: field.TypeTime},
+		{Name: "settled_at", Type: field.TypeTime, Nullable: true},
+		{Name: "released_at", Type: field.TypeTime, Nullable: true},
+		{Name: "suspended_at", Type: field.TypeTime, Nullable: true},
+	}
+	// ReservationsTable holds the schema information for the "reservations" table.
+	ReservationsTable = &schema.Table{
+		Name:       "reservations",
+		Columns:    ReservationsColumns,
+		PrimaryKey: []*schema.Column{ReservationsColumns[0]},
+		Indexes: []*schema.Index{
+			{
+				Name:    "reservations_live",
+				Unique:  true,
+				Columns: []*schema.Column{ReservationsColumns[3], ReservationsColumns[1], ReservationsColumns[2]},
+				Annotation: &entsql.IndexAnnotation{
+					Where: "(released_at IS NULL)",
+				},
+			},
+			{
+				Name:    "reservations_order",
+				Unique:  false,
+				Columns: []*schema.Column{ReservationsColumns[1], ReservationsColumns[2]},
+				Annotation: &entsql.IndexAnnotation{
+					Where: "(released_at IS NULL)",
+				},
+			},
+			{
+				Name:    "reservations_suspended",
+				Unique:  false,
+				Columns: []*schema.Column{ReservationsColumns[1], ReservationsColumns[2]},
+				Annotation: &entsql.IndexAnnotation{
+					Where: "(suspended_at IS NOT NULL)",
+				},
+			},
+			{
+				Name:    "reservations_released",
+				Unique:  false,
+				Columns: []*schema.Column{ReservationsColumns[3], ReservationsColumns[7]},
+				Annotation: &entsql.IndexAnnotation{
+					Where: "(released_at IS NOT NULL)",
+				},
+			},
+		},
 	}
 	// SessionsColumns holds the columns for the "sessions" table.
 	SessionsColumns = []*schema.Column{
@@ -916,6 +866,7 @@ var (
 	TimelineColumns = []*schema.Column{
 		{Name: "id", Type: field.TypeUUID},
 		{Name: "order_id", Type: field.TypeString},
+		{Name: "owner", Type: field.TypeString},
 		{Name: "version", Type: field.TypeInt},
 		{Name: "at", Type: field.TypeTime},
 		{Name: "from_status", Type: field.TypeString},
@@ -933,9 +884,65 @@ var (
 			{
 				Name:    "timeline_move",
 				Unique:  true,
-				Columns: []*schema.Column{TimelineColumns[1], TimelineColumns[2]},
+				Columns: []*schema.Column{TimelineColumns[1], TimelineColumns[3], TimelineColumns[2]},
 			},
 		},
+	}
+	// TransfersColumns holds the columns for the "transfers" table.
+	TransfersColumns = []*schema.Column{
+		{Name: "id", Type: field.TypeInt64, Increment: true},
+		{Name: "asset", Type: field.TypeString},
+		{Name: "pay_to", Type: field.TypeString},
+		{Name: "transaction", Type: field.TypeString},
+		{Name: "log_index", Type: field.TypeInt64},
+		{Name: "block", Type: field.TypeInt64},
+		{Name: "sender", Type: field.TypeString},
+		{Name: "value", Type: field.TypeInt64},
+		{Name: "nonce", Type: field.TypeString, Default: ""},
+		{Name: "seen_at", Type: field.TypeTime},
+	}
+	// TransfersTable holds the schema information for the "transfers" table.
+	TransfersTable = &schema.Table{
+		Name:       "transfers",
+		Columns:    TransfersColumns,
+		PrimaryKey: []*schema.Column{TransfersColumns[0]},
+		Indexes: []*schema.Index{
+			{
+				Name:    "transfers_place",
+				Unique:  true,
+				Columns: []*schema.Column{TransfersColumns[3], TransfersColumns[4]},
+			},
+			{
+				Name:    "transfers_sender",
+				Unique:  false,
+				Columns: []*schema.Column{TransfersColumns[6], TransfersColumns[7]},
+				Annotation: &entsql.IndexAnnotation{
+					Where: "((nonce)::text <> ''::text)",
+				},
+			},
+			{
+				Name:    "transfers_authorization",
+				Unique:  false,
+				Columns: []*schema.Column{TransfersColumns[6], TransfersColumns[8]},
+				Annotation: &entsql.IndexAnnotation{
+					Where: "((nonce)::text <> ''::text)",
+				},
+			},
+		},
+	}
+	// TransferResolutionsColumns holds the columns for the "transfer_resolutions" table.
+	TransferResolutionsColumns = []*schema.Column{
+		{Name: "id", Type: field.TypeString},
+		{Name: "resolution", Type: field.TypeEnum, Enums: []string{"refunded_by_hand", "donation", "known"}},
+		{Name: "reason", Type: field.TypeString, Size: 2147483647},
+		{Name: "actor", Type: field.TypeString},
+		{Name: "at", Type: field.TypeTime},
+	}
+	// TransferResolutionsTable holds the schema information for the "transfer_resolutions" table.
+	TransferResolutionsTable = &schema.Table{
+		Name:       "transfer_resolutions",
+		Columns:    TransferResolutionsColumns,
+		PrimaryKey: []*schema.Column{TransferResolutionsColumns[0]},
 	}
 	// WorkersColumns holds the columns for the "workers" table.
 	WorkersColumns = []*schema.Column{
@@ -951,43 +958,39 @@ var (
 	}
 	// Tables holds all the tables in the schema.
 	Tables = []*schema.Table{
-		ArrivalsTable,
 		AttemptsTable,
 		AuditTable,
 		CardsTable,
-		CatchUpsTable,
+		ChainWatermarksTable,
 		ChallengesTable,
-		EarlyArrivalsTable,
 		EsimPlansTable,
 		EsimProfilesTable,
 		EsimSyncsTable,
 		EsimTokensTable,
 		EventsTable,
 		FindingsTable,
-		HoldsTable,
 		IssuerLinesTable,
 		JobsTable,
-		SwitchesTable,
+		KillSwitchesTable,
 		LedgerEntriesTable,
 		LedgerPostingsTable,
-		MutexesTable,
+		LocksTable,
 		OrdersTable,
 		PaymentsTable,
-		RatesTable,
+		RateLimitsTable,
 		ReconciliationsTable,
 		RefundsTable,
-		ResolutionsTable,
+		ReportedTransfersTable,
+		ReservationsTable,
 		SessionsTable,
 		TimelineTable,
+		TransfersTable,
+		TransferResolutionsTable,
 		WorkersTable,
 	}
 )
 
 func init() {
-	ArrivalsTable.Annotation = &entsql.Annotation{}
-	ArrivalsTable.Annotation.Checks = map[string]string{
-		"arrivals_value": "value > 0",
-	}
 	AttemptsTable.Annotation = &entsql.Annotation{}
 	AttemptsTable.Annotation.Checks = map[string]string{
 		"attempts_nonce":  "nonce >= 0",
@@ -1001,12 +1004,6 @@ func init() {
 	CardsTable.Annotation.Checks = map[string]string{
 		"cards_status": "status IN ('PENDING', 'ACTIVE', 'FROZEN', 'CLOSED', 'FAILED')",
 	}
-	EarlyArrivalsTable.Annotation = &entsql.Annotation{
-		Table: "early_arrivals",
-	}
-	EarlyArrivalsTable.Annotation.Checks = map[string]string{
-		"early_arrivals_value": "value > 0",
-	}
 	EsimPlansTable.Annotation = &entsql.Annotation{}
 	EsimPlansTable.Annotation.Checks = map[string]string{
 		"esim_plans_price": "price_usd_cents BETWEEN 1 AND 25000",
@@ -1019,10 +1016,6 @@ func init() {
 		"esim_profiles_sealed": "(status = 'ready') = (sealed IS NOT NULL AND sealed_key <> '')",
 		"esim_profiles_status": "status IN ('ordered', 'ready', 'failed')",
 	}
-	HoldsTable.Annotation = &entsql.Annotation{}
-	HoldsTable.Annotation.Checks = map[string]string{
-		"holds_units": "units > 0",
-	}
 	IssuerLinesTable.Annotation = &entsql.Annotation{
 		Table: "issuer_lines",
 	}
@@ -1033,11 +1026,9 @@ func init() {
 		"jobs_max_attempts": "max_attempts > 0",
 		"jobs_status":       "status IN ('queued', 'processing', 'succeeded', 'failed', 'operator_review')",
 	}
-	SwitchesTable.Annotation = &entsql.Annotation{
-		Table: "switches",
-	}
-	SwitchesTable.Annotation.Checks = map[string]string{
-		"switches_product": "id IN ('card_issue', 'card_topup', 'esim')",
+	KillSwitchesTable.Annotation = &entsql.Annotation{}
+	KillSwitchesTable.Annotation.Checks = map[string]string{
+		"kill_switches_product": "id IN ('card_issue', 'card_topup', 'esim')",
 	}
 	LedgerEntriesTable.Annotation = &entsql.Annotation{
 		Table: "ledger_entries",
@@ -1050,9 +1041,6 @@ func init() {
 	}
 	LedgerPostingsTable.Annotation.Checks = map[string]string{
 		"ledger_postings_kind": "kind IN ('settled', 'loaded', 'load_fee', 'fee_withdrawn', 'fee_kept', 'fee_owed', 'fee_collected', 'fee_written_off', 'sold', 'supplied', 'refunded', 'unmatched', 'matched', 'resolved')",
-	}
-	MutexesTable.Annotation = &entsql.Annotation{
-		Table: "mutexes",
 	}
 	OrdersTable.Annotation = &entsql.Annotation{}
 	OrdersTable.Annotation.Checks = map[string]string{
@@ -1072,11 +1060,23 @@ func init() {
 		"refunds_status": "status IN ('signed', 'paid', 'dead')",
 		"refunds_value":  "value > 0",
 	}
-	ResolutionsTable.Annotation = &entsql.Annotation{}
-	ResolutionsTable.Annotation.Checks = map[string]string{
-		"resolutions_resolution": "resolution IN ('refunded_by_hand', 'donation', 'known')",
+	ReportedTransfersTable.Annotation = &entsql.Annotation{}
+	ReportedTransfersTable.Annotation.Checks = map[string]string{
+		"reported_transfers_value": "value > 0",
+	}
+	ReservationsTable.Annotation = &entsql.Annotation{}
+	ReservationsTable.Annotation.Checks = map[string]string{
+		"reservations_units": "units > 0",
 	}
 	TimelineTable.Annotation = &entsql.Annotation{
 		Table: "timeline",
+	}
+	TransfersTable.Annotation = &entsql.Annotation{}
+	TransfersTable.Annotation.Checks = map[string]string{
+		"transfers_value": "value > 0",
+	}
+	TransferResolutionsTable.Annotation = &entsql.Annotation{}
+	TransferResolutionsTable.Annotation.Checks = map[string]string{
+		"transfer_resolutions_resolution": "resolution IN ('refunded_by_hand', 'donation', 'known')",
 	}
 }

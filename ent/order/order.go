@@ -35,14 +35,14 @@ const (
 	FieldResource = "resource"
 	// FieldVersion holds the string denoting the version field in the database.
 	FieldVersion = "version"
-	// FieldDelivery holds the string denoting the delivery field in the database.
-	FieldDelivery = "delivery"
+	// FieldDeliveryAttempt holds the string denoting the delivery_attempt field in the database.
+	FieldDeliveryAttempt = "delivery_attempt"
 	// FieldReference holds the string denoting the reference field in the database.
 	FieldReference = "reference"
-	// FieldReturned holds the string denoting the returned field in the database.
-	FieldReturned = "returned"
-	// FieldAdopted holds the string denoting the adopted field in the database.
-	FieldAdopted = "adopted"
+	// FieldRefundReason holds the string denoting the refund_reason field in the database.
+	FieldRefundReason = "refund_reason"
+	// FieldAdoptedReference holds the string denoting the adopted_reference field in the database.
+	FieldAdoptedReference = "adopted_reference"
 	// FieldCreatedAt holds the string denoting the created_at field in the database.
 	FieldCreatedAt = "created_at"
 	// FieldUpdatedAt holds the string denoting the updated_at field in the database.
@@ -67,10 +67,10 @@ var Columns = []string{
 	FieldScenario,
 	FieldResource,
 	FieldVersion,
-	FieldDelivery,
+	FieldDeliveryAttempt,
 	FieldReference,
-	FieldReturned,
-	FieldAdopted,
+	FieldRefundReason,
+	FieldAdoptedReference,
 	FieldCreatedAt,
 	FieldUpdatedAt,
 	FieldExpiresAt,
@@ -91,10 +91,10 @@ var (
 	DefaultScenario string
 	// DefaultResource holds the default value on creation for the "resource" field.
 	DefaultResource string
-	// DefaultDelivery holds the default value on creation for the "delivery" field.
-	DefaultDelivery int
-	// DefaultReturned holds the default value on creation for the "returned" field.
-	DefaultReturned string
+	// DefaultDeliveryAttempt holds the default value on creation for the "delivery_attempt" field.
+	DefaultDeliveryAttempt int
+	// DefaultRefundReason holds the default value on creation for the "refund_reason" field.
+	DefaultRefundReason string
 )
 
 // Kind defines the type for the "kind" enum field.
@@ -204,9 +204,9 @@ func ByVersion(opts ...sql.OrderTermOption) OrderOption {
 	return sql.OrderByField(FieldVersion, opts...).ToFunc()
 }
 
-// ByDelivery orders the results by the delivery field.
-func ByDelivery(opts ...sql.OrderTermOption) OrderOption {
-	return sql.OrderByField(FieldDelivery, opts...).ToFunc()
+// ByDeliveryAttempt orders the results by the delivery_attempt field.
+func ByDeliveryAttempt(opts ...sql.OrderTermOption) OrderOption {
+	return sql.OrderByField(FieldDeliveryAttempt, opts...).ToFunc()
 }
 
 // ByReference orders the results by the reference field.
@@ -214,14 +214,14 @@ func ByReference(opts ...sql.OrderTermOption) OrderOption {
 	return sql.OrderByField(FieldReference, opts...).ToFunc()
 }
 
-// ByReturned orders the results by the returned field.
-func ByReturned(opts ...sql.OrderTermOption) OrderOption {
-	return sql.OrderByField(FieldReturned, opts...).ToFunc()
+// ByRefundReason orders the results by the refund_reason field.
+func ByRefundReason(opts ...sql.OrderTermOption) OrderOption {
+	return sql.OrderByField(FieldRefundReason, opts...).ToFunc()
 }
 
-// ByAdopted orders the results by the adopted field.
-func ByAdopted(opts ...sql.OrderTermOption) OrderOption {
-	return sql.OrderByField(FieldAdopted, opts...).ToFunc()
+// ByAdoptedReference orders the results by the adopted_reference field.
+func ByAdoptedReference(opts ...sql.OrderTermOption) OrderOption {
+	return sql.OrderByField(FieldAdoptedReference, opts...).ToFunc()
 }
 
 // ByCreatedAt orders the results by the created_at field.

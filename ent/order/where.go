@@ -105,9 +105,9 @@ func Version(v int) predicate.Order {
 	return predicate.Order(sql.FieldEQ(FieldVersion, v))
 }
 
-// Delivery applies equality check predicate on the "delivery" field. It's identical to DeliveryEQ.
-func Delivery(v int) predicate.Order {
-	return predicate.Order(sql.FieldEQ(FieldDelivery, v))
+// DeliveryAttempt applies equality check predicate on the "delivery_attempt" field. It's identical to DeliveryAttemptEQ.
+func DeliveryAttempt(v int) predicate.Order {
+	return predicate.Order(sql.FieldEQ(FieldDeliveryAttempt, v))
 }
 
 // Reference applies equality check predicate on the "reference" field. It's identical to ReferenceEQ.
@@ -115,14 +115,14 @@ func Reference(v uuid.UUID) predicate.Order {
 	return predicate.Order(sql.FieldEQ(FieldReference, v))
 }
 
-// Returned applies equality check predicate on the "returned" field. It's identical to ReturnedEQ.
-func Returned(v string) predicate.Order {
-	return predicate.Order(sql.FieldEQ(FieldReturned, v))
+// RefundReason applies equality check predicate on the "refund_reason" field. It's identical to RefundReasonEQ.
+func RefundReason(v string) predicate.Order {
+	return predicate.Order(sql.FieldEQ(FieldRefundReason, v))
 }
 
-// Adopted applies equality check predicate on the "adopted" field. It's identical to AdoptedEQ.
-func Adopted(v uuid.UUID) predicate.Order {
-	return predicate.Order(sql.FieldEQ(FieldAdopted, v))
+// AdoptedReference applies equality check predicate on the "adopted_reference" field. It's identical to AdoptedReferenceEQ.
+func AdoptedReference(v uuid.UUID) predicate.Order {
+	return predicate.Order(sql.FieldEQ(FieldAdoptedReference, v))
 }
 
 // CreatedAt applies equality check predicate on the "created_at" field. It's identical to CreatedAtEQ.
@@ -600,44 +600,44 @@ func VersionLTE(v int) predicate.Order {
 	return predicate.Order(sql.FieldLTE(FieldVersion, v))
 }
 
-// DeliveryEQ applies the EQ predicate on the "delivery" field.
-func DeliveryEQ(v int) predicate.Order {
-	return predicate.Order(sql.FieldEQ(FieldDelivery, v))
+// DeliveryAttemptEQ applies the EQ predicate on the "delivery_attempt" field.
+func DeliveryAttemptEQ(v int) predicate.Order {
+	return predicate.Order(sql.FieldEQ(FieldDeliveryAttempt, v))
 }
 
-// DeliveryNEQ applies the NEQ predicate on the "delivery" field.
-func DeliveryNEQ(v int) predicate.Order {
-	return predicate.Order(sql.FieldNEQ(FieldDelivery, v))
+// DeliveryAttemptNEQ applies the NEQ predicate on the "delivery_attempt" field.
+func DeliveryAttemptNEQ(v int) predicate.Order {
+	return predicate.Order(sql.FieldNEQ(FieldDeliveryAttempt, v))
 }
 
-// DeliveryIn applies the In predicate on the "delivery" field.
-func DeliveryIn(vs ...int) predicate.Order {
-	return predicate.Order(sql.FieldIn(FieldDelivery, vs...))
+// DeliveryAttemptIn applies the In predicate on the "delivery_attempt" field.
+func DeliveryAttemptIn(vs ...int) predicate.Order {
+	return predicate.Order(sql.FieldIn(FieldDeliveryAttempt, vs...))
 }
 
-// DeliveryNotIn applies the NotIn predicate on the "delivery" field.
-func DeliveryNotIn(vs ...int) predicate.Order {
-	return predicate.Order(sql.FieldNotIn(FieldDelivery, vs...))
+// DeliveryAttemptNotIn applies the NotIn predicate on the "delivery_attempt" field.
+func DeliveryAttemptNotIn(vs ...int) predicate.Order {
+	return predicate.Order(sql.FieldNotIn(FieldDeliveryAttempt, vs...))
 }
 
-// DeliveryGT applies the GT predicate on the "delivery" field.
-func DeliveryGT(v int) predicate.Order {
-	return predicate.Order(sql.FieldGT(FieldDelivery, v))
+// DeliveryAttemptGT applies the GT predicate on the "delivery_attempt" field.
+func DeliveryAttemptGT(v int) predicate.Order {
+	return predicate.Order(sql.FieldGT(FieldDeliveryAttempt, v))
 }
 
-// DeliveryGTE applies the GTE predicate on the "delivery" field.
-func DeliveryGTE(v int) predicate.Order {
-	return predicate.Order(sql.FieldGTE(FieldDelivery, v))
+// DeliveryAttemptGTE applies the GTE predicate on the "delivery_attempt" field.
+func DeliveryAttemptGTE(v int) predicate.Order {
+	return predicate.Order(sql.FieldGTE(FieldDeliveryAttempt, v))
 }
 
-// DeliveryLT applies the LT predicate on the "delivery" field.
-func DeliveryLT(v int) predicate.Order {
-	return predicate.Order(sql.FieldLT(FieldDelivery, v))
+// DeliveryAttemptLT applies the LT predicate on the "delivery_attempt" field.
+func DeliveryAttemptLT(v int) predicate.Order {
+	return predicate.Order(sql.FieldLT(FieldDeliveryAttempt, v))
 }
 
-// DeliveryLTE applies the LTE predicate on the "delivery" field.
-func DeliveryLTE(v int) predicate.Order {
-	return predicate.Order(sql.FieldLTE(FieldDelivery, v))
+// DeliveryAttemptLTE applies the LTE predicate on the "delivery_attempt" field.
+func DeliveryAttemptLTE(v int) predicate.Order {
+	return predicate.Order(sql.FieldLTE(FieldDeliveryAttempt, v))
 }
 
 // ReferenceEQ applies the EQ predicate on the "reference" field.
@@ -690,119 +690,119 @@ func ReferenceNotNil() predicate.Order {
 	return predicate.Order(sql.FieldNotNull(FieldReference))
 }
 
-// ReturnedEQ applies the EQ predicate on the "returned" field.
-func ReturnedEQ(v string) predicate.Order {
-	return predicate.Order(sql.FieldEQ(FieldReturned, v))
+// RefundReasonEQ applies the EQ predicate on the "refund_reason" field.
+func RefundReasonEQ(v string) predicate.Order {
+	return predicate.Order(sql.FieldEQ(FieldRefundReason, v))
 }
 
-// ReturnedNEQ applies the NEQ predicate on the "returned" field.
-func ReturnedNEQ(v string) predicate.Order {
-	return predicate.Order(sql.FieldNEQ(FieldReturned, v))
+// RefundReasonNEQ applies the NEQ predicate on the "refund_reason" field.
+func RefundReasonNEQ(v string) predicate.Order {
+	return predicate.Order(sql.FieldNEQ(FieldRefundReason, v))
 }
 
-// ReturnedIn applies the In predicate on the "returned" field.
-func ReturnedIn(vs ...string) predicate.Order {
-	return predicate.Order(sql.FieldIn(FieldReturned, vs...))
+// RefundReasonIn applies the In predicate on the "refund_reason" field.
+func RefundReasonIn(vs ...string) predicate.Order {
+	return predicate.Order(sql.FieldIn(FieldRefundReason, vs...))
 }
 
-// ReturnedNotIn applies the NotIn predicate on the "returned" field.
-func ReturnedNotIn(vs ...string) predicate.Order {
-	return predicate.Order(sql.FieldNotIn(FieldReturned, vs...))
+// RefundReasonNotIn applies the NotIn predicate on the "refund_reason" field.
+func RefundReasonNotIn(vs ...string) predicate.Order {
+	return predicate.Order(sql.FieldNotIn(FieldRefundReason, vs...))
 }
 
-// ReturnedGT applies the GT predicate on the "returned" field.
-func ReturnedGT(v string) predicate.Order {
-	return predicate.Order(sql.FieldGT(FieldReturned, v))
+// RefundReasonGT applies the GT predicate on the "refund_reason" field.
+func RefundReasonGT(v string) predicate.Order {
+	return predicate.Order(sql.FieldGT(FieldRefundReason, v))
 }
 
-// ReturnedGTE applies the GTE predicate on the "returned" field.
-func ReturnedGTE(v string) predicate.Order {
-	return predicate.Order(sql.FieldGTE(FieldReturned, v))
+// RefundReasonGTE applies the GTE predicate on the "refund_reason" field.
+func RefundReasonGTE(v string) predicate.Order {
+	return predicate.Order(sql.FieldGTE(FieldRefundReason, v))
 }
 
-// ReturnedLT applies the LT predicate on the "returned" field.
-func ReturnedLT(v string) predicate.Order {
-	return predicate.Order(sql.FieldLT(FieldReturned, v))
+// RefundReasonLT applies the LT predicate on the "refund_reason" field.
+func RefundReasonLT(v string) predicate.Order {
+	return predicate.Order(sql.FieldLT(FieldRefundReason, v))
 }
 
-// ReturnedLTE applies the LTE predicate on the "returned" field.
-func ReturnedLTE(v string) predicate.Order {
-	return predicate.Order(sql.FieldLTE(FieldReturned, v))
+// RefundReasonLTE applies the LTE predicate on the "refund_reason" field.
+func RefundReasonLTE(v string) predicate.Order {
+	return predicate.Order(sql.FieldLTE(FieldRefundReason, v))
 }
 
-// ReturnedContains applies the Contains predicate on the "returned" field.
-func ReturnedContains(v string) predicate.Order {
-	return predicate.Order(sql.FieldContains(FieldReturned, v))
+// RefundReasonContains applies the Contains predicate on the "refund_reason" field.
+func RefundReasonContains(v string) predicate.Order {
+	return predicate.Order(sql.FieldContains(FieldRefundReason, v))
 }
 
-// ReturnedHasPrefix applies the HasPrefix predicate on the "returned" field.
-func ReturnedHasPrefix(v string) predicate.Order {
-	return predicate.Order(sql.FieldHasPrefix(FieldReturned, v))
+// RefundReasonHasPrefix applies the HasPrefix predicate on the "refund_reason" field.
+func RefundReasonHasPrefix(v string) predicate.Order {
+	return predicate.Order(sql.FieldHasPrefix(FieldRefundReason, v))
 }
 
-// ReturnedHasSuffix applies the HasSuffix predicate on the "returned" field.
-func ReturnedHasSuffix(v string) predicate.Order {
-	return predicate.Order(sql.FieldHasSuffix(FieldReturned, v))
+// RefundReasonHasSuffix applies the HasSuffix predicate on the "refund_reason" field.
+func RefundReasonHasSuffix(v string) predicate.Order {
+	return predicate.Order(sql.FieldHasSuffix(FieldRefundReason, v))
 }
 
-// ReturnedEqualFold applies the EqualFold predicate on the "returned" field.
-func ReturnedEqualFold(v string) predicate.Order {
-	return predicate.Order(sql.FieldEqualFold(FieldReturned, v))
+// RefundReasonEqualFold applies the EqualFold predicate on the "refund_reason" field.
+func RefundReasonEqualFold(v string) predicate.Order {
+	return predicate.Order(sql.FieldEqualFold(FieldRefundReason, v))
 }
 
-// ReturnedContainsFold applies the ContainsFold predicate on the "returned" field.
-func ReturnedContainsFold(v string) predicate.Order {
-	return predicate.Order(sql.FieldContainsFold(FieldReturned, v))
+// RefundReasonContainsFold applies the ContainsFold predicate on the "refund_reason" field.
+func RefundReasonContainsFold(v string) predicate.Order {
+	return predicate.Order(sql.FieldContainsFold(FieldRefundReason, v))
 }
 
-// AdoptedEQ applies the EQ predicate on the "adopted" field.
-func AdoptedEQ(v uuid.UUID) predicate.Order {
-	return predicate.Order(sql.FieldEQ(FieldAdopted, v))
+// AdoptedReferenceEQ applies the EQ predicate on the "adopted_reference" field.
+func AdoptedReferenceEQ(v uuid.UUID) predicate.Order {
+	return predicate.Order(sql.FieldEQ(FieldAdoptedReference, v))
 }
 
-// AdoptedNEQ applies the NEQ predicate on the "adopted" field.
-func AdoptedNEQ(v uuid.UUID) predicate.Order {
-	return predicate.Order(sql.FieldNEQ(FieldAdopted, v))
+// AdoptedReferenceNEQ applies the NEQ predicate on the "adopted_reference" field.
+func AdoptedReferenceNEQ(v uuid.UUID) predicate.Order {
+	return predicate.Order(sql.FieldNEQ(FieldAdoptedReference, v))
 }
 
-// AdoptedIn applies the In predicate on the "adopted" field.
-func AdoptedIn(vs ...uuid.UUID) predicate.Order {
-	return predicate.Order(sql.FieldIn(FieldAdopted, vs...))
+// AdoptedReferenceIn applies the In predicate on the "adopted_reference" field.
+func AdoptedReferenceIn(vs ...uuid.UUID) predicate.Order {
+	return predicate.Order(sql.FieldIn(FieldAdoptedReference, vs...))
 }
 
-// AdoptedNotIn applies the NotIn predicate on the "adopted" field.
-func AdoptedNotIn(vs ...uuid.UUID) predicate.Order {
-	return predicate.Order(sql.FieldNotIn(FieldAdopted, vs...))
+// AdoptedReferenceNotIn applies the NotIn predicate on the "adopted_reference" field.
+func AdoptedReferenceNotIn(vs ...uuid.UUID) predicate.Order {
+	return predicate.Order(sql.FieldNotIn(FieldAdoptedReference, vs...))
 }
 
-// AdoptedGT applies the GT predicate on the "adopted" field.
-func AdoptedGT(v uuid.UUID) predicate.Order {
-	return predicate.Order(sql.FieldGT(FieldAdopted, v))
+// AdoptedReferenceGT applies the GT predicate on the "adopted_reference" field.
+func AdoptedReferenceGT(v uuid.UUID) predicate.Order {
+	return predicate.Order(sql.FieldGT(FieldAdoptedReference, v))
 }
 
-// AdoptedGTE applies the GTE predicate on the "adopted" field.
-func AdoptedGTE(v uuid.UUID) predicate.Order {
-	return predicate.Order(sql.FieldGTE(FieldAdopted, v))
+// AdoptedReferenceGTE applies the GTE predicate on the "adopted_reference" field.
+func AdoptedReferenceGTE(v uuid.UUID) predicate.Order {
+	return predicate.Order(sql.FieldGTE(FieldAdoptedReference, v))
 }
 
-// AdoptedLT applies the LT predicate on the "adopted" field.
-func AdoptedLT(v uuid.UUID) predicate.Order {
-	return predicate.Order(sql.FieldLT(FieldAdopted, v))
+// AdoptedReferenceLT applies the LT predicate on the "adopted_reference" field.
+func AdoptedReferenceLT(v uuid.UUID) predicate.Order {
+	return predicate.Order(sql.FieldLT(FieldAdoptedReference, v))
 }
 
-// AdoptedLTE applies the LTE predicate on the "adopted" field.
-func AdoptedLTE(v uuid.UUID) predicate.Order {
-	return predicate.Order(sql.FieldLTE(FieldAdopted, v))
+// AdoptedReferenceLTE applies the LTE predicate on the "adopted_reference" field.
+func AdoptedReferenceLTE(v uuid.UUID) predicate.Order {
+	return predicate.Order(sql.FieldLTE(FieldAdoptedReference, v))
 }
 
-// AdoptedIsNil applies the IsNil predicate on the "adopted" field.
-func AdoptedIsNil() predicate.Order {
-	return predicate.Order(sql.FieldIsNull(FieldAdopted))
+// AdoptedReferenceIsNil applies the IsNil predicate on the "adopted_reference" field.
+func AdoptedReferenceIsNil() predicate.Order {
+	return predicate.Order(sql.FieldIsNull(FieldAdoptedReference))
 }
 
-// AdoptedNotNil applies the NotNil predicate on the "adopted" field.
-func AdoptedNotNil() predicate.Order {
-	return predicate.Order(sql.FieldNotNull(FieldAdopted))
+// AdoptedReferenceNotNil applies the NotNil predicate on the "adopted_reference" field.
+func AdoptedReferenceNotNil() predicate.Order {
+	return predicate.Order(sql.FieldNotNull(FieldAdoptedReference))
 }
 
 // CreatedAtEQ applies the EQ predicate on the "created_at" field.

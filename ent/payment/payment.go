@@ -16,14 +16,14 @@ const (
 	FieldID = "id"
 	// FieldOrderID holds the string denoting the order_id field in the database.
 	FieldOrderID = "order_id"
+	// FieldOwner holds the string denoting the owner field in the database.
+	FieldOwner = "owner"
 	// FieldStatus holds the string denoting the status field in the database.
 	FieldStatus = "status"
 	// FieldNetwork holds the string denoting the network field in the database.
 	FieldNetwork = "network"
 	// FieldAsset holds the string denoting the asset field in the database.
 	FieldAsset = "asset"
-	// FieldPayer holds the string denoting the payer field in the database.
-	FieldPayer = "payer"
 	// FieldPayTo holds the string denoting the pay_to field in the database.
 	FieldPayTo = "pay_to"
 	// FieldValue holds the string denoting the value field in the database.
@@ -60,10 +60,10 @@ const (
 var Columns = []string{
 	FieldID,
 	FieldOrderID,
+	FieldOwner,
 	FieldStatus,
 	FieldNetwork,
 	FieldAsset,
-	FieldPayer,
 	FieldPayTo,
 	FieldValue,
 	FieldValidAfter,
@@ -134,6 +134,11 @@ func ByOrderID(opts ...sql.OrderTermOption) OrderOption {
 	return sql.OrderByField(FieldOrderID, opts...).ToFunc()
 }
 
+// ByOwner orders the results by the owner field.
+func ByOwner(opts ...sql.OrderTermOption) OrderOption {
+	return sql.OrderByField(FieldOwner, opts...).ToFunc()
+}
+
 // ByStatus orders the results by the status field.
 func ByStatus(opts ...sql.OrderTermOption) OrderOption {
 	return sql.OrderByField(FieldStatus, opts...).ToFunc()
@@ -147,11 +152,6 @@ func ByNetwork(opts ...sql.OrderTermOption) OrderOption {
 // ByAsset orders the results by the asset field.
 func ByAsset(opts ...sql.OrderTermOption) OrderOption {
 	return sql.OrderByField(FieldAsset, opts...).ToFunc()
-}
-
-// ByPayer orders the results by the payer field.
-func ByPayer(opts ...sql.OrderTermOption) OrderOption {
-	return sql.OrderByField(FieldPayer, opts...).ToFunc()
 }
 
 // ByPayTo orders the results by the pay_to field.

@@ -60,6 +60,11 @@ func OrderID(v string) predicate.Payment {
 	return predicate.Payment(sql.FieldEQ(FieldOrderID, v))
 }
 
+// Owner applies equality check predicate on the "owner" field. It's identical to OwnerEQ.
+func Owner(v string) predicate.Payment {
+	return predicate.Payment(sql.FieldEQ(FieldOwner, v))
+}
+
 // Network applies equality check predicate on the "network" field. It's identical to NetworkEQ.
 func Network(v string) predicate.Payment {
 	return predicate.Payment(sql.FieldEQ(FieldNetwork, v))
@@ -68,11 +73,6 @@ func Network(v string) predicate.Payment {
 // Asset applies equality check predicate on the "asset" field. It's identical to AssetEQ.
 func Asset(v string) predicate.Payment {
 	return predicate.Payment(sql.FieldEQ(FieldAsset, v))
-}
-
-// Payer applies equality check predicate on the "payer" field. It's identical to PayerEQ.
-func Payer(v string) predicate.Payment {
-	return predicate.Payment(sql.FieldEQ(FieldPayer, v))
 }
 
 // PayTo applies equality check predicate on the "pay_to" field. It's identical to PayToEQ.
@@ -208,6 +208,71 @@ func OrderIDEqualFold(v string) predicate.Payment {
 // OrderIDContainsFold applies the ContainsFold predicate on the "order_id" field.
 func OrderIDContainsFold(v string) predicate.Payment {
 	return predicate.Payment(sql.FieldContainsFold(FieldOrderID, v))
+}
+
+// OwnerEQ applies the EQ predicate on the "owner" field.
+func OwnerEQ(v string) predicate.Payment {
+	return predicate.Payment(sql.FieldEQ(FieldOwner, v))
+}
+
+// OwnerNEQ applies the NEQ predicate on the "owner" field.
+func OwnerNEQ(v string) predicate.Payment {
+	return predicate.Payment(sql.FieldNEQ(FieldOwner, v))
+}
+
+// OwnerIn applies the In predicate on the "owner" field.
+func OwnerIn(vs ...string) predicate.Payment {
+	return predicate.Payment(sql.FieldIn(FieldOwner, vs...))
+}
+
+// OwnerNotIn applies the NotIn predicate on the "owner" field.
+func OwnerNotIn(vs ...string) predicate.Payment {
+	return predicate.Payment(sql.FieldNotIn(FieldOwner, vs...))
+}
+
+// OwnerGT applies the GT predicate on the "owner" field.
+func OwnerGT(v string) predicate.Payment {
+	return predicate.Payment(sql.FieldGT(FieldOwner, v))
+}
+
+// OwnerGTE applies the GTE predicate on the "owner" field.
+func OwnerGTE(v string) predicate.Payment {
+	return predicate.Payment(sql.FieldGTE(FieldOwner, v))
+}
+
+// OwnerLT applies the LT predicate on the "owner" field.
+func OwnerLT(v string) predicate.Payment {
+	return predicate.Payment(sql.FieldLT(FieldOwner, v))
+}
+
+// OwnerLTE applies the LTE predicate on the "owner" field.
+func OwnerLTE(v string) predicate.Payment {
+	return predicate.Payment(sql.FieldLTE(FieldOwner, v))
+}
+
+// OwnerContains applies the Contains predicate on the "owner" field.
+func OwnerContains(v string) predicate.Payment {
+	return predicate.Payment(sql.FieldContains(FieldOwner, v))
+}
+
+// OwnerHasPrefix applies the HasPrefix predicate on the "owner" field.
+func OwnerHasPrefix(v string) predicate.Payment {
+	return predicate.Payment(sql.FieldHasPrefix(FieldOwner, v))
+}
+
+// OwnerHasSuffix applies the HasSuffix predicate on the "owner" field.
+func OwnerHasSuffix(v string) predicate.Payment {
+	return predicate.Payment(sql.FieldHasSuffix(FieldOwner, v))
+}
+
+// OwnerEqualFold applies the EqualFold predicate on the "owner" field.
+func OwnerEqualFold(v string) predicate.Payment {
+	return predicate.Payment(sql.FieldEqualFold(FieldOwner, v))
+}
+
+// OwnerContainsFold applies the ContainsFold predicate on the "owner" field.
+func OwnerContainsFold(v string) predicate.Payment {
+	return predicate.Payment(sql.FieldContainsFold(FieldOwner, v))
 }
 
 // StatusEQ applies the EQ predicate on the "status" field.
@@ -358,71 +423,6 @@ func AssetEqualFold(v string) predicate.Payment {
 // AssetContainsFold applies the ContainsFold predicate on the "asset" field.
 func AssetContainsFold(v string) predicate.Payment {
 	return predicate.Payment(sql.FieldContainsFold(FieldAsset, v))
-}
-
-// PayerEQ applies the EQ predicate on the "payer" field.
-func PayerEQ(v string) predicate.Payment {
-	return predicate.Payment(sql.FieldEQ(FieldPayer, v))
-}
-
-// PayerNEQ applies the NEQ predicate on the "payer" field.
-func PayerNEQ(v string) predicate.Payment {
-	return predicate.Payment(sql.FieldNEQ(FieldPayer, v))
-}
-
-// PayerIn applies the In predicate on the "payer" field.
-func PayerIn(vs ...string) predicate.Payment {
-	return predicate.Payment(sql.FieldIn(FieldPayer, vs...))
-}
-
-// PayerNotIn applies the NotIn predicate on the "payer" field.
-func PayerNotIn(vs ...string) predicate.Payment {
-	return predicate.Payment(sql.FieldNotIn(FieldPayer, vs...))
-}
-
-// PayerGT applies the GT predicate on the "payer" field.
-func PayerGT(v string) predicate.Payment {
-	return predicate.Payment(sql.FieldGT(FieldPayer, v))
-}
-
-// PayerGTE applies the GTE predicate on the "payer" field.
-func PayerGTE(v string) predicate.Payment {
-	return predicate.Payment(sql.FieldGTE(FieldPayer, v))
-}
-
-// PayerLT applies the LT predicate on the "payer" field.
-func PayerLT(v string) predicate.Payment {
-	return predicate.Payment(sql.FieldLT(FieldPayer, v))
-}
-
-// PayerLTE applies the LTE predicate on the "payer" field.
-func PayerLTE(v string) predicate.Payment {
-	return predicate.Payment(sql.FieldLTE(FieldPayer, v))
-}
-
-// PayerContains applies the Contains predicate on the "payer" field.
-func PayerContains(v string) predicate.Payment {
-	return predicate.Payment(sql.FieldContains(FieldPayer, v))
-}
-
-// PayerHasPrefix applies the HasPrefix predicate on the "payer" field.
-func PayerHasPrefix(v string) predicate.Payment {
-	return predicate.Payment(sql.FieldHasPrefix(FieldPayer, v))
-}
-
-// PayerHasSuffix applies the HasSuffix predicate on the "payer" field.
-func PayerHasSuffix(v string) predicate.Payment {
-	return predicate.Payment(sql.FieldHasSuffix(FieldPayer, v))
-}
-
-// PayerEqualFold applies the EqualFold predicate on the "payer" field.
-func PayerEqualFold(v string) predicate.Payment {
-	return predicate.Payment(sql.FieldEqualFold(FieldPayer, v))
-}
-
-// PayerContainsFold applies the ContainsFold predicate on the "payer" field.
-func PayerContainsFold(v string) predicate.Payment {
-	return predicate.Payment(sql.FieldContainsFold(FieldPayer, v))
 }
 
 // PayToEQ applies the EQ predicate on the "pay_to" field.

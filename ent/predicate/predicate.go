@@ -6,9 +6,6 @@ import (
 	"entgo.io/ent/dialect/sql"
 )
 
-// Arrival is the predicate function for arrival builders.
-type Arrival func(*sql.Selector)
-
 // Attempt is the predicate function for attempt builders.
 type Attempt func(*sql.Selector)
 
@@ -18,14 +15,11 @@ type Audit func(*sql.Selector)
 // Card is the predicate function for card builders.
 type Card func(*sql.Selector)
 
-// CatchUp is the predicate function for catchup builders.
-type CatchUp func(*sql.Selector)
+// ChainWatermark is the predicate function for chainwatermark builders.
+type ChainWatermark func(*sql.Selector)
 
 // Challenge is the predicate function for challenge builders.
 type Challenge func(*sql.Selector)
-
-// EarlyArrival is the predicate function for earlyarrival builders.
-type EarlyArrival func(*sql.Selector)
 
 // EsimPlan is the predicate function for esimplan builders.
 type EsimPlan func(*sql.Selector)
@@ -45,9 +39,6 @@ type Event func(*sql.Selector)
 // Finding is the predicate function for finding builders.
 type Finding func(*sql.Selector)
 
-// Hold is the predicate function for hold builders.
-type Hold func(*sql.Selector)
-
 // IssuerLine is the predicate function for issuerline builders.
 type IssuerLine func(*sql.Selector)
 
@@ -63,8 +54,8 @@ type LedgerEntry func(*sql.Selector)
 // LedgerPosting is the predicate function for ledgerposting builders.
 type LedgerPosting func(*sql.Selector)
 
-// Mutex is the predicate function for mutex builders.
-type Mutex func(*sql.Selector)
+// Lock is the predicate function for lock builders.
+type Lock func(*sql.Selector)
 
 // Order is the predicate function for order builders.
 type Order func(*sql.Selector)
@@ -72,8 +63,8 @@ type Order func(*sql.Selector)
 // Payment is the predicate function for payment builders.
 type Payment func(*sql.Selector)
 
-// Rate is the predicate function for rate builders.
-type Rate func(*sql.Selector)
+// RateLimit is the predicate function for ratelimit builders.
+type RateLimit func(*sql.Selector)
 
 // Reconciliation is the predicate function for reconciliation builders.
 type Reconciliation func(*sql.Selector)
@@ -81,14 +72,23 @@ type Reconciliation func(*sql.Selector)
 // Refund is the predicate function for refund builders.
 type Refund func(*sql.Selector)
 
-// Resolution is the predicate function for resolution builders.
-type Resolution func(*sql.Selector)
+// ReportedTransfer is the predicate function for reportedtransfer builders.
+type ReportedTransfer func(*sql.Selector)
+
+// Reservation is the predicate function for reservation builders.
+type Reservation func(*sql.Selector)
 
 // Session is the predicate function for session builders.
 type Session func(*sql.Selector)
 
 // Timeline is the predicate function for timeline builders.
 type Timeline func(*sql.Selector)
+
+// Transfer is the predicate function for transfer builders.
+type Transfer func(*sql.Selector)
+
+// TransferResolution is the predicate function for transferresolution builders.
+type TransferResolution func(*sql.Selector)
 
 // Worker is the predicate function for worker builders.
 type Worker func(*sql.Selector)

@@ -16,6 +16,8 @@ const (
 	FieldID = "id"
 	// FieldOrderID holds the string denoting the order_id field in the database.
 	FieldOrderID = "order_id"
+	// FieldOwner holds the string denoting the owner field in the database.
+	FieldOwner = "owner"
 	// FieldStatus holds the string denoting the status field in the database.
 	FieldStatus = "status"
 	// FieldNetwork holds the string denoting the network field in the database.
@@ -24,8 +26,6 @@ const (
 	FieldAsset = "asset"
 	// FieldTreasury holds the string denoting the treasury field in the database.
 	FieldTreasury = "treasury"
-	// FieldRecipient holds the string denoting the recipient field in the database.
-	FieldRecipient = "recipient"
 	// FieldValue holds the string denoting the value field in the database.
 	FieldValue = "value"
 	// FieldNonce holds the string denoting the nonce field in the database.
@@ -56,11 +56,11 @@ const (
 var Columns = []string{
 	FieldID,
 	FieldOrderID,
+	FieldOwner,
 	FieldStatus,
 	FieldNetwork,
 	FieldAsset,
 	FieldTreasury,
-	FieldRecipient,
 	FieldValue,
 	FieldNonce,
 	FieldValidBefore,
@@ -126,6 +126,11 @@ func ByOrderID(opts ...sql.OrderTermOption) OrderOption {
 	return sql.OrderByField(FieldOrderID, opts...).ToFunc()
 }
 
+// ByOwner orders the results by the owner field.
+func ByOwner(opts ...sql.OrderTermOption) OrderOption {
+	return sql.OrderByField(FieldOwner, opts...).ToFunc()
+}
+
 // ByStatus orders the results by the status field.
 func ByStatus(opts ...sql.OrderTermOption) OrderOption {
 	return sql.OrderByField(FieldStatus, opts...).ToFunc()
@@ -144,11 +149,6 @@ func ByAsset(opts ...sql.OrderTermOption) OrderOption {
 // ByTreasury orders the results by the treasury field.
 func ByTreasury(opts ...sql.OrderTermOption) OrderOption {
 	return sql.OrderByField(FieldTreasury, opts...).ToFunc()
-}
-
-// ByRecipient orders the results by the recipient field.
-func ByRecipient(opts ...sql.OrderTermOption) OrderOption {
-	return sql.OrderByField(FieldRecipient, opts...).ToFunc()
 }
 
 // ByValue orders the results by the value field.

@@ -60,6 +60,11 @@ func OrderID(v string) predicate.Refund {
 	return predicate.Refund(sql.FieldEQ(FieldOrderID, v))
 }
 
+// Owner applies equality check predicate on the "owner" field. It's identical to OwnerEQ.
+func Owner(v string) predicate.Refund {
+	return predicate.Refund(sql.FieldEQ(FieldOwner, v))
+}
+
 // Network applies equality check predicate on the "network" field. It's identical to NetworkEQ.
 func Network(v string) predicate.Refund {
 	return predicate.Refund(sql.FieldEQ(FieldNetwork, v))
@@ -73,11 +78,6 @@ func Asset(v string) predicate.Refund {
 // Treasury applies equality check predicate on the "treasury" field. It's identical to TreasuryEQ.
 func Treasury(v string) predicate.Refund {
 	return predicate.Refund(sql.FieldEQ(FieldTreasury, v))
-}
-
-// Recipient applies equality check predicate on the "recipient" field. It's identical to RecipientEQ.
-func Recipient(v string) predicate.Refund {
-	return predicate.Refund(sql.FieldEQ(FieldRecipient, v))
 }
 
 // Value applies equality check predicate on the "value" field. It's identical to ValueEQ.
@@ -198,6 +198,71 @@ func OrderIDEqualFold(v string) predicate.Refund {
 // OrderIDContainsFold applies the ContainsFold predicate on the "order_id" field.
 func OrderIDContainsFold(v string) predicate.Refund {
 	return predicate.Refund(sql.FieldContainsFold(FieldOrderID, v))
+}
+
+// OwnerEQ applies the EQ predicate on the "owner" field.
+func OwnerEQ(v string) predicate.Refund {
+	return predicate.Refund(sql.FieldEQ(FieldOwner, v))
+}
+
+// OwnerNEQ applies the NEQ predicate on the "owner" field.
+func OwnerNEQ(v string) predicate.Refund {
+	return predicate.Refund(sql.FieldNEQ(FieldOwner, v))
+}
+
+// OwnerIn applies the In predicate on the "owner" field.
+func OwnerIn(vs ...string) predicate.Refund {
+	return predicate.Refund(sql.FieldIn(FieldOwner, vs...))
+}
+
+// OwnerNotIn applies the NotIn predicate on the "owner" field.
+func OwnerNotIn(vs ...string) predicate.Refund {
+	return predicate.Refund(sql.FieldNotIn(FieldOwner, vs...))
+}
+
+// OwnerGT applies the GT predicate on the "owner" field.
+func OwnerGT(v string) predicate.Refund {
+	return predicate.Refund(sql.FieldGT(FieldOwner, v))
+}
+
+// OwnerGTE applies the GTE predicate on the "owner" field.
+func OwnerGTE(v string) predicate.Refund {
+	return predicate.Refund(sql.FieldGTE(FieldOwner, v))
+}
+
+// OwnerLT applies the LT predicate on the "owner" field.
+func OwnerLT(v string) predicate.Refund {
+	return predicate.Refund(sql.FieldLT(FieldOwner, v))
+}
+
+// OwnerLTE applies the LTE predicate on the "owner" field.
+func OwnerLTE(v string) predicate.Refund {
+	return predicate.Refund(sql.FieldLTE(FieldOwner, v))
+}
+
+// OwnerContains applies the Contains predicate on the "owner" field.
+func OwnerContains(v string) predicate.Refund {
+	return predicate.Refund(sql.FieldContains(FieldOwner, v))
+}
+
+// OwnerHasPrefix applies the HasPrefix predicate on the "owner" field.
+func OwnerHasPrefix(v string) predicate.Refund {
+	return predicate.Refund(sql.FieldHasPrefix(FieldOwner, v))
+}
+
+// OwnerHasSuffix applies the HasSuffix predicate on the "owner" field.
+func OwnerHasSuffix(v string) predicate.Refund {
+	return predicate.Refund(sql.FieldHasSuffix(FieldOwner, v))
+}
+
+// OwnerEqualFold applies the EqualFold predicate on the "owner" field.
+func OwnerEqualFold(v string) predicate.Refund {
+	return predicate.Refund(sql.FieldEqualFold(FieldOwner, v))
+}
+
+// OwnerContainsFold applies the ContainsFold predicate on the "owner" field.
+func OwnerContainsFold(v string) predicate.Refund {
+	return predicate.Refund(sql.FieldContainsFold(FieldOwner, v))
 }
 
 // StatusEQ applies the EQ predicate on the "status" field.
@@ -413,71 +478,6 @@ func TreasuryEqualFold(v string) predicate.Refund {
 // TreasuryContainsFold applies the ContainsFold predicate on the "treasury" field.
 func TreasuryContainsFold(v string) predicate.Refund {
 	return predicate.Refund(sql.FieldContainsFold(FieldTreasury, v))
-}
-
-// RecipientEQ applies the EQ predicate on the "recipient" field.
-func RecipientEQ(v string) predicate.Refund {
-	return predicate.Refund(sql.FieldEQ(FieldRecipient, v))
-}
-
-// RecipientNEQ applies the NEQ predicate on the "recipient" field.
-func RecipientNEQ(v string) predicate.Refund {
-	return predicate.Refund(sql.FieldNEQ(FieldRecipient, v))
-}
-
-// RecipientIn applies the In predicate on the "recipient" field.
-func RecipientIn(vs ...string) predicate.Refund {
-	return predicate.Refund(sql.FieldIn(FieldRecipient, vs...))
-}
-
-// RecipientNotIn applies the NotIn predicate on the "recipient" field.
-func RecipientNotIn(vs ...string) predicate.Refund {
-	return predicate.Refund(sql.FieldNotIn(FieldRecipient, vs...))
-}
-
-// RecipientGT applies the GT predicate on the "recipient" field.
-func RecipientGT(v string) predicate.Refund {
-	return predicate.Refund(sql.FieldGT(FieldRecipient, v))
-}
-
-// RecipientGTE applies the GTE predicate on the "recipient" field.
-func RecipientGTE(v string) predicate.Refund {
-	return predicate.Refund(sql.FieldGTE(FieldRecipient, v))
-}
-
-// RecipientLT applies the LT predicate on the "recipient" field.
-func RecipientLT(v string) predicate.Refund {
-	return predicate.Refund(sql.FieldLT(FieldRecipient, v))
-}
-
-// RecipientLTE applies the LTE predicate on the "recipient" field.
-func RecipientLTE(v string) predicate.Refund {
-	return predicate.Refund(sql.FieldLTE(FieldRecipient, v))
-}
-
-// RecipientContains applies the Contains predicate on the "recipient" field.
-func RecipientContains(v string) predicate.Refund {
-	return predicate.Refund(sql.FieldContains(FieldRecipient, v))
-}
-
-// RecipientHasPrefix applies the HasPrefix predicate on the "recipient" field.
-func RecipientHasPrefix(v string) predicate.Refund {
-	return predicate.Refund(sql.FieldHasPrefix(FieldRecipient, v))
-}
-
-// RecipientHasSuffix applies the HasSuffix predicate on the "recipient" field.
-func RecipientHasSuffix(v string) predicate.Refund {
-	return predicate.Refund(sql.FieldHasSuffix(FieldRecipient, v))
-}
-
-// RecipientEqualFold applies the EqualFold predicate on the "recipient" field.
-func RecipientEqualFold(v string) predicate.Refund {
-	return predicate.Refund(sql.FieldEqualFold(FieldRecipient, v))
-}
-
-// RecipientContainsFold applies the ContainsFold predicate on the "recipient" field.
-func RecipientContainsFold(v string) predicate.Refund {
-	return predicate.Refund(sql.FieldContainsFold(FieldRecipient, v))
 }
 
 // ValueEQ applies the EQ predicate on the "value" field.

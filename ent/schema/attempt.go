@@ -11,7 +11,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Attempt is one transaction of a relayer that carries a payment, stored before it is sent.
+// Attempt is one transaction of a relayer that submits a payment or a refund, stored before it is sent. It belongs to
+// the relayer, whose nonces are counted over all owners, and is found by its payment.
 type Attempt struct{ ent.Schema }
 
 // Variant is one signed form of an attempt's transaction; a fee bump adds another.
@@ -47,7 +48,7 @@ func (Attempt) Indexes() []ent.Index {
 			StorageKey("attempts_open").
 			Annotations(entsql.IndexWhere("((status)::text = 'open'::text)")),
 		index.Fields("payment_id", "created_at"),
-		// What was spent lately, and what may be pruned.
+		// What was spent recently, and what may be pruned.
 		index.Fields("status", "created_at").StorageKey("attempts_age"),
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"entgo.io/ent/schema/index"
 )
 
-// Audit is one act of an operator: who, what, why, and what it changed. Append-only by trigger.
+// Audit is one action of an operator: who, what, why, and what it changed. Append-only by trigger.
 type Audit struct{ ent.Schema }
 
 // Fields of an audit row.
@@ -32,7 +32,7 @@ func (Audit) Fields() []ent.Field {
 func (Audit) Indexes() []ent.Index {
 	return []ent.Index{
 		index.Fields("subject", "at"),
-		// An act with a key happens once, however often it is asked for.
+		// An action with a key happens once, however often it is requested.
 		index.Fields("actor", "action", "subject", "idempotency_key").
 			Unique().
 			StorageKey("audit_once").

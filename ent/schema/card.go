@@ -19,9 +19,9 @@ func (Card) Fields() []ent.Field {
 	return []ent.Field{
 		id(),
 		field.String("order_id").Immutable(),
-		field.String("owner").Immutable(),
+		owner(),
 		field.Enum("status").Values(cardStatuses...),
-		// Our reference for the opening, stored before the issuer is first called.
+		// Our reference for opening it, stored before the issuer is first called.
 		field.UUID("reference", uuid.UUID{}).Immutable(),
 		// What the issuer opens it with, fixed before the issuer is first called.
 		field.Int64("load_usd_cents").Default(2500).Immutable(),
@@ -36,15 +36,17 @@ func (Card) Fields() []ent.Field {
 func (Card) Indexes() []ent.Index {
 	return []ent.Index{
 		// An order makes one card; those that the issuer refused stay, under their references.
-		index.Fields("order_id").Unique().
+		index.Fields("order_id", "owner").Unique().
 			StorageKey("cards_order").
 			Annotations(entsql.IndexWhere("((status)::text <> 'FAILED'::text)")),
-		index.Fields("order_id", "created_at"),
-		index.Fields("reference").Unique().StorageKey("cards_reference"),
+		index.Fields("order_id", "owner", "created_at"),
+		// Derived from the order, which has one owner: so it is unique over all owners too.
+		index.Fields("reference", "owner").Unique().StorageKey("cards_reference"),
 		// One live card per owner.
 		index.Fields("owner").Unique().
 			StorageKey("cards_live").
-			Annotations(entsql.IndexWhere("(((status)::text <> 'CLOSED'::text) AND ((status)::text <> 'FAILED'::text))")),
+			Annotations(entsql.IndexWhere(
+				"(((status)::text <> 'CLOSED'::text) AND ((status)::text <> 'FAILED'::text))")),
 		index.Fields("owner", "created_at"),
 		index.Fields("account").StorageKey("cards_account").
 			Annotations(entsql.IndexWhere("((account)::text <> ''::text)")),

@@ -3,7 +3,15 @@
 // Conventions. Ids are uuids made by the client (UUIDv7). Times are timestamptz, UTC. Money is int64 in
 // its smallest unit. Statuses are enums with a CHECK of the same values, because ent's enum is a plain
 // varchar. Predicates of partial indexes are written in the form PostgreSQL prints, or every migration
-// would drop and make the index again. Hashes and sealed material are Sensitive.
+// would drop and make the index again. Hashes and sealed data are Sensitive.
+//
+// Rows of an order. An order and every row that belongs to one have its owner in the column owner, and each of their
+// unique keys includes it, so that these tables can be distributed by owner: orders, payments, refunds, reservations,
+// cards, esim_profiles, esim_tokens, timeline, ledger_postings, ledger_entries and jobs. A key begins with what it is
+// looked up by, because an order's id is often all that is known. Where uniqueness has to hold over all owners, the
+// index says why it does. Primary keys of two columns are made in ent/migrate/keys.go: ent knows those of one only.
+// A posting or a job that belongs to no order has the empty owner. The other tables belong to no owner, or copy what
+// is kept elsewhere.
 package schema
 
 import (
@@ -31,3 +39,6 @@ func oneOf(column string, values []string) string {
 func operation() ent.Field {
 	return field.UUID("operation_id", uuid.UUID{}).Immutable()
 }
+
+// owner is the wallet whose order the row belongs to, in lower-case hex.
+func owner() ent.Field { return field.String("owner").Immutable() }

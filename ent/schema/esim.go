@@ -51,7 +51,7 @@ func (EsimPlan) Annotations() []schema.Annotation {
 	})}
 }
 
-// EsimSync is when the catalogue was last in step with its supplier; it has one row.
+// EsimSync is when the catalogue was last synchronised with its supplier; it has one row.
 type EsimSync struct{ ent.Schema }
 
 // Fields of a sync.
@@ -70,6 +70,7 @@ func (EsimProfile) Fields() []ent.Field {
 	return []ent.Field{
 		id(),
 		field.String("order_id").Immutable(),
+		owner(),
 		field.String("plan_id").Immutable(),
 		field.Enum("status").Values(profileStatuses...),
 		// Our reference for the supplier's order, stored before the supplier is first called.
@@ -77,7 +78,7 @@ func (EsimProfile) Fields() []ent.Field {
 		field.String("account").Default(""),
 		// What the supplier charged, in millionths of a dollar; 0 while that is not known.
 		field.Int64("cost_micros").Default(0),
-		// The installation material: AES-256-GCM under the named key.
+		// The activation data: AES-256-GCM under the named key.
 		field.String("sealed_key").Default(""),
 		field.Bytes("sealed").Optional().Sensitive(),
 		field.Time("created_at").Immutable(),
@@ -89,9 +90,10 @@ func (EsimProfile) Fields() []ent.Field {
 func (EsimProfile) Indexes() []ent.Index {
 	return []ent.Index{
 		// An order has one for each attempt at its delivery.
-		index.Fields("order_id", "created_at"),
-		index.Fields("reference").Unique().StorageKey("esim_profiles_reference"),
-		// Found by whoever seals with a new key.
+		index.Fields("order_id", "owner", "created_at"),
+		// Derived from the order, which has one owner: so it is unique over all owners too.
+		index.Fields("reference", "owner").Unique().StorageKey("esim_profiles_reference"),
+		// Read when profiles are sealed again with a new key.
 		index.Fields("sealed_key"),
 	}
 }
@@ -112,6 +114,7 @@ type EsimToken struct{ ent.Schema }
 func (EsimToken) Fields() []ent.Field {
 	return []ent.Field{
 		field.String("id").Immutable(),
+		owner(),
 		field.Int("version"),
 		field.Time("expires_at"),
 	}

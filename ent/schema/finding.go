@@ -9,15 +9,16 @@ import (
 	"github.com/google/uuid"
 )
 
-// Finding is one difference between the books. It has one row for ever: a difference that goes and comes again is the same.
+// Finding is one difference between the books. It has one row for ever: a difference that disappears and comes again is
+// the same. It is about an order, and belongs to the reconciliation.
 type Finding struct{ ent.Schema }
 
 // Fields of a finding.
 func (Finding) Fields() []ent.Field {
 	return []ent.Field{
 		field.Int64("id").Immutable(),
-		// Asset and payee, as a reconciliation's id.
-		field.String("books").Immutable(),
+		// The reconciliation that found it: asset and payee.
+		field.String("reconciliation_id").Immutable(),
 		// What is compared at once, and whose findings come and go together: "order/<id>", "arrival/<transfer>",
 		// "line/<id at the issuer>", "posting/<id>", "block/<number>".
 		field.String("unit").Immutable(),
@@ -38,7 +39,7 @@ func (Finding) Fields() []ent.Field {
 		field.Time("last_seen"),
 		// Set while there is no such difference.
 		field.Time("closed_at").Optional().Nillable(),
-		// An operator's word.
+		// An operator's decision.
 		field.Time("resolved_at").Optional().Nillable(),
 		field.String("resolution").Default(""),
 		field.String("resolved_by").Default(""),
@@ -49,13 +50,13 @@ func (Finding) Fields() []ent.Field {
 // Indexes of a finding.
 func (Finding) Indexes() []ent.Index {
 	return []ent.Index{
-		index.Fields("books", "unit", "code", "subject").Unique().StorageKey("findings_difference"),
-		index.Fields("books", "unit").StorageKey("findings_present").
+		index.Fields("reconciliation_id", "unit", "code", "subject").Unique().StorageKey("findings_difference"),
+		index.Fields("reconciliation_id", "unit").StorageKey("findings_present").
 			Annotations(entsql.IndexWhere("(closed_at IS NULL)")),
-		index.Fields("books", "id").StorageKey("findings_listed").
+		index.Fields("reconciliation_id", "id").StorageKey("findings_listed").
 			Annotations(entsql.IndexWhere("(closed_at IS NULL)")),
-		// What the gate looks at.
-		index.Fields("books", "owner").StorageKey("findings_blocking").
+		// What the gate reads.
+		index.Fields("reconciliation_id", "owner").StorageKey("findings_blocking").
 			Annotations(entsql.IndexWhere("(blocks AND (closed_at IS NULL) AND (resolved_at IS NULL))")),
 	}
 }

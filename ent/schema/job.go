@@ -26,15 +26,17 @@ func (Job) Fields() []ent.Field {
 		// Which workers' slots it takes.
 		field.Enum("class").Values(jobClasses...).Default("maintain"),
 		field.String("unique_key").Immutable(),
+		// The wallet whose order it works on, in lower-case hex; empty for maintenance.
+		field.String("owner").Default("").Immutable(),
 		field.JSON("payload", json.RawMessage{}).Immutable(),
 		field.String("traceparent").Default("").Immutable(),
 		field.Enum("status").Values(jobStatuses...).Default("queued"),
 		// The number of claims so far: with the owner it is the fencing token, so it only rises.
 		field.Int("attempt").Default(0),
 		// Claims that do not count against max_attempts: snoozed, or handed back at a shutdown.
-		field.Int("forgiven").Default(0),
+		field.Int("uncounted_attempts").Default(0),
 		field.Int("max_attempts"),
-		// Raised by every write; an operator's act is guarded by it.
+		// Raised by every write; an operator's action is guarded by it.
 		field.Int64("version").Default(0),
 		field.String("step").Default(""),
 		field.Time("step_at").Optional().Nillable(),
@@ -50,14 +52,16 @@ func (Job) Fields() []ent.Field {
 // Indexes of a job.
 func (Job) Indexes() []ent.Index {
 	return []ent.Index{
-		index.Fields("kind", "unique_key").Unique(),
+		// A key names an order's payment, refund or card, or a period of maintenance: each has one owner, so the key is
+		// unique over all owners too.
+		index.Fields("kind", "unique_key", "owner").Unique().StorageKey("jobs_unique"),
 		index.Fields("class", "run_at").
 			StorageKey("jobs_due").
 			Annotations(entsql.IndexWhere("((status)::text = 'queued'::text)")),
 		index.Fields("lease_until").
 			StorageKey("jobs_leased").
 			Annotations(entsql.IndexWhere("((status)::text = 'processing'::text)")),
-		// Depth and the operator's lists read what is not done; done rows are the many.
+		// Depth and the operator's lists read what is not done; most rows are done.
 		index.Fields("kind", "status", "created_at").
 			StorageKey("jobs_open").
 			Annotations(entsql.IndexWhere("((status)::text <> 'succeeded'::text)")),

@@ -11,15 +11,19 @@ import (
 // LedgerPosting is one movement of value. Append-only by trigger, as are its entries.
 type LedgerPosting struct{ ent.Schema }
 
-var postingKinds = []string{"settled", "loaded", "load_fee", "fee_withdrawn", "fee_kept", "fee_owed", "fee_collected", "fee_written_off", "sold", "supplied", "refunded", "unmatched", "matched", "resolved"}
+var postingKinds = []string{
+	"settled", "loaded", "load_fee", "fee_withdrawn", "fee_kept", "fee_owed", "fee_collected", "fee_written_off",
+	"sold", "supplied", "refunded", "unmatched", "matched", "resolved",
+}
 
 // Fields of a posting.
 func (LedgerPosting) Fields() []ent.Field {
 	return []ent.Field{
-		// Says what is recorded, so that it is recorded once.
+		// Says what is recorded, so that it is recorded once: the kind and the order or the transfer.
 		field.String("id").Immutable(),
-		// Empty for money that belongs to no order.
+		// Both are empty for money that belongs to no order.
 		field.String("order_id").Immutable(),
+		owner(),
 		field.Enum("kind").Values(postingKinds...).Immutable(),
 		field.Time("at").Immutable(),
 	}
@@ -28,8 +32,8 @@ func (LedgerPosting) Fields() []ent.Field {
 // Indexes of a posting.
 func (LedgerPosting) Indexes() []ent.Index {
 	return []ent.Index{
-		index.Fields("order_id", "id").StorageKey("ledger_postings_order"),
-		// Postings are appended in the order of their time, nearly.
+		index.Fields("order_id", "owner", "id").StorageKey("ledger_postings_order"),
+		// Postings are appended almost in the order of their time.
 		index.Fields("at").StorageKey("ledger_postings_at").Annotations(entsql.IndexType("BRIN")),
 	}
 }
@@ -50,6 +54,7 @@ func (LedgerEntry) Fields() []ent.Field {
 	return []ent.Field{
 		field.Int64("id").Immutable(),
 		field.String("posting_id").Immutable(),
+		owner(),
 		field.String("account").Immutable(),
 		// Millionths of a dollar.
 		field.Int64("amount").Immutable(),
@@ -59,7 +64,7 @@ func (LedgerEntry) Fields() []ent.Field {
 // Indexes of an entry.
 func (LedgerEntry) Indexes() []ent.Index {
 	return []ent.Index{
-		index.Fields("posting_id", "account").Unique().StorageKey("ledger_entries_line"),
+		index.Fields("posting_id", "account", "owner").Unique().StorageKey("ledger_entries_line"),
 		// What is on a card.
 		index.Fields("account").StorageKey("ledger_entries_card").
 			Annotations(entsql.IndexWhere("((account)::text ~~ 'card:%'::text)")),

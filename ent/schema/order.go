@@ -29,8 +29,8 @@ func (Order) Fields() []ent.Field {
 		operation(),
 		field.Enum("kind").Values(orderKinds...).Immutable(),
 		field.Enum("status").Values(orderStatuses...),
-		// Lower-case hex; the wallet that pays.
-		field.String("owner").Immutable(),
+		// The wallet that pays.
+		owner(),
 		field.String("idempotency_key").Immutable(),
 		field.Bytes("fingerprint").Immutable(),
 		field.Int64("price_usd_cents").Immutable(),
@@ -39,14 +39,14 @@ func (Order) Fields() []ent.Field {
 		// What a payer is told the payment is for; empty for the order's own address.
 		field.String("resource").Default("").Immutable(),
 		field.Int("version"),
-		// Which attempt at the delivery this is; a provider's confirmed refusal begins the next.
-		field.Int("delivery").Default(1),
-		// What providers know the order by: derived from kind, owner and key. Unset for orders without a key, or older than that.
+		// A provider's confirmed refusal begins the next attempt.
+		field.Int("delivery_attempt").Default(1),
+		// The reference that providers get: derived from kind, owner and key. Unset for orders without a key.
 		field.UUID("reference", uuid.UUID{}).Optional().Nillable().Immutable(),
-		// Why the order was claimed only to bring its payment back; empty for all others.
-		field.Text("returned").Default(""),
-		// The provider's reference of goods that were found after data loss, and the order made for them; unset for all others.
-		field.UUID("adopted", uuid.UUID{}).Optional().Nillable().Immutable(),
+		// Why the order was claimed only to refund its payment; empty for all others.
+		field.Text("refund_reason").Default(""),
+		// The provider's reference of goods that were found after data loss and for which the order was made.
+		field.UUID("adopted_reference", uuid.UUID{}).Optional().Nillable().Immutable(),
 		field.Time("created_at").Immutable(),
 		field.Time("updated_at"),
 		field.Time("expires_at").Optional().Nillable(),
@@ -59,13 +59,17 @@ func (Order) Indexes() []ent.Index {
 		// The identity of a purchase: what makes a repeat a repeat.
 		index.Fields("kind", "owner", "idempotency_key").Unique().StorageKey("orders_purchase"),
 		index.Fields("owner", "id"),
-		index.Fields("adopted").Unique().StorageKey("orders_adopted").Annotations(entsql.IndexWhere("(adopted IS NOT NULL)")),
+		// Goods are adopted once over all owners, which the index alone does not ensure: whoever adopts locks the
+		// reference first.
+		index.Fields("adopted_reference", "owner").Unique().
+			StorageKey("orders_adopted").
+			Annotations(entsql.IndexWhere("(adopted_reference IS NOT NULL)")),
 		index.Fields("status", "updated_at").
 			StorageKey("orders_open").
 			Annotations(entsql.IndexWhere("((status)::text <> 'fulfilled'::text)")),
-		// What changed of late.
+		// What changed recently.
 		index.Fields("updated_at").StorageKey("orders_changed"),
-		// Unpaid orders by the end of their time.
+		// Unpaid orders by their expiry.
 		index.Fields("expires_at").
 			StorageKey("orders_unpaid").
 			Annotations(entsql.IndexWhere("((status)::text = 'payment_required'::text)")),

@@ -8,8 +8,8 @@ import (
 	"entgo.io/ent/schema/index"
 )
 
-// Refund is the authorization that brings an order's payment back. Its nonce follows from the order and
-// stays; the window and the signature are made again while nothing has moved.
+// Refund is the authorization that pays an order's payment back. Its nonce follows from the order and stays; the window
+// and the signature are made again until it settles.
 type Refund struct{ ent.Schema }
 
 var refundStatuses = []string{"signed", "paid", "dead"}
@@ -19,13 +19,14 @@ func (Refund) Fields() []ent.Field {
 	return []ent.Field{
 		id(),
 		field.String("order_id").Immutable(),
+		// The recipient.
+		owner(),
 		field.Enum("status").Values(refundStatuses...),
 		field.String("network").Immutable(),
 		// Addresses and the nonce are lower-case hex.
 		field.String("asset").Immutable(),
 		// Changes only with the treasury's key, and then only while the authorization of the old one is dead.
 		field.String("treasury"),
-		field.String("recipient").Immutable(),
 		field.Int64("value").Immutable(),
 		field.String("nonce").Immutable(),
 		field.Int64("valid_before"),
@@ -43,11 +44,12 @@ func (Refund) Fields() []ent.Field {
 // Indexes of a refund.
 func (Refund) Indexes() []ent.Index {
 	return []ent.Index{
-		index.Fields("order_id").Unique().StorageKey("refunds_order"),
-		// What the token enforces, enforced here too.
-		index.Fields("network", "asset", "treasury", "nonce").Unique().StorageKey("refunds_authorization"),
-		// One transfer on chain counts once.
-		index.Fields("transaction", "log_index").Unique().StorageKey("refunds_transfer"),
+		index.Fields("order_id", "owner").Unique().StorageKey("refunds_order"),
+		// What the token enforces, enforced here too. The nonce follows from the order, which has one owner, so it is
+		// unique over all owners.
+		index.Fields("network", "asset", "treasury", "nonce", "owner").Unique().StorageKey("refunds_authorization"),
+		// One transfer on chain counts once. Its recipient is the owner, so it is unique over all owners.
+		index.Fields("transaction", "log_index", "owner").Unique().StorageKey("refunds_transfer"),
 	}
 }
 
@@ -56,6 +58,7 @@ func (Refund) Annotations() []schema.Annotation {
 	return []schema.Annotation{entsql.Checks(map[string]string{
 		"refunds_status": oneOf("status", refundStatuses),
 		"refunds_value":  "value > 0",
-		"refunds_proof":  "(status = 'paid') = (transaction IS NOT NULL AND block IS NOT NULL AND block_hash IS NOT NULL AND log_index IS NOT NULL AND settled_at IS NOT NULL)",
+		"refunds_proof": "(status = 'paid') = (transaction IS NOT NULL AND block IS NOT NULL AND " +
+			"block_hash IS NOT NULL AND log_index IS NOT NULL AND settled_at IS NOT NULL)",
 	})}
 }

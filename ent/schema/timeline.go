@@ -8,7 +8,7 @@ import (
 	"entgo.io/ent/schema/index"
 )
 
-// Timeline is one move of an order: who took it, why, and on what evidence. Append-only by trigger.
+// Timeline is one transition of an order: who made it, why, and on what evidence. Append-only by trigger.
 type Timeline struct{ ent.Schema }
 
 // Fields of a timeline row.
@@ -16,7 +16,8 @@ func (Timeline) Fields() []ent.Field {
 	return []ent.Field{
 		id(),
 		field.String("order_id").Immutable(),
-		// The order's version after the move.
+		owner(),
+		// The order's version after the transition.
 		field.Int("version").Immutable(),
 		field.Time("at").Immutable(),
 		field.String("from_status").Immutable(),
@@ -30,8 +31,8 @@ func (Timeline) Fields() []ent.Field {
 // Indexes of a timeline row.
 func (Timeline) Indexes() []ent.Index {
 	return []ent.Index{
-		// No move is doubled and none goes unrecorded.
-		index.Fields("order_id", "version").Unique().StorageKey("timeline_move"),
+		// No transition is recorded twice.
+		index.Fields("order_id", "version", "owner").Unique().StorageKey("timeline_move"),
 	}
 }
 

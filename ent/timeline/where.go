@@ -60,6 +60,11 @@ func OrderID(v string) predicate.Timeline {
 	return predicate.Timeline(sql.FieldEQ(FieldOrderID, v))
 }
 
+// Owner applies equality check predicate on the "owner" field. It's identical to OwnerEQ.
+func Owner(v string) predicate.Timeline {
+	return predicate.Timeline(sql.FieldEQ(FieldOwner, v))
+}
+
 // Version applies equality check predicate on the "version" field. It's identical to VersionEQ.
 func Version(v int) predicate.Timeline {
 	return predicate.Timeline(sql.FieldEQ(FieldVersion, v))
@@ -153,6 +158,71 @@ func OrderIDEqualFold(v string) predicate.Timeline {
 // OrderIDContainsFold applies the ContainsFold predicate on the "order_id" field.
 func OrderIDContainsFold(v string) predicate.Timeline {
 	return predicate.Timeline(sql.FieldContainsFold(FieldOrderID, v))
+}
+
+// OwnerEQ applies the EQ predicate on the "owner" field.
+func OwnerEQ(v string) predicate.Timeline {
+	return predicate.Timeline(sql.FieldEQ(FieldOwner, v))
+}
+
+// OwnerNEQ applies the NEQ predicate on the "owner" field.
+func OwnerNEQ(v string) predicate.Timeline {
+	return predicate.Timeline(sql.FieldNEQ(FieldOwner, v))
+}
+
+// OwnerIn applies the In predicate on the "owner" field.
+func OwnerIn(vs ...string) predicate.Timeline {
+	return predicate.Timeline(sql.FieldIn(FieldOwner, vs...))
+}
+
+// OwnerNotIn applies the NotIn predicate on the "owner" field.
+func OwnerNotIn(vs ...string) predicate.Timeline {
+	return predicate.Timeline(sql.FieldNotIn(FieldOwner, vs...))
+}
+
+// OwnerGT applies the GT predicate on the "owner" field.
+func OwnerGT(v string) predicate.Timeline {
+	return predicate.Timeline(sql.FieldGT(FieldOwner, v))
+}
+
+// OwnerGTE applies the GTE predicate on the "owner" field.
+func OwnerGTE(v string) predicate.Timeline {
+	return predicate.Timeline(sql.FieldGTE(FieldOwner, v))
+}
+
+// OwnerLT applies the LT predicate on the "owner" field.
+func OwnerLT(v string) predicate.Timeline {
+	return predicate.Timeline(sql.FieldLT(FieldOwner, v))
+}
+
+// OwnerLTE applies the LTE predicate on the "owner" field.
+func OwnerLTE(v string) predicate.Timeline {
+	return predicate.Timeline(sql.FieldLTE(FieldOwner, v))
+}
+
+// OwnerContains applies the Contains predicate on the "owner" field.
+func OwnerContains(v string) predicate.Timeline {
+	return predicate.Timeline(sql.FieldContains(FieldOwner, v))
+}
+
+// OwnerHasPrefix applies the HasPrefix predicate on the "owner" field.
+func OwnerHasPrefix(v string) predicate.Timeline {
+	return predicate.Timeline(sql.FieldHasPrefix(FieldOwner, v))
+}
+
+// OwnerHasSuffix applies the HasSuffix predicate on the "owner" field.
+func OwnerHasSuffix(v string) predicate.Timeline {
+	return predicate.Timeline(sql.FieldHasSuffix(FieldOwner, v))
+}
+
+// OwnerEqualFold applies the EqualFold predicate on the "owner" field.
+func OwnerEqualFold(v string) predicate.Timeline {
+	return predicate.Timeline(sql.FieldEqualFold(FieldOwner, v))
+}
+
+// OwnerContainsFold applies the ContainsFold predicate on the "owner" field.
+func OwnerContainsFold(v string) predicate.Timeline {
+	return predicate.Timeline(sql.FieldContainsFold(FieldOwner, v))
 }
 
 // VersionEQ applies the EQ predicate on the "version" field.

@@ -178,7 +178,8 @@ func TestTheWorkerForgetsByItself(t *testing.T) {
 	// The job of this period has run already, perhaps: its next one is due now.
 	w.exec(`DELETE FROM jobs WHERE kind = 'forget' AND status = 'succeeded'`)
 	w.exec(`UPDATE jobs SET run_at = now() WHERE kind = 'forget'`)
-	w.exec(`INSERT INTO jobs (id, kind, unique_key, payload, traceparent, status, attempt, forgiven, max_attempts, version, step, run_at, created_at, last_error)
+	w.exec(`INSERT INTO jobs (id, kind, unique_key, payload, traceparent, status, attempt, uncounted_attempts, max_attempts,
+			version, step, run_at, created_at, last_error)
 		VALUES (gen_random_uuid(), 'forget', 'of the test', '{}', '', 'queued', 0, 0, 5, 0, '', now(), now(), '')`)
 	eventually(t, 20*time.Second, func() (bool, string) {
 		var left int

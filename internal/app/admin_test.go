@@ -220,7 +220,7 @@ func TestOperatorRoutesRefuseWhatIsWrong(t *testing.T) {
 	var status string
 	var changed int
 	err := w.db.QueryRow(context.WithoutCancel(t.Context()), `SELECT (SELECT status FROM orders),
-		(SELECT count(*) FROM switches) + (SELECT count(*) FROM audit WHERE idempotency_key <> '')`).Scan(&status, &changed)
+		(SELECT count(*) FROM kill_switches) + (SELECT count(*) FROM audit WHERE idempotency_key <> '')`).Scan(&status, &changed)
 	if err != nil || status != "operator_review" || changed != 0 {
 		t.Errorf("the order is %s, %d things changed, %v", status, changed, err)
 	}

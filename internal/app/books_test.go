@@ -183,7 +183,7 @@ func (w *world) keyOf(r request) string {
 func (w *world) counts() string {
 	w.t.Helper()
 	var parts []string
-	for _, table := range []string{"orders", "payments", "attempts", "cards", "holds", "timeline", "mutexes"} {
+	for _, table := range []string{"orders", "payments", "attempts", "cards", "reservations", "timeline", "locks"} {
 		var n int
 		if err := w.db.QueryRow(context.WithoutCancel(w.t.Context()), "SELECT count(*) FROM "+table).Scan(&n); err != nil {
 			w.t.Fatalf("count %s: %v", table, err)

@@ -120,7 +120,7 @@ func TestADatabaseThatWentBackIsNoticed(t *testing.T) {
 	w.awaitReady(w.instances[0])
 	// What the lost order was paid with is known again.
 	var arrivals int
-	err := w.db.QueryRow(t.Context(), "SELECT count(*) FROM arrivals WHERE sender = $1 AND value = $2", b.address.Lower(), int64(price())).Scan(&arrivals)
+	err := w.db.QueryRow(t.Context(), "SELECT count(*) FROM transfers WHERE sender = $1 AND value = $2", b.address.Lower(), int64(price())).Scan(&arrivals)
 	if err != nil || arrivals != 1 {
 		t.Errorf("%d transfers of the lost order's payer, %v, want 1", arrivals, err)
 	}

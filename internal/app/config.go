@@ -46,7 +46,7 @@ type Config struct {
 	AssetName  string
 	// Settlement names the settlers in the order in which they are tried; empty means the relayer.
 	Settlement []string
-	// SettlementTurn is how long a payment waits for its first settler; zero takes the standard.
+	// SettlementTurn is how long a payment waits for its first settler; zero takes the default.
 	SettlementTurn   time.Duration
 	RelayerKeys      []secret.Text
 	FacilitatorURL   string
@@ -59,11 +59,11 @@ type Config struct {
 	IssuerKey        secret.Text
 	IssuePaused      bool
 	TopupPaused      bool
-	// PayableFor is how long an unpaid order can be paid; zero takes the standard.
+	// PayableFor is how long an unpaid order can be paid; zero takes the default.
 	PayableFor time.Duration
 	// MostUnpaid is how many unpaid orders an owner may have open; zero does not limit.
 	MostUnpaid int
-	// ExpiredRetention is how long orders that expired unpaid are kept; zero takes the standard.
+	// ExpiredRetention is how long orders that expired unpaid are kept; zero takes the default.
 	ExpiredRetention time.Duration
 	// Esim is everything about eSIMs.
 	Esim      EsimConfig
@@ -71,7 +71,7 @@ type Config struct {
 	Operators []auth.Operator
 	Activity  []x402.Address
 	// EventsRetention and AuthRetention are how long product events, and challenges and sessions that are
-	// over, are kept; zero takes the standard.
+	// over, are kept; zero takes the default.
 	EventsRetention, AuthRetention time.Duration
 	// EventsMost is how many product events are kept, whatever their age; zero does not limit.
 	EventsMost     int
@@ -135,8 +135,8 @@ func settings() []setting {
 		{key: "chain.dead_at", help: "the block tag at which an unused authorization counts as expired", byDefault: "safe", set: oneOf(func(c *Config) *string { return &c.DeadAt }, "safe", "finalized")},
 		{key: "chain.witness_from", help: "the amount in US cents from which a second node must show a payment before anything is delivered, where there are several nodes", byDefault: "0", set: cents(func(c *Config) *money.Cents { return &c.WitnessFrom })},
 		{key: "chain.reorg_depth", help: "how many blocks may be replaced between two looks before nobody is asked to pay", byDefault: "3", set: number(func(c *Config) *int { return &c.ReorgDepth })},
-		{key: "chain.reorg_calm", help: "for how long nobody is asked to pay after that", byDefault: "30s", set: duration(func(c *Config) *time.Duration { return &c.ReorgCalm })},
-		{key: "chain.watch", help: "how often the chain's nodes, the token and the settlers are looked at while nobody asks, at most 10s", byDefault: availability.DefaultWatch.String(), set: func(c *Config, s string) error {
+		{key: "chain.reorg_pause", help: "for how long nobody is asked to pay after that", byDefault: "30s", set: duration(func(c *Config) *time.Duration { return &c.ReorgCalm })},
+		{key: "chain.check_every", help: "how often the chain's nodes, the token and the settlers are looked at while nobody asks, at most 10s", byDefault: availability.DefaultWatch.String(), set: func(c *Config, s string) error {
 			if err := duration(func(c *Config) *time.Duration { return &c.ChainWatch })(c, s); err != nil {
 				return err
 			}
@@ -150,7 +150,7 @@ func settings() []setting {
 		{key: "payment.asset", help: "native USDC", byDefault: "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913", set: address(func(c *Config) *x402.Address { return &c.Asset })},
 		{key: "payment.asset_name", help: "the EIP-712 name of the asset", byDefault: "USD Coin", set: text(func(c *Config) *string { return &c.AssetName })},
 		{key: "settlement.order", help: "who brings payments to the chain: relayer, facilitator, or both separated by a comma, the first one first", byDefault: settlerRelayer, set: func(c *Config, s string) (err error) { c.Settlement, err = settlementOrder(s); return err }},
-		{key: "settlement.turn", help: "how long a payment waits for the first settler before the second acts too", byDefault: settlerTurn.String(), set: duration(func(c *Config) *time.Duration { return &c.SettlementTurn })},
+		{key: "settlement.fallback_delay", help: "how long a payment waits for the first settler before the second acts too", byDefault: settlerTurn.String(), set: duration(func(c *Config) *time.Duration { return &c.SettlementTurn })},
 		{key: "relayer.keys", help: "private keys that send settlements and pay their gas, separated by commas", secret: true, byDefault: none, set: secrets(func(c *Config) *[]secret.Text { return &c.RelayerKeys })},
 		{key: "facilitator.url", help: "a remote x402 facilitator, below which /settle and /supported lie", byDefault: none, set: func(c *Config, s string) (err error) { c.FacilitatorURL, err = service(s); return err }},
 		{key: "facilitator.token", help: "the bearer token the facilitator asks for", secret: true, byDefault: none, set: secretAt(func(c *Config) *secret.Text { return &c.FacilitatorToken })},
@@ -164,7 +164,7 @@ func settings() []setting {
 		{key: "issuer.call_timeout", help: "how long one call to the issuer may take", byDefault: issuerCallTimeout.String(), set: duration(func(c *Config) *time.Duration { return &c.IssuerCallTimeout })},
 		{key: "issuer.visibility_delay", help: "how long after that the issuer may still take a call up that it did not answer", byDefault: issuerVisibilityDelay.String(), set: duration(func(c *Config) *time.Duration { return &c.IssuerVisibilityDelay })},
 		{key: "issuer.spend_limits", help: "the issuer limits what is spent on a card: cards open with what remains after the issue fee", byDefault: "false", set: boolean(func(c *Config) *bool { return &c.IssuerLimits })},
-		{key: "issuer.states_every", help: "how often the issuer's list of cards is read, for those that it locked or terminated", byDefault: "5m", set: atLeast(time.Second, func(c *Config) *time.Duration { return &c.IssuerStatesEvery })},
+		{key: "issuer.sync_every", help: "how often the issuer's list of cards is read, for those that it locked or terminated", byDefault: "5m", set: atLeast(time.Second, func(c *Config) *time.Duration { return &c.IssuerStatesEvery })},
 		{key: "card.issue_paused", help: "closes the sale of cards", byDefault: "false", set: boolean(func(c *Config) *bool { return &c.IssuePaused })},
 		{key: "card.topup_paused", help: "closes the sale of top-ups", byDefault: "false", set: boolean(func(c *Config) *bool { return &c.TopupPaused })},
 		{key: "order.payable_for", help: "how long an unpaid order can be paid, at least 1m", byDefault: "30m", set: atLeast(time.Minute, func(c *Config) *time.Duration { return &c.PayableFor })},
@@ -177,7 +177,7 @@ func settings() []setting {
 		{key: "mcp.origins", help: "origins whose pages may call the MCP endpoint, separated by commas", byDefault: none, set: func(c *Config, s string) (err error) { c.MCPOrigins, err = origins(s); return err }},
 		{key: "events.retention", help: "how long product events are kept", byDefault: activity.DefaultRetention.String(), set: duration(func(c *Config) *time.Duration { return &c.EventsRetention })},
 		{key: "auth.retention", help: "how long challenges and sessions are kept after they expire", byDefault: auth.DefaultRetention.String(), set: duration(func(c *Config) *time.Duration { return &c.AuthRetention })},
-		{key: "limits", help: "rates of requests: standard, off, or changes to the standard like reveal=10/1h, separated by commas", byDefault: "standard", set: func(c *Config, s string) (err error) { c.Limits, err = limit.Parse(s); return err }},
+		{key: "limits", help: "rates of requests: default, off, or changes to the default like reveal=10/1h, separated by commas", byDefault: "default", set: func(c *Config, s string) (err error) { c.Limits, err = limit.Parse(s); return err }},
 		{key: "trusted_proxies", help: "networks whose X-Forwarded-For is believed, separated by commas", byDefault: none, set: func(c *Config, s string) (err error) { c.TrustedProxies, err = prefixes(s); return err }},
 		{key: "metrics.addr", help: "host and port to show metrics to Prometheus on, at /metrics; keep it private", byDefault: none, set: text(func(c *Config) *string { return &c.MetricsAddr })},
 		{key: "log.level", help: "debug, info, warn or error", byDefault: "info", set: func(c *Config, s string) error { return c.LogLevel.UnmarshalText([]byte(s)) }},
@@ -191,16 +191,16 @@ func settings() []setting {
 	}, fairnessSettings(), edgeSettings(), esimSettings())
 }
 
-// The standards of what the issuer is given, also in development.
+// The defaults of what the issuer is given, also in development.
 const (
 	issuerCallTimeout     = 5 * time.Second
 	issuerVisibilityDelay = 10 * time.Second
 )
 
-// none is the standard of a setting that may stay empty; "" means that it must be set.
+// none is the default of a setting that may stay empty; "" means that it must be set.
 const none = "-"
 
-// Load reads the configuration: the environment over the file over the standards. Every mistake is
+// Load reads the configuration: the environment over the file over the defaults. Every mistake is
 // reported at once. lookup is os.LookupEnv; a name ending in _FILE names a file that holds the value.
 func Load(file map[string]string, lookup func(string) (string, bool), read func(string) ([]byte, error)) (Config, error) {
 	var (
@@ -257,7 +257,7 @@ func (s setting) value(file map[string]string, lookup func(string) (string, bool
 	if v, ok := file[s.key]; ok && v != "" {
 		return v, "file", nil
 	}
-	return s.byDefault, "standard", nil
+	return s.byDefault, "default", nil
 }
 
 // env reads what a name of the environment says, or the file that its name with _FILE names. source is empty

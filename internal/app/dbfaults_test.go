@@ -215,7 +215,7 @@ func TestTransactionsThatGiveWayAreRunAgain(t *testing.T) {
 			}
 			exec(`CREATE FUNCTION give_way() RETURNS trigger LANGUAGE plpgsql AS $$
 				BEGIN IF random() < 0.1 THEN RAISE EXCEPTION 'injected' USING ERRCODE = '` + code + `'; END IF; RETURN NEW; END $$`)
-			tables := []string{"orders", "payments", "attempts", "cards", "holds", "timeline", "jobs"}
+			tables := []string{"orders", "payments", "attempts", "cards", "reservations", "timeline", "jobs"}
 			for _, table := range tables {
 				exec("CREATE TRIGGER give_way BEFORE INSERT OR UPDATE ON " + table + " FOR EACH ROW EXECUTE FUNCTION give_way()")
 			}

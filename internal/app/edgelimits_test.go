@@ -303,8 +303,8 @@ func (w *world) expiredArePruned() {
 		w.t.Errorf("an expired order: %d %s", a.status, a.body)
 	}
 	w.execute("UPDATE orders SET updated_at = now() - interval '2 hours' WHERE id <> $1", kept.OrderID)
-	w.execute("INSERT INTO mutexes (id) SELECT 'open/card_issue/' || n FROM generate_series(1, 1500) n")
-	w.execute("UPDATE rates SET full_at = now() - interval '1 s'")
+	w.execute("INSERT INTO locks (id) SELECT 'open/card_issue/' || n FROM generate_series(1, 1500) n")
+	w.execute("UPDATE rate_limits SET resets_at = now() - interval '1 s'")
 	s := storetest.Open(w.t, w.databaseURL)
 	if _, err := s.Jobs().Enqueue(w.t.Context(), job.New{Args: pruning{}, UniqueKey: uuid.NewString()}); err != nil {
 		w.t.Fatal(err)
@@ -314,7 +314,7 @@ func (w *world) expiredArePruned() {
 		return n == 1, fmt.Sprintf("%d of %d orders are left", n, all)
 	})
 	eventually(w.t, 20*time.Second, func() (bool, string) {
-		n := w.count("SELECT (SELECT count(*) FROM rates) + (SELECT count(*) FROM mutexes WHERE id LIKE 'open/%')")
+		n := w.count("SELECT (SELECT count(*) FROM rate_limits) + (SELECT count(*) FROM locks WHERE id LIKE 'open/%')")
 		return n == 0, fmt.Sprint(n, " counts and locks are left")
 	})
 	if n := w.count("SELECT count(*) FROM timeline"); n != 1 {

@@ -52,7 +52,7 @@ func esimSettings() []setting {
 		{key: "esim.stale_after", help: "how old the catalogue may be for anything to be sold from it", byDefault: "30m", set: duration(func(c *Config) *time.Duration { return &at(c).StaleAfter })},
 		{key: "supplier.poll", help: "how often a pending eSIM is looked at", byDefault: "1s", set: duration(func(c *Config) *time.Duration { return &at(c).Poll })},
 		{key: "supplier.deadline", help: "how long the supplier may leave an eSIM pending before an operator looks", byDefault: "1h", set: duration(func(c *Config) *time.Duration { return &at(c).Deadline })},
-		{key: "esim.waiters", help: "how many paid requests may wait for their eSIM at once; those above are answered without it", byDefault: "5000", set: number(func(c *Config) *int { return &at(c).Waiters })},
+		{key: "esim.max_waiting", help: "how many paid requests may wait for their eSIM at once; those above are answered without it", byDefault: "5000", set: number(func(c *Config) *int { return &at(c).Waiters })},
 	}
 }
 

@@ -82,7 +82,7 @@ func startFacilitator(t *testing.T, rpcURL string, token secret.Text) *remoteFac
 func (w *world) attempted(payer x402.Address) (n int) {
 	w.t.Helper()
 	err := w.db.QueryRow(context.WithoutCancel(w.t.Context()),
-		"SELECT count(*) FROM attempts a JOIN payments p ON p.id = a.payment_id WHERE lower(p.payer) = $1", payer.Lower()).Scan(&n)
+		"SELECT count(*) FROM attempts a JOIN payments p ON p.id = a.payment_id WHERE lower(p.owner) = $1", payer.Lower()).Scan(&n)
 	if err != nil {
 		w.t.Fatalf("count attempts: %v", err)
 	}

@@ -295,7 +295,7 @@ func TestWhoHasNoMoneyHoldsNothingForLong(t *testing.T) {
 		n := w.count("SELECT count(*) FROM orders WHERE owner = $1 AND status = 'fulfilled'", late.address.Lower())
 		return n == 1, fmt.Sprint(n, " orders of who has the money again are fulfilled")
 	})
-	if n := w.count("SELECT count(*) FROM holds WHERE suspended_at IS NOT NULL AND settled_at IS NULL"); n != len(payers)-1 {
+	if n := w.count("SELECT count(*) FROM reservations WHERE suspended_at IS NOT NULL AND settled_at IS NULL"); n != len(payers)-1 {
 		t.Errorf("%d shares are given back for now, want %d", n, len(payers)-1)
 	}
 	if n := w.arrivedFrom(late); n != 1 || len(w.issuer.books().Cards) != 2 {
@@ -318,7 +318,7 @@ func TestAnUndecidedPaymentIsNeverLeftBehindAParkedJob(t *testing.T) {
 		t.Fatalf("answered %d %s", a.status, clipped(a.body))
 	}
 	// The second one's transaction will find nothing, and its job has no attempt left; nor has the first one's.
-	w.execute("UPDATE jobs SET forgiven = 0, attempt = attempt + 2000 WHERE kind = 'order_fulfill' AND status = 'queued'")
+	w.execute("UPDATE jobs SET uncounted_attempts = 0, attempt = attempt + 2000 WHERE kind = 'order_fulfill' AND status = 'queued'")
 	w.fund(void.address, 0)
 	w.rpc(nil, "evm_setAutomine", true)
 	w.rpc(nil, "evm_setIntervalMining", 1)
@@ -334,7 +334,7 @@ func TestAnUndecidedPaymentIsNeverLeftBehindAParkedJob(t *testing.T) {
 		return now == "operator_review" || now == "fulfilled", "paid and " + now
 	})
 	eventually(t, time.Minute, func() (bool, string) { now := status("void"); return now == "payment_required", "void and " + now })
-	if n := w.count("SELECT count(*) FROM holds h JOIN orders o ON o.id = h.order_id WHERE o.idempotency_key = 'void' AND h.released_at IS NULL"); n != 0 {
+	if n := w.count("SELECT count(*) FROM reservations h JOIN orders o ON o.id = h.order_id WHERE o.idempotency_key = 'void' AND h.released_at IS NULL"); n != 0 {
 		t.Errorf("a void authorization holds %d things", n)
 	}
 }

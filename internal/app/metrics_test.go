@@ -61,7 +61,7 @@ func TestWhatOperatorsWatchIsThere(t *testing.T) {
 	var page string
 	eventually(t, 30*time.Second, func() (bool, string) {
 		page = scrape(t, w.instances[0].metrics)
-		return strings.Contains(page, "books_age_seconds"), "the books have not been compared"
+		return strings.Contains(page, "reconciliation_age_seconds"), "the books have not been compared"
 	})
 	problems, err := promlint.New(strings.NewReader(page)).Lint()
 	if err != nil || len(problems) > 0 {

@@ -199,7 +199,7 @@ func (w *world) forgets(id string) {
 	w.t.Helper()
 	for _, sql := range []string{
 		"DELETE FROM jobs WHERE payload->>'order' = $1", "DELETE FROM attempts WHERE payment_id IN (SELECT id FROM payments WHERE order_id = $1)",
-		"DELETE FROM payments WHERE order_id = $1", "DELETE FROM holds WHERE order_id = $1", "DELETE FROM cards WHERE order_id = $1",
+		"DELETE FROM payments WHERE order_id = $1", "DELETE FROM reservations WHERE order_id = $1", "DELETE FROM cards WHERE order_id = $1",
 		"DELETE FROM esim_profiles WHERE order_id = $1", "ALTER TABLE timeline DISABLE TRIGGER USER", "DELETE FROM timeline WHERE order_id = $1",
 		"ALTER TABLE timeline ENABLE TRIGGER USER", "ALTER TABLE ledger_entries DISABLE TRIGGER USER", "ALTER TABLE ledger_postings DISABLE TRIGGER USER",
 		"DELETE FROM ledger_entries WHERE posting_id IN (SELECT id FROM ledger_postings WHERE order_id = $1)",

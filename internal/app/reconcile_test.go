@@ -171,7 +171,7 @@ func TestAStrayTransferIsPostedOnceAndReportedUntilItIsGone(t *testing.T) {
 func (w *world) digest() string {
 	w.t.Helper()
 	var all strings.Builder
-	for _, table := range []string{"orders", "payments", "cards", "holds", "timeline", "arrivals", "ledger_postings", "ledger_entries"} {
+	for _, table := range []string{"orders", "payments", "cards", "reservations", "timeline", "transfers", "ledger_postings", "ledger_entries"} {
 		var sum string
 		sql := "SELECT coalesce(md5(string_agg(t::text, ' ' ORDER BY t.id)), '') FROM " + table + " t"
 		if err := w.db.QueryRow(context.WithoutCancel(w.t.Context()), sql).Scan(&sum); err != nil {
@@ -207,7 +207,7 @@ func TestEachBookIsCompared(t *testing.T) {
 			[]reconcile.Code{reconcile.ProviderRecordMissing, reconcile.ProviderUnknown}},
 		"a fee that failed": {"UPDATE jobs SET status = 'failed' WHERE kind = 'card_issue_fee'", "UPDATE jobs SET status = 'succeeded' WHERE kind = 'card_issue_fee'",
 			[]reconcile.Code{reconcile.PostingUnexpected, reconcile.ProviderUnrecorded}},
-		"the arrivals": {"ALTER TABLE arrivals DISABLE TRIGGER USER; DELETE FROM arrivals", "ALTER TABLE arrivals ENABLE TRIGGER USER", nil},
+		"the arrivals": {"ALTER TABLE transfers DISABLE TRIGGER USER; DELETE FROM transfers", "ALTER TABLE transfers ENABLE TRIGGER USER", nil},
 		"a posting": {"ALTER TABLE ledger_postings DISABLE TRIGGER USER; UPDATE ledger_postings SET id = 'x' || id WHERE kind = 'load_fee'",
 			"UPDATE ledger_postings SET id = substr(id, 2) WHERE kind = 'load_fee'", []reconcile.Code{reconcile.LedgerUnbalanced, reconcile.PostingMissing, reconcile.PostingUnexpected}},
 		"an entry": {"ALTER TABLE ledger_entries DISABLE TRIGGER USER; UPDATE ledger_entries SET amount = amount + 1 WHERE account = 'revenue:load_fee'",
@@ -301,12 +301,12 @@ func TestTopupsStayClosedWhileTheTreasuryIsUnreconciled(t *testing.T) {
 	c := w.buyer()
 	c.bought("another card")
 	c.topUp("another", 2500).into(t, 200, nil)
-	w.execute("UPDATE payments SET value = value - 1 WHERE payer = $1", strings.ToLower(b.address.String()))
+	w.execute("UPDATE payments SET value = value - 1 WHERE owner = $1", strings.ToLower(b.address.String()))
 	w.compared()
 	is("mended books", 402, fault.PaymentRequired)
 
 	// What concerns nobody in particular closes them for all, until an operator says that it is understood.
-	w.execute("INSERT INTO ledger_postings (id, order_id, kind, at) VALUES ('unmatched/x', '', 'unmatched', now())")
+	w.execute("INSERT INTO ledger_postings (id, order_id, owner, kind, at) VALUES ('unmatched/x', '', '', 'unmatched', now())")
 	w.wantCodes("a posting of nobody's", reconcile.LedgerUnbalanced, reconcile.PostingUnexpected, reconcile.TransferUnmatched)
 	is("a posting of nobody's", 503, fault.TreasuryUnreconciled)
 	if a := w.send(purchase("another", "")); a.status != 402 {

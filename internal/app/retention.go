@@ -50,7 +50,7 @@ func registerRetention(r *job.Runner, s *store.Store, expired time.Duration, eve
 		before := time.Now().Add(-expired)
 		for _, prune := range []func(context.Context, int) (int, error){
 			func(ctx context.Context, n int) (int, error) { return s.Orders().PruneExpired(ctx, before, n) },
-			s.PruneRates, s.PruneMutexes,
+			s.PruneRates, s.PruneLocks,
 		} {
 			batch := func(ctx context.Context) (int, error) { return prune(ctx, attemptsBatch) }
 			if err := untilNone(ctx, batch); err != nil {

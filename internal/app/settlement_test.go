@@ -70,9 +70,9 @@ func TestOnlyTheSettlersInTheOrderHaveToBeConfigured(t *testing.T) {
 
 func TestASettlementThatCannotBeIsRefusedWithoutQuotingSecrets(t *testing.T) {
 	tests := map[string]map[string]string{
-		"settlement.order": {"settlement.order": "bank", "relayer.keys": "0x01"},
-		"facilitator.url":  {"facilitator.url": "https://user:hunter2@f.example", "relayer.keys": "0x01"},
-		"settlement.turn":  {"settlement.turn": "-1s", "relayer.keys": "0x01"},
+		"settlement.order":          {"settlement.order": "bank", "relayer.keys": "0x01"},
+		"facilitator.url":           {"facilitator.url": "https://user:hunter2@f.example", "relayer.keys": "0x01"},
+		"settlement.fallback_delay": {"settlement.fallback_delay": "-1s", "relayer.keys": "0x01"},
 		"must be https": {"settlement.order": "facilitator", "facilitator.url": "http://f.example", "facilitator.token": "hunter2",
 			"environment": "production"},
 	}

@@ -140,7 +140,7 @@ func TestLimiterBoundsCallers(t *testing.T) {
 
 func TestParseRates(t *testing.T) {
 	for text, want := range map[string]map[Class]Rate{
-		"standard":                      {Reveal: {5, time.Hour}, InFlight: {2, 0}},
+		"default":                       {Reveal: {5, time.Hour}, InFlight: {2, 0}},
 		"off":                           {Reveal: {}, Poll: {}},
 		"x20":                           {Reveal: {100, time.Hour}, InFlight: {40, 0}},
 		"x2, reveal=10/30m, poll=off":   {Reveal: {10, 30 * time.Minute}, Poll: {}, Verify: {20, time.Minute}},

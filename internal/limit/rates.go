@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// Parse reads rates: "standard" (the defaults), "off", or changes to the defaults separated by commas. A change is xN,
+// Parse reads rates: "default", "off", or changes to the defaults separated by commas. A change is xN,
 // which multiplies all of them, or a class with its rate, as in "reveal=10/1h", "in_flight=4" or "poll=off".
 func Parse(text string) (Rates, error) {
 	switch text {
 	case "off":
 		return Rates{}, nil
-	case "standard":
+	case "default":
 		return Defaults(), nil
 	}
 	rates := Defaults()

@@ -237,8 +237,8 @@ func TestARangeThatIsTooLargeIsHalved(t *testing.T) {
 	}
 	w.safe = 1500
 	r := w.wants("a block that no node shows", reconcile.BlockUnread, reconcile.TransferUnmatched)
-	if r.LastBlock != 1500 || r.Blocks() || w.count("SELECT count(*) FROM arrivals") != 101 || len(w.asked) > 150 {
-		t.Errorf("up to block %d, %d questions, %d arrivals, blocks %t", r.LastBlock, len(w.asked), w.count("SELECT count(*) FROM arrivals"), r.Blocks())
+	if r.LastBlock != 1500 || r.Blocks() || w.count("SELECT count(*) FROM transfers") != 101 || len(w.asked) > 150 {
+		t.Errorf("up to block %d, %d questions, %d arrivals, blocks %t", r.LastBlock, len(w.asked), w.count("SELECT count(*) FROM transfers"), r.Blocks())
 	}
 	if f := r.Findings[0]; f.Subject != fmt.Sprint(full) {
 		t.Errorf("finding %+v", f)
@@ -246,7 +246,7 @@ func TestARangeThatIsTooLargeIsHalved(t *testing.T) {
 	w.wants("it stays", reconcile.BlockUnread, reconcile.TransferUnmatched)
 	w.refuses = nil
 	w.wants("it is read after all", reconcile.TransferUnmatched)
-	if n := w.count("SELECT count(*) FROM arrivals"); n != 101+most+1 {
+	if n := w.count("SELECT count(*) FROM transfers"); n != 101+most+1 {
 		t.Errorf("%d arrivals", n)
 	}
 	// Nodes that show nothing at all are not the blocks' fault.
@@ -312,7 +312,7 @@ func TestTheGateFollowsTheStandings(t *testing.T) {
 	w.run()
 	is("mended books", "", "", "")
 	// A posting of nobody's is everybody's.
-	w.execute("INSERT INTO ledger_postings (id, order_id, kind, at) VALUES ('unmatched/x', '', 'unmatched', now())")
+	w.execute("INSERT INTO ledger_postings (id, order_id, owner, kind, at) VALUES ('unmatched/x', '', '', 'unmatched', now())")
 	r := w.wants("a posting that nobody can explain", reconcile.LedgerUnbalanced, reconcile.PostingUnexpected, reconcile.TransferUnmatched)
 	is("a posting that nobody can explain", closed, "", "")
 	for _, f := range r.Findings {
@@ -448,7 +448,7 @@ func TestEveryFindingCanBeResolved(t *testing.T) {
 		}
 	}
 	r := w.wants("both are resolved")
-	if len(r.Resolved) != 2 || w.count("SELECT count(*) FROM resolutions WHERE resolution = 'known'") != 1 {
+	if len(r.Resolved) != 2 || w.count("SELECT count(*) FROM transfer_resolutions WHERE resolution = 'known'") != 1 {
 		t.Errorf("report %+v", r)
 	}
 	page, next, err := w.reconcile.FindingsFor(t.Context(), reconcile.FindingQuery{Resolved: true, Limit: 1}, ada(""))
@@ -474,7 +474,7 @@ func TestOldRowsAreFoundByTheRounds(t *testing.T) {
 		"an order": {"UPDATE orders SET price_usd_cents = 2501 WHERE id = '" + kit.OrderID(2) + "'", "UPDATE orders SET price_usd_cents = 2500", []reconcile.Code{reconcile.OrderAmount}},
 		"a card": {"UPDATE cards SET load_usd_cents = 2501 WHERE order_id = '" + kit.OrderID(2) + "'", "UPDATE cards SET load_usd_cents = 2500",
 			[]reconcile.Code{reconcile.PostingDiffers, reconcile.ProviderDiffers}},
-		"an arrival": {"DELETE FROM arrivals WHERE id = 3", "", []reconcile.Code{reconcile.PaymentWithoutTransfer}},
+		"an arrival": {"DELETE FROM transfers WHERE id = 3", "", []reconcile.Code{reconcile.PaymentWithoutTransfer}},
 	} {
 		w.unlocked(tt.spoil)
 		w.wants(what, tt.want...)
@@ -482,7 +482,7 @@ func TestOldRowsAreFoundByTheRounds(t *testing.T) {
 			w.unlocked(tt.fix)
 			w.wants(what + ", mended")
 		} else {
-			if err := kit.Sell(t.Context(), w.db, 3, 3, "arrivals"); err != nil {
+			if err := kit.Sell(t.Context(), w.db, 3, 3, "transfers"); err != nil {
 				t.Fatal(err)
 			}
 			w.run()

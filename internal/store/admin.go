@@ -194,10 +194,10 @@ func movesOf(ctx context.Context, tx *ent.Tx, id order.ID) ([]order.Event, error
 }
 
 // A worker that is just closing the job loses its lease: what follows is the decision's. The step stays,
-// for it says what the provider may have been sent; the attempts made so far are forgiven.
+// for it says what the provider may have been sent; the attempts made so far do not count.
 const decideJobSQL = `
-	UPDATE jobs SET status = 'queued', last_error = '', run_at = now(), finished_at = NULL, forgiven = attempt,
-		lease_owner = NULL, lease_until = NULL, version = version + 1
+	UPDATE jobs SET status = 'queued', last_error = '', run_at = now(), finished_at = NULL,
+		uncounted_attempts = attempt, lease_owner = NULL, lease_until = NULL, version = version + 1
 	WHERE kind = $1 AND unique_key = $2`
 
 const lockJobSQL = `SELECT FROM jobs WHERE kind = $1 AND unique_key = $2 FOR UPDATE`

@@ -18,44 +18,51 @@ import (
 
 const (
 	// A reorganisation may have moved the transfer: its authorization is what it is known by.
-	earlyArrivalSQL = `
-		INSERT INTO early_arrivals (network, asset, pay_to, payer, value, nonce, valid_after, valid_before,
+	reportTransferSQL = `
+		INSERT INTO reported_transfers (network, asset, pay_to, payer, value, nonce, valid_after, valid_before,
 			transaction, log_index, block, block_hash, settled_at, seen_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
-		ON CONFLICT (network, asset, payer, nonce) DO UPDATE SET transaction = excluded.transaction, log_index = excluded.log_index,
-			block = excluded.block, block_hash = excluded.block_hash, settled_at = excluded.settled_at`
+		ON CONFLICT (network, asset, payer, nonce) DO UPDATE SET
+			transaction = excluded.transaction, log_index = excluded.log_index, block = excluded.block,
+			block_hash = excluded.block_hash, settled_at = excluded.settled_at`
 
 	// What was shown to us, and what was read for the books; the oldest is spent first.
 	unmatchedSQL = `
 		SELECT nonce, valid_after, valid_before, transaction, log_index, block, block_hash, settled_at FROM (
-			SELECT nonce, valid_after, valid_before, transaction, log_index, block, block_hash, settled_at FROM early_arrivals
+			SELECT nonce, valid_after, valid_before, transaction, log_index, block, block_hash, settled_at
+			FROM reported_transfers
 			WHERE network = $1 AND asset = $2 AND pay_to = $3 AND payer = $4 AND value = $5
 			UNION ALL
-			SELECT nonce, 0, 0, transaction, log_index, block, '', NULL FROM arrivals
+			SELECT nonce, 0, 0, transaction, log_index, block, '', NULL FROM transfers
 			WHERE asset = $2 AND pay_to = $3 AND sender = $4 AND value = $5 AND nonce <> ''
 		) t
-		WHERE NOT EXISTS (SELECT FROM payments p WHERE p.network = $1 AND p.asset = $2 AND p.payer = $4 AND p.nonce = t.nonce)
-			AND NOT EXISTS (SELECT FROM payments p WHERE p.transaction = t.transaction AND p.log_index = t.log_index)
+		WHERE NOT EXISTS (SELECT FROM payments p
+				WHERE p.network = $1 AND p.asset = $2 AND p.owner = $4 AND p.nonce = t.nonce)
+			AND NOT EXISTS (SELECT FROM payments p
+				WHERE p.transaction = t.transaction AND p.log_index = t.log_index AND p.owner = $4)
 			AND NOT EXISTS (` + resolvedAuthorizationSQL + ` AND a.nonce = t.nonce)
 			AND t.nonce <> ALL ($6)
 		ORDER BY block, log_index, settled_at NULLS LAST LIMIT 1`
 
-	resolvedAuthorizationSQL = `SELECT FROM arrivals a JOIN resolutions r ON r.id = a.transaction || '/' || a.log_index
+	resolvedAuthorizationSQL = `SELECT FROM transfers a
+		JOIN transfer_resolutions r ON r.id = a.transaction || '/' || a.log_index
 		WHERE a.asset = $2 AND a.sender = $4 AND a.nonce <> ''`
 
-	resolvedSQL = `SELECT EXISTS (SELECT FROM arrivals a JOIN resolutions r ON r.id = a.transaction || '/' || a.log_index
+	resolvedSQL = `SELECT EXISTS (SELECT FROM transfers a
+		JOIN transfer_resolutions r ON r.id = a.transaction || '/' || a.log_index
 		WHERE a.asset = $1 AND a.sender = $2 AND a.nonce <> '' AND a.nonce = $3)`
 
-	claimedSQL = `SELECT EXISTS (SELECT FROM payments WHERE asset = $1 AND pay_to = $2 AND payer = $3 AND nonce = $4 AND status <> 'dead')`
+	claimedSQL = `SELECT EXISTS (SELECT FROM payments
+		WHERE asset = $1 AND pay_to = $2 AND owner = $3 AND nonce = $4 AND status <> 'dead')`
 )
 
 // Arrive implements checkout.ArrivedStore.
 func (o Orders) Arrive(ctx context.Context, a payment.Arrived) error {
 	return o.s.tx(ctx, func(_ context.Context, tx *ent.Tx) error {
 		auth, r := a.Authorization, a.Receipt
-		later(tx, earlyArrivalSQL, a.Network, a.Asset.Lower(), auth.To.Lower(), auth.From.Lower(), int64(auth.Value), auth.Nonce.String(),
-			int64(auth.ValidAfter), int64(auth.ValidBefore), r.Transaction.String(), int64(r.LogIndex), int64(r.Block), r.BlockHash.String(),
-			r.SettledAt, o.s.stamp())
+		later(tx, reportTransferSQL, a.Network, a.Asset.Lower(), auth.To.Lower(), auth.From.Lower(), int64(auth.Value),
+			auth.Nonce.String(), int64(auth.ValidAfter), int64(auth.ValidBefore), r.Transaction.String(),
+			int64(r.LogIndex), int64(r.Block), r.BlockHash.String(), r.SettledAt, o.s.stamp())
 		return faultpoint.Fail("arrive.before_commit")
 	})
 }

@@ -173,7 +173,7 @@ const lostSQL = `
 		(SELECT count(*) FROM attempts WHERE payment_id = $1 AND created_at >= $2 AND status = 'reverted' AND spent_wei > 0),
 		(SELECT least(coalesce(sum(a.spent_wei), 0), 9223372036854775807)::bigint
 			FROM payments p JOIN attempts a ON a.payment_id = p.id
-			WHERE p.network = $3 AND p.asset = $4 AND p.payer = $5 AND a.created_at >= $6 AND a.status = 'reverted'),
+			WHERE p.network = $3 AND p.asset = $4 AND p.owner = $5 AND a.created_at >= $6 AND a.status = 'reverted'),
 		(SELECT least(coalesce(sum(spent_wei), 0), 9223372036854775807)::bigint FROM attempts
 			WHERE status = 'reverted' AND created_at >= $6)`
 

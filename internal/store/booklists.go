@@ -29,17 +29,19 @@ var listSQL = map[reconcile.List]string{
 
 	reconcile.Standing: `
 		SELECT DISTINCT unit, unit FROM findings
-		WHERE books = $3 AND closed_at IS NULL AND unit > greatest($1, 'block0') ORDER BY unit LIMIT $2`,
+		WHERE reconciliation_id = $3 AND closed_at IS NULL AND unit > greatest($1, 'block0') ORDER BY unit LIMIT $2`,
 
 	reconcile.NewArrivals: `
-		SELECT 'arrival/' || transaction || '/' || log_index, id::text FROM arrivals
+		SELECT 'arrival/' || transaction || '/' || log_index, id::text FROM transfers
 		WHERE id > coalesce(nullif($1, ''), '0')::bigint AND asset = $3::varchar AND pay_to = $4::varchar
-			AND NOT EXISTS (SELECT FROM findings f WHERE f.books = $3::varchar || '/' || $4::varchar AND f.unit = 'arrival/' || transaction || '/' || log_index)
-		ORDER BY arrivals.id LIMIT $2`,
+			AND NOT EXISTS (SELECT FROM findings f
+				WHERE f.reconciliation_id = $3::varchar || '/' || $4::varchar
+					AND f.unit = 'arrival/' || transaction || '/' || log_index)
+		ORDER BY transfers.id LIMIT $2`,
 
 	reconcile.AllArrivals: `
-		SELECT 'arrival/' || transaction || '/' || log_index, id::text FROM arrivals
-		WHERE id > coalesce(nullif($1, ''), '0')::bigint AND asset = $3 AND pay_to = $4 ORDER BY arrivals.id LIMIT $2`,
+		SELECT 'arrival/' || transaction || '/' || log_index, id::text FROM transfers
+		WHERE id > coalesce(nullif($1, ''), '0')::bigint AND asset = $3 AND pay_to = $4 ORDER BY transfers.id LIMIT $2`,
 
 	// A posting may name an order that there is not.
 	reconcile.AllOrders: `
@@ -193,14 +195,14 @@ const explainSQL = `
 // concludeSQL stores findings: $1 is the payee's row, $2 the time. A row that an operator has resolved keeps the evidence that the
 // operator saw, until there is more.
 const concludeSQL = `
-	INSERT INTO findings AS f (books, unit, code, subject, order_id, owner, product, detail, evidence, size, blocks, first_seen, last_seen,
-		resolved_at, resolution, resolved_by, reason)
+	INSERT INTO findings AS f (reconciliation_id, unit, code, subject, order_id, owner, product, detail, evidence, size,
+		blocks, first_seen, last_seen, resolved_at, resolution, resolved_by, reason)
 	SELECT $1, n.unit, n.code, n.subject, n.order_id, n.owner, n.product, n.detail, n.evidence, n.size, n.blocks, $2, $2,
 		n.resolved_at, n.resolution, n.resolved_by, n.reason
 	FROM unnest($3::varchar[], $4::varchar[], $5::varchar[], $6::varchar[], $7::varchar[], $8::varchar[], $9::text[], $10::text[], $11::bigint[],
 		$12::boolean[], $13::timestamptz[], $14::varchar[], $15::varchar[], $16::text[])
 		AS n (unit, code, subject, order_id, owner, product, detail, evidence, size, blocks, resolved_at, resolution, resolved_by, reason)
-	ON CONFLICT (books, unit, code, subject) DO UPDATE SET
+	ON CONFLICT (reconciliation_id, unit, code, subject) DO UPDATE SET
 		order_id = excluded.order_id, owner = excluded.owner, product = excluded.product, detail = excluded.detail, blocks = excluded.blocks,
 		first_seen = CASE WHEN f.closed_at IS NULL THEN f.first_seen ELSE excluded.first_seen END, last_seen = excluded.last_seen,
 		closed_at = NULL,
@@ -219,7 +221,7 @@ const stays = `(f.resolved_at IS NOT NULL AND f.evidence = excluded.evidence AND
 
 // What was found of the units before, and is not any more.
 const closeSQL = `
-	UPDATE findings f SET closed_at = $2 WHERE f.books = $1 AND f.closed_at IS NULL AND f.unit = ANY($3)
+	UPDATE findings f SET closed_at = $2 WHERE f.reconciliation_id = $1 AND f.closed_at IS NULL AND f.unit = ANY($3)
 		AND f.unit || ' ' || f.code || ' ' || f.subject <> ALL($4::text[])`
 
 // parseBlock reads the number of a block that was left out.

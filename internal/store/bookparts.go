@@ -23,11 +23,12 @@ import (
 // into an index for each key around, into a scan of everything: tables that have just grown have no statistics.
 const (
 	soldSQL = `
-		SELECT id, kind, status, owner, price_usd_cents, item, delivery, coalesce('adopted:' || adopted, reference::text, id),
+		SELECT id, kind, status, owner, price_usd_cents, item, delivery_attempt,
+			coalesce('adopted:' || adopted_reference, reference::text, id),
 			status = 'fulfilled' AND EXISTS (SELECT FROM timeline WHERE order_id = orders.id AND to_status = 'fulfilled' AND actor LIKE 'operator:%')
 		FROM orders WHERE id = ANY($1) ORDER BY id`
 
-	paymentColumns = `p.id, p.order_id, p.status, p.payer, p.value, p.nonce, p.asset <> $1 OR p.pay_to <> $2,
+	paymentColumns = `p.id, p.order_id, p.status, p.owner, p.value, p.nonce, p.asset <> $1 OR p.pay_to <> $2,
 		coalesce(p.transaction, ''), coalesce(p.log_index, 0), coalesce(p.block, 0)`
 
 	paidForSQL = `SELECT ` + paymentColumns + ` FROM payments p WHERE p.order_id = ANY($3) ORDER BY p.id`
@@ -35,11 +36,11 @@ const (
 	// A transfer is of a payment by its authorization, or by its place.
 	arrivedForSQL = `
 		SELECT a.transaction, a.log_index, a.block, a.sender, a.value, a.nonce FROM payments p, LATERAL (
-			SELECT * FROM arrivals WHERE sender = p.payer AND nonce = p.nonce AND nonce <> '' OFFSET 0) a
+			SELECT * FROM transfers WHERE sender = p.owner AND nonce = p.nonce AND nonce <> '' OFFSET 0) a
 		WHERE p.order_id = ANY($3) AND a.asset = $1 AND a.pay_to = $2
 		UNION
 		SELECT a.transaction, a.log_index, a.block, a.sender, a.value, a.nonce FROM payments p, LATERAL (
-			SELECT * FROM arrivals WHERE transaction = p.transaction AND log_index = p.log_index OFFSET 0) a
+			SELECT * FROM transfers WHERE transaction = p.transaction AND log_index = p.log_index OFFSET 0) a
 		WHERE p.order_id = ANY($3) AND a.asset = $1 AND a.pay_to = $2
 		ORDER BY 3, 2`
 
@@ -54,11 +55,13 @@ const (
 
 	postingColumns = `p.id, p.order_id, p.kind, p.at, array_agg(e.account ORDER BY e.id) FILTER (WHERE e.id IS NOT NULL),
 		array_agg(e.amount ORDER BY e.id) FILTER (WHERE e.id IS NOT NULL)
-		FROM ledger_postings p LEFT JOIN LATERAL (SELECT * FROM ledger_entries WHERE posting_id = p.id OFFSET 0) e ON true`
+		FROM ledger_postings p LEFT JOIN LATERAL (
+			SELECT * FROM ledger_entries WHERE posting_id = p.id AND owner = p.owner OFFSET 0) e ON true`
 
-	postedForSQL = `SELECT ` + postingColumns + ` WHERE p.order_id = ANY($1) AND p.order_id <> '' GROUP BY p.id ORDER BY p.id`
+	postedForSQL = `SELECT ` + postingColumns + ` WHERE p.order_id = ANY($1) AND p.order_id <> ''
+		GROUP BY p.id, p.owner ORDER BY p.id`
 
-	postedAsSQL = `SELECT ` + postingColumns + ` WHERE p.id = ANY($1) GROUP BY p.id ORDER BY p.id`
+	postedAsSQL = `SELECT ` + postingColumns + ` WHERE p.id = ANY($1) GROUP BY p.id, p.owner ORDER BY p.id`
 
 	onCardsSQL = `
 		SELECT account, sum(amount)::bigint FROM ledger_entries WHERE account LIKE 'card:%' AND account = ANY($1) GROUP BY account`
@@ -76,20 +79,22 @@ const (
 		FROM issuer_lines l
 		WHERE l.reference = ANY($1) OR l.order_id = ANY($2) AND l.order_id <> '' OR l.id = ANY($3) ORDER BY l.changed_at, l.id`
 
-	unreadSQL = `SELECT subject FROM findings WHERE books = $1 AND unit LIKE 'block/%' AND closed_at IS NULL`
+	unreadSQL = `SELECT subject FROM findings
+		WHERE reconciliation_id = $1 AND unit LIKE 'block/%' AND closed_at IS NULL`
 
 	transfersSQL = `
 		SELECT a.transaction, a.log_index, a.block, a.sender, a.value, a.nonce
 		FROM unnest($3::varchar[], $4::bigint[]) AS s (transaction, log_index), LATERAL (
-			SELECT * FROM arrivals WHERE transaction = s.transaction AND log_index = s.log_index OFFSET 0) a
+			SELECT * FROM transfers WHERE transaction = s.transaction AND log_index = s.log_index OFFSET 0) a
 		WHERE a.asset = $1 AND a.pay_to = $2 ORDER BY a.id`
 
-	resolvedOfSQL = `SELECT id, resolution, reason, actor, at FROM resolutions WHERE id = ANY($1)`
+	resolvedOfSQL = `SELECT id, resolution, reason, actor, at FROM transfer_resolutions WHERE id = ANY($1)`
 
 	// Payments of transfers, found as in arrivedForSQL from the other side.
 	paidWithSQL = `
 		SELECT ` + paymentColumns + ` FROM unnest($3::varchar[], $4::varchar[]) AS a (sender, nonce), LATERAL (
-			SELECT * FROM payments WHERE network = $7 AND asset = $1 AND payer = a.sender AND nonce = a.nonce OFFSET 0) p
+			SELECT * FROM payments
+			WHERE network = $7 AND asset = $1 AND owner = a.sender AND nonce = a.nonce OFFSET 0) p
 		UNION
 		SELECT ` + paymentColumns + ` FROM unnest($5::varchar[], $6::bigint[]) AS a (transaction, log_index), LATERAL (
 			SELECT * FROM payments WHERE transaction = a.transaction AND log_index = a.log_index OFFSET 0) p

@@ -95,7 +95,8 @@ func (c Cards) Reserve(ctx context.Context, f job.Fence, n card.Card) (card.Card
 	err := c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		fence(tx, f)
 		// The fence holds the order's job: nobody else can make its card meanwhile.
-		row, err := tx.Card.Query().Where(entcard.OrderID(string(n.Order)), entcard.Reference(uuid.UUID(n.Ref))).Only(ctx)
+		row, err := tx.Card.Query().Where(entcard.OrderID(string(n.Order)), entcard.Owner(n.Owner.Lower()),
+			entcard.Reference(uuid.UUID(n.Ref))).Only(ctx)
 		if err == nil {
 			got, err = cardOf(row)
 			return err
@@ -116,13 +117,13 @@ func (c Cards) Activate(ctx context.Context, f job.Fence, a card.Card, postings 
 	return c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		fence(tx, f)
 		n, err := tx.Card.Update().
-			Where(entcard.ID(a.ID), entcard.StatusEQ(entcard.StatusPENDING)).
+			Where(entcard.ID(a.ID), entcard.Owner(a.Owner.Lower()), entcard.StatusEQ(entcard.StatusPENDING)).
 			SetStatus(entcard.StatusACTIVE).SetAccount(a.Account).SetLast4(a.Last4).SetUpdatedAt(c.s.stamp()).Save(ctx)
 		if err != nil || n == 0 {
 			return err
 		}
 		post(tx, c.s.stamp(), postings...)
-		if _, _, err = insertJob(ctx, tx, fee); err != nil {
+		if _, _, err = insertJob(ctx, tx, fee, a.Owner); err != nil {
 			return err
 		}
 		return faultpoint.Fail("card.before_commit")

@@ -2,14 +2,11 @@ package store_test
 
 import (
 	"errors"
-	"io/fs"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 
-	"github.com/roamcard/roamcard/ent/migrate"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/card"
@@ -210,38 +207,5 @@ func TestAnOperatorsReconciliationPostsWhatIsOwed(t *testing.T) {
 	}
 	if owed, err := s.Cards().Owes(t.Context(), payer); err != nil || owed != card.Fee {
 		t.Errorf("owed %s, %v", owed, err)
-	}
-}
-
-// TestFeesThatWereSpentBeforeAreOwedToo: the migration records what the issuer's last word on old jobs means.
-func TestFeesThatWereSpentBeforeAreOwedToo(t *testing.T) {
-	s := storetest.New(t)
-	file, err := fs.ReadFile(migrate.Files, "migrations/20261122095152_card_fees.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, data, found := strings.Cut(string(file), "-- What was owed before it was recorded")
-	data, _, ended := strings.Cut("-- "+data, "-- +goose Down")
-	if !found || !ended {
-		t.Fatal("the migration has no such part")
-	}
-	for i, why := range []string{card.RefusedFunds, card.RefusedState} {
-		_, row := issued(t, s, x402.Address{byte(i)}, card.Active)
-		if _, err := s.Pool().Exec(t.Context(), "UPDATE jobs SET status = 'failed', last_error = $2, finished_at = now() WHERE id = $1", row.ID, why); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := s.Pool().Exec(t.Context(), data); err != nil {
-		t.Fatal(err)
-	}
-	for i, want := range []money.Cents{card.Fee, 0} {
-		if owed, err := s.Cards().Owes(t.Context(), x402.Address{byte(i)}); err != nil || owed != want {
-			t.Errorf("owner %d owes %s, %v", i, owed, err)
-		}
-	}
-	var units, entries int64
-	err = s.Pool().QueryRow(t.Context(), "SELECT sum(amount) FILTER (WHERE amount > 0), count(*) FROM ledger_entries").Scan(&units, &entries)
-	if err != nil || units != 10_000_000 || entries != 2 {
-		t.Errorf("%d units in %d entries, %v", units, entries, err)
 	}
 }

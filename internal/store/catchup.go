@@ -43,28 +43,30 @@ const (
 const (
 	// A mark that nobody has kept for a day is one of a process that is gone.
 	beginMarkSQL = `
-		WITH gone AS (DELETE FROM catch_ups WHERE seen_at < now() - interval '1 day')
-		INSERT INTO catch_ups (id, server, begun_at, seen_at) SELECT $1, %s, now(), now()`
+		WITH gone AS (DELETE FROM chain_watermarks WHERE seen_at < now() - interval '1 day')
+		INSERT INTO chain_watermarks (id, server, created_at, seen_at) SELECT $1, %s, now(), now()`
 
 	// The answer to the last time may have been lost.
 	keepMarkSQL = `
-		UPDATE catch_ups SET beat = $2::bigint + 1, head = $3, seen_at = now()
-		WHERE id = $1 AND beat IN ($2::bigint, $2::bigint + 1) AND server = %s`
+		UPDATE chain_watermarks SET heartbeat = $2::bigint + 1, last_block = $3, seen_at = now()
+		WHERE id = $1 AND heartbeat IN ($2::bigint, $2::bigint + 1) AND server = %s`
 
 	// Of the same mark or a newer state of it, on the server that it was left on.
-	hasMarkSQL = `SELECT 1 FROM catch_ups WHERE id = $1 AND beat >= $2 AND server = %s`
+	hasMarkSQL = `SELECT 1 FROM chain_watermarks WHERE id = $1 AND heartbeat >= $2 AND server = %s`
 
 	refundNoncesSQL = `SELECT nonce FROM refunds WHERE asset = $1 AND nonce = ANY($2)`
 
 	unclaimedSQL = `
 		SELECT a.transaction, a.log_index, a.block, a.sender, a.value, a.nonce FROM (
-			SELECT asset, pay_to, transaction, log_index, block, sender, value, nonce FROM arrivals WHERE nonce <> ''
+			SELECT asset, pay_to, transaction, log_index, block, sender, value, nonce FROM transfers WHERE nonce <> ''
 			UNION
-			SELECT asset, pay_to, transaction, log_index, block, payer, value, nonce FROM early_arrivals WHERE network = $4
+			SELECT asset, pay_to, transaction, log_index, block, payer, value, nonce FROM reported_transfers
+			WHERE network = $4
 		) a
 		WHERE a.asset = $1 AND a.pay_to = $2 AND a.sender = ANY($3)
-			AND NOT EXISTS (SELECT FROM payments p WHERE p.network = $4 AND p.asset = a.asset AND p.payer = a.sender AND p.nonce = a.nonce)
-			AND NOT EXISTS (SELECT FROM resolutions r WHERE r.id = a.transaction || '/' || a.log_index)
+			AND NOT EXISTS (SELECT FROM payments p
+				WHERE p.network = $4 AND p.asset = a.asset AND p.owner = a.sender AND p.nonce = a.nonce)
+			AND NOT EXISTS (SELECT FROM transfer_resolutions r WHERE r.id = a.transaction || '/' || a.log_index)
 		ORDER BY a.block, a.log_index`
 )
 

@@ -51,9 +51,9 @@ func TestNothingIsClaimedBeforeTheMarkIsKept(t *testing.T) {
 	keep(m, nil)
 	claimed("kept", nil)
 	for name, change := range map[string]string{
-		"an older state":  "UPDATE catch_ups SET beat = beat - 1",
-		"another server":  "UPDATE catch_ups SET server = 'another' || server",
-		"a state without": "DELETE FROM catch_ups",
+		"an older state":  "UPDATE chain_watermarks SET heartbeat = heartbeat - 1",
+		"another server":  "UPDATE chain_watermarks SET server = 'another' || server",
+		"a state without": "DELETE FROM chain_watermarks",
 	} {
 		m = keep(keep(begin(), nil), nil)
 		spoil(t, url, change)

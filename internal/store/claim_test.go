@@ -43,6 +43,7 @@ func claimRequest(key string, change ...func(*checkout.ClaimRequest)) checkout.C
 	for _, f := range change {
 		f(&p)
 	}
+	p.Payment.Authorization.From = p.Order.Owner
 	p.Job = checkout.FulfillJob(p.Order.ID, p.Payment.ID.String())
 	p.Job.LeaseOwner, p.Job.LeaseTTL = "buyer", time.Minute
 	return p
@@ -337,3 +338,16 @@ func follow(p checkout.ClaimRequest) job.New {
 
 // errOf is how a move of an order went.
 func errOf(_ order.Order, err error) error { return err }
+
+// TestOnlyTheOwnerPays: the unique keys of payments count by owner, so a payment of somebody else's is never stored.
+func TestOnlyTheOwnerPays(t *testing.T) {
+	s := storetest.New(t)
+	p := claimRequest("paid by another")
+	p.Payment.Authorization.From = x402.Address{19: 0xb}
+	if placed, err := s.Orders().Claim(t.Context(), p); err == nil {
+		t.Errorf("claimed: %+v", placed)
+	}
+	if _, err := s.Orders().Find(t.Context(), p.Order.ID); !errors.Is(err, checkout.ErrNotFound) {
+		t.Errorf("the order: %v, want none", err)
+	}
+}

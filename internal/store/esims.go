@@ -57,11 +57,15 @@ const (
 			IS DISTINCT FROM (excluded.name, excluded.type, excluded.countries, excluded.data_mb, excluded.validity_days,
 				excluded.cost_micros, excluded.price_usd_cents, excluded.live)`
 
+	reserveProfileSQL = `
+		INSERT INTO esim_profiles (id, order_id, owner, plan_id, status, reference, created_at, updated_at)
+		SELECT $1, id, owner, $3, $4, $5, $6, $7 FROM orders WHERE id = $2 RETURNING 1`
+
 	dropPlansSQL = `UPDATE esim_plans SET live = false, updated_at = $2 WHERE live AND NOT code = ANY($1)`
 
 	rotateTokenSQL = `
-		INSERT INTO esim_tokens (id, version, expires_at) VALUES ($1, 2, $2)
-		ON CONFLICT (id) DO UPDATE SET version = esim_tokens.version + 1, expires_at = excluded.expires_at
+		INSERT INTO esim_tokens (id, owner, version, expires_at) SELECT id, owner, 2, $2 FROM orders WHERE id = $1
+		ON CONFLICT (id, owner) DO UPDATE SET version = esim_tokens.version + 1, expires_at = excluded.expires_at
 		RETURNING version, expires_at`
 )
 
@@ -191,9 +195,9 @@ func (e Esims) Reserve(ctx context.Context, f job.Fence, p esim.Profile) (esim.P
 			return err
 		}
 		got = p
-		return tx.EsimProfile.Create().SetID(p.ID).SetOrderID(string(p.Order)).SetPlanID(string(p.Plan)).
-			SetStatus(esimprofile.Status(p.Status)).SetReference(uuid.UUID(p.Ref)).
-			SetCreatedAt(p.CreatedAt).SetUpdatedAt(p.UpdatedAt).Exec(ctx)
+		touchOne(tx, fmt.Errorf("order %s: %w", p.Order, esim.ErrNotFound), reserveProfileSQL,
+			p.ID, p.Order, p.Plan, p.Status, uuid.UUID(p.Ref), p.CreatedAt, p.UpdatedAt)
+		return nil
 	})
 	return got, err
 }

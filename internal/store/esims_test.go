@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -32,10 +33,39 @@ func claimed(t *testing.T, s *store.Store) job.Row {
 	return rows[0]
 }
 
+// esimsOfOrders stores the order of each profile and token first: they belong to its owner.
+type esimsOfOrders struct {
+	store.Esims
+	s *store.Store
+}
+
+func (e esimsOfOrders) Reserve(ctx context.Context, f job.Fence, p esim.Profile) (esim.Profile, error) {
+	if err := storeOrder(ctx, e.s, p.Order); err != nil {
+		return p, err
+	}
+	return e.Esims.Reserve(ctx, f, p)
+}
+
+func (e esimsOfOrders) Rotate(ctx context.Context, id order.ID, expires time.Time) (esim.TokenVersion, error) {
+	if err := storeOrder(ctx, e.s, id); err != nil {
+		return esim.TokenVersion{}, err
+	}
+	return e.Esims.Rotate(ctx, id, expires)
+}
+
+// storeOrder stores an eSIM's order of that id, unless there is one.
+func storeOrder(ctx context.Context, s *store.Store, id order.ID) error {
+	_, err := s.Pool().Exec(ctx, `INSERT INTO orders (id, operation_id, kind, status, owner, idempotency_key, fingerprint,
+			price_usd_cents, item, version, created_at, updated_at)
+		VALUES ($1, gen_random_uuid(), 'esim', 'provisioning', $2, $1, $3, 100, '{}', 1, now(), now())
+		ON CONFLICT DO NOTHING`, id, payer.Lower(), make([]byte, 32))
+	return err
+}
+
 func TestEsimsKeepTheRulesOfTheirStore(t *testing.T) {
 	esimtest.RunStore(t, func(t *testing.T) esimtest.StoreHarness {
 		s := storetest.New(t)
-		return esimtest.StoreHarness{Store: s.Esims(), Fence: claimed(t, s).Fence(), Put: func(o order.Order) {
+		return esimtest.StoreHarness{Store: esimsOfOrders{s.Esims(), s}, Fence: claimed(t, s).Fence(), Put: func(o order.Order) {
 			o.Owner = x402.Address{19: 7}
 			pay := payment.Payment{ID: uuid.New(), Order: o.ID, Status: payment.Claimed, CreatedAt: o.CreatedAt,
 				Authorization: x402.Authorization{From: o.Owner, Value: 1_000_000, Nonce: x402.Hash(order.FingerprintOf(o.Kind, nil))}}
@@ -52,7 +82,13 @@ func TestAProfileIsWrittenUnderItsJobsFenceOnly(t *testing.T) {
 	row := claimed(t, s)
 	lost := row.Fence()
 	lost.Attempt++
-	p := esim.Profile{ID: uuid.New(), Order: "ord_1", Plan: "pln_1", Status: esim.Ordered, Ref: esimtest.NewRef(), CreatedAt: time.Now(), UpdatedAt: time.Now()}
+	if err := storeOrder(t.Context(), s, "ord_1"); err != nil {
+		t.Fatal(err)
+	}
+	p := esim.Profile{
+		ID: uuid.New(), Order: "ord_1", Plan: "pln_1", Status: esim.Ordered, Ref: esimtest.NewRef(),
+		CreatedAt: time.Now(), UpdatedAt: time.Now(),
+	}
 	if _, err := s.Esims().Reserve(t.Context(), lost, p); err == nil {
 		t.Error("reserved without the job")
 	}

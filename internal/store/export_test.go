@@ -23,7 +23,11 @@ func (s *Store) Pool() *pgxpool.Pool { return s.pool }
 func Raw(tx *ent.Tx) pgxRunner { return raw(tx) }
 
 func InsertJob(ctx context.Context, tx *ent.Tx, n job.New) (job.Row, bool, error) {
-	return insertJob(ctx, tx, n)
+	row, added, err := insertJobOn(ctx, raw(tx), n, "")
+	if err == nil && added && n.LeaseOwner == "" {
+		wakeOnCommit(tx, topicJobs, string(row.Class))
+	}
+	return row, added, err
 }
 
 func Fence(ctx context.Context, tx *ent.Tx, f job.Fence) error {

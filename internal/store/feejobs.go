@@ -44,10 +44,10 @@ const (
 			lease_owner = NULL, lease_until = NULL
 		WHERE id = $1 AND version = $2 AND status IN ('queued', 'processing', 'operator_review')`
 
-	// The attempts made so far are forgiven: the next version has its own.
+	// The attempts made so far do not count: the next version has its own.
 	retryJobSQL = `
 		UPDATE jobs SET status = 'queued', payload = $2, step = '', step_at = NULL, last_error = '', run_at = now(),
-			finished_at = NULL, forgiven = attempt, version = version + 1
+			finished_at = NULL, uncounted_attempts = attempt, version = version + 1
 		WHERE id = $1`
 
 	writeOffJobSQL = `UPDATE jobs SET payload = $2, version = version + 1 WHERE id = $1`

@@ -24,7 +24,7 @@ const (
 
 const (
 	findingColumns = `id, unit, code, subject, order_id, owner, product, detail, evidence, size, blocks, first_seen, last_seen,
-		resolved_at, resolution, resolved_by, reason FROM findings WHERE books = $1 AND closed_at IS NULL`
+		resolved_at, resolution, resolved_by, reason FROM findings WHERE reconciliation_id = $1 AND closed_at IS NULL`
 
 	findingsSQL = `SELECT ` + findingColumns + ` AND (resolved_at IS NOT NULL) = $2 AND ($3 = '' OR code = $3) AND ($4::bigint = 0 OR id < $4)
 		ORDER BY id DESC LIMIT $5`
@@ -38,31 +38,35 @@ const (
 	openFindingsSQL = `
 		SELECT f.unit, f.code, f.subject FROM findings f
 			JOIN unnest($2::varchar[], $3::varchar[], $4::varchar[]) AS n (unit, code, subject) USING (unit, code, subject)
-		WHERE f.books = $1 AND f.closed_at IS NULL`
+		WHERE f.reconciliation_id = $1 AND f.closed_at IS NULL`
 
 	sumsSQL = `
 		SELECT code, count(*), count(*) FILTER (WHERE blocks) FROM findings
-		WHERE books = $1 AND closed_at IS NULL AND resolved_at IS NULL GROUP BY code ORDER BY code`
+		WHERE reconciliation_id = $1 AND closed_at IS NULL AND resolved_at IS NULL GROUP BY code ORDER BY code`
 
 	spentSQL = `SELECT coalesce(sum(spent_usd_cents), 0)::bigint FROM issuer_lines WHERE spent_usd_cents > 0`
 
 	explainedSQL = `
-		UPDATE findings SET resolved_at = $3, resolution = $4, resolved_by = $5, reason = $6 WHERE books = $1 AND id = $2`
+		UPDATE findings SET resolved_at = $3, resolution = $4, resolved_by = $5, reason = $6
+		WHERE reconciliation_id = $1 AND id = $2`
 
 	transferFindingSQL = `
 		UPDATE findings SET resolved_at = $3, resolution = $4, resolved_by = $5, reason = $6
-		WHERE books = $1 AND unit = $2 AND code = 'transfer_unmatched' AND closed_at IS NULL`
+		WHERE reconciliation_id = $1 AND unit = $2 AND code = 'transfer_unmatched' AND closed_at IS NULL`
 
 	leaveOutSQL = `
-		INSERT INTO findings AS f (books, unit, code, subject, order_id, owner, product, detail, evidence, size, blocks, first_seen, last_seen)
+		INSERT INTO findings AS f (reconciliation_id, unit, code, subject, order_id, owner, product, detail, evidence,
+			size, blocks, first_seen, last_seen)
 		VALUES ($1, $2, 'block_unread', $3, '', '', '', $4, '', 0, false, $5, $5)
-		ON CONFLICT (books, unit, code, subject) DO UPDATE SET last_seen = excluded.last_seen, detail = excluded.detail, closed_at = NULL,
+		ON CONFLICT (reconciliation_id, unit, code, subject) DO UPDATE SET
+			last_seen = excluded.last_seen, detail = excluded.detail, closed_at = NULL,
 			first_seen = CASE WHEN f.closed_at IS NULL THEN f.first_seen ELSE excluded.first_seen END`
 
 	leftOutSQL = `
-		SELECT subject FROM findings WHERE books = $1 AND unit LIKE 'block/%' AND closed_at IS NULL ORDER BY last_seen, id LIMIT $2`
+		SELECT subject FROM findings WHERE reconciliation_id = $1 AND unit LIKE 'block/%' AND closed_at IS NULL
+		ORDER BY last_seen, id LIMIT $2`
 
-	caughtSQL = `UPDATE findings SET closed_at = $3 WHERE books = $1 AND unit = $2 AND closed_at IS NULL`
+	caughtSQL = `UPDATE findings SET closed_at = $3 WHERE reconciliation_id = $1 AND unit = $2 AND closed_at IS NULL`
 )
 
 // Conclude implements reconcile.Books.

@@ -18,7 +18,7 @@ const (
 	unknownCardsSQL = `SELECT EXISTS (SELECT FROM unnest($1::uuid[]) r WHERE NOT EXISTS (SELECT FROM cards WHERE reference = r))`
 	unknownEsimsSQL = `SELECT EXISTS (SELECT FROM unnest($1::uuid[]) r WHERE NOT EXISTS (SELECT FROM esim_profiles WHERE reference = r))`
 	// A top-up's reference is derived and not kept: it follows from the order's name and its attempts.
-	topupNamesSQL = `SELECT coalesce('adopted:' || adopted, reference::text, id), delivery FROM orders
+	topupNamesSQL = `SELECT coalesce('adopted:' || adopted_reference, reference::text, id), delivery_attempt FROM orders
 		WHERE kind = $1 AND status NOT IN ('payment_required', 'settling', 'expired')`
 )
 

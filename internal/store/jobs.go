@@ -13,14 +13,15 @@ import (
 
 	"github.com/roamcard/roamcard/ent"
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // topicJobs wakes the workers; its keys are the classes of jobs.
 const topicJobs = "jobs"
 
 // jobColumns is what scanJob reads.
-const jobColumns = `id, kind, class, unique_key, payload, traceparent, status, attempt, forgiven, max_attempts, version,
-	step, step_at, run_at, created_at, finished_at, last_error, coalesce(lease_owner, ''), lease_until`
+const jobColumns = `id, kind, class, unique_key, payload, traceparent, status, attempt, uncounted_attempts, max_attempts,
+	version, step, step_at, run_at, created_at, finished_at, last_error, coalesce(lease_owner, ''), lease_until`
 
 // Statuses are literals in these statements: as parameters they could keep a generic plan off the
 // partial indexes. A claim is named without one: the table gives an owner to a processing job alone, and
@@ -29,16 +30,16 @@ const jobColumns = `id, kind, class, unique_key, payload, traceparent, status, a
 const (
 	jobValuesSQL = `
 		INSERT INTO jobs (id, kind, unique_key, payload, traceparent, status, attempt, max_attempts, run_at,
-			created_at, lease_owner, lease_until, class)
+			created_at, lease_owner, lease_until, class, owner)
 		SELECT $1::uuid, $2::varchar, $3::varchar, $4::jsonb, $5::varchar, $6::varchar, $7::bigint, $8::bigint,
-			coalesce($9::timestamptz, now()), now(), $10::varchar, now() + $11::interval, $12::varchar `
+			coalesce($9::timestamptz, now()), now(), $10::varchar, now() + $11::interval, $12::varchar, $13::varchar `
 	addJobSQL    = jobValuesSQL + `RETURNING ` + jobColumns
-	insertJobSQL = jobValuesSQL + `ON CONFLICT (kind, unique_key) DO NOTHING RETURNING ` + jobColumns
+	insertJobSQL = jobValuesSQL + `ON CONFLICT (kind, unique_key, owner) DO NOTHING RETURNING ` + jobColumns
 	// One process queues in a period, by the unique key; the others need not see what it has just added.
 	insertAloneSQL = jobValuesSQL + `
 		WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE kind = $2 AND status = 'queued')
 			AND NOT EXISTS (SELECT 1 FROM jobs WHERE kind = $2 AND status = 'processing')
-		ON CONFLICT (kind, unique_key) DO NOTHING RETURNING ` + jobColumns
+		ON CONFLICT (kind, unique_key, owner) DO NOTHING RETURNING ` + jobColumns
 
 	findJobSQL = `SELECT ` + jobColumns + ` FROM jobs WHERE kind = $1 AND unique_key = $2`
 
@@ -60,8 +61,8 @@ const (
 		WHERE id = $1 AND lease_owner = $2 AND attempt = $3 AND lease_until > clock_timestamp()`
 
 	finishJobSQL = `
-		UPDATE jobs SET status = $4, version = version + 1, forgiven = forgiven + $5, last_error = $6,
-			run_at = CASE WHEN $7 THEN now() + $8::interval ELSE run_at END,
+		UPDATE jobs SET status = $4, version = version + 1, uncounted_attempts = uncounted_attempts + $5,
+			last_error = $6, run_at = CASE WHEN $7 THEN now() + $8::interval ELSE run_at END,
 			finished_at = CASE WHEN $7 THEN NULL ELSE now() END,
 			class = coalesce(nullif($9, ''), class), lease_owner = NULL, lease_until = NULL
 		WHERE id = $1 AND lease_owner = $2 AND attempt = $3`
@@ -77,8 +78,8 @@ const (
 			SELECT id FROM jobs WHERE status = 'processing' AND lease_until < now()
 			ORDER BY lease_until LIMIT $1 FOR UPDATE SKIP LOCKED)
 		UPDATE jobs SET
-			status = CASE WHEN attempt - forgiven > max_attempts THEN 'operator_review' ELSE 'queued' END,
-			finished_at = CASE WHEN attempt - forgiven > max_attempts THEN now() END,
+			status = CASE WHEN attempt - uncounted_attempts > max_attempts THEN 'operator_review' ELSE 'queued' END,
+			finished_at = CASE WHEN attempt - uncounted_attempts > max_attempts THEN now() END,
 			version = version + 1, run_at = now(), last_error = 'lease expired',
 			lease_owner = NULL, lease_until = NULL
 		WHERE id IN (SELECT id FROM passed)`
@@ -110,7 +111,7 @@ func (s *Store) Jobs() Jobs { return Jobs{s} }
 func (j Jobs) Enqueue(ctx context.Context, n job.New) (bool, error) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	_, added, err := insertJobOn(ctx, j.s.pool, n)
+	_, added, err := insertJobOn(ctx, j.s.pool, n, "")
 	if err != nil {
 		return false, err
 	}
@@ -120,11 +121,11 @@ func (j Jobs) Enqueue(ctx context.Context, n job.New) (bool, error) {
 	return added, nil
 }
 
-// insertJob adds a job in a transaction, so that it is due exactly when the change that makes it due is
-// there; the workers are woken after the commit. When one of the kind and key is there already, that one
-// is returned, and added is false. A job of Runner.Own is born leased, to be adopted after the commit.
-func insertJob(ctx context.Context, tx *ent.Tx, n job.New) (row job.Row, added bool, err error) {
-	row, added, err = insertJobOn(ctx, raw(tx), n)
+// insertJob adds a job that works for an order of owner, in a transaction, so that it is due exactly when the change
+// that makes it due is there; the workers are woken after the commit. When one of the kind and key is there already,
+// that one is returned, and added is false. A job of Runner.Own is inserted with a lease, and adopted after the commit.
+func insertJob(ctx context.Context, tx *ent.Tx, n job.New, owner x402.Address) (row job.Row, added bool, err error) {
+	row, added, err = insertJobOn(ctx, raw(tx), n, owner.Lower())
 	if err == nil && added && n.LeaseOwner == "" {
 		wakeOnCommit(tx, topicJobs, string(row.Class))
 	}
@@ -133,12 +134,12 @@ func insertJob(ctx context.Context, tx *ent.Tx, n job.New) (row job.Row, added b
 
 // queueJob queues what insertJob does. With into, one of the kind and key must not be there yet; into has
 // the row once the transaction is committed.
-func queueJob(ctx context.Context, tx *ent.Tx, n job.New, into *job.Row) error {
+func queueJob(ctx context.Context, tx *ent.Tx, n job.New, owner x402.Address, into *job.Row) error {
 	row, err := n.Row()
 	if err != nil {
 		return err
 	}
-	q := reviewItem{sql: insertJobSQL, args: jobValues(ctx, n, row)}
+	q := reviewItem{sql: insertJobSQL, args: jobValues(ctx, n, row, owner.Lower())}
 	if into != nil {
 		q.sql = addJobSQL
 		q.read = func(answers pgx.BatchResults) (err error) {
@@ -154,20 +155,22 @@ func queueJob(ctx context.Context, tx *ent.Tx, n job.New, into *job.Row) error {
 	return nil
 }
 
-func jobValues(ctx context.Context, n job.New, row job.Row) []any {
-	var runAt, owner, ttl any
+func jobValues(ctx context.Context, n job.New, row job.Row, owner string) []any {
+	var runAt, worker, ttl any
 	if !row.RunAt.IsZero() {
 		runAt = row.RunAt
 	}
 	if row.LeaseOwner != "" {
-		owner, ttl = row.LeaseOwner, n.LeaseTTL
+		worker, ttl = row.LeaseOwner, n.LeaseTTL
 	}
 	return []any{
-		row.ID, row.Kind, row.UniqueKey, row.Payload, job.Traceparent(ctx), row.Status, row.Attempt, row.MaxAttempts, runAt, owner, ttl, row.Class,
+		row.ID, row.Kind, row.UniqueKey, row.Payload, job.Traceparent(ctx), row.Status, row.Attempt, row.MaxAttempts,
+		runAt, worker, ttl, row.Class, owner,
 	}
 }
 
-func insertJobOn(ctx context.Context, on pgxRunner, n job.New) (job.Row, bool, error) {
+// insertJobOn adds a job that works for an order of an owner, or for none.
+func insertJobOn(ctx context.Context, on pgxRunner, n job.New, owner string) (job.Row, bool, error) {
 	row, err := n.Row()
 	if err != nil {
 		return job.Row{}, false, err
@@ -176,7 +179,7 @@ func insertJobOn(ctx context.Context, on pgxRunner, n job.New) (job.Row, bool, e
 	if n.Alone {
 		statement = insertAloneSQL
 	}
-	inserted, err := scanJob(on.QueryRow(ctx, statement, jobValues(ctx, n, row)...))
+	inserted, err := scanJob(on.QueryRow(ctx, statement, jobValues(ctx, n, row, owner)...))
 	if errors.Is(err, pgx.ErrNoRows) && n.Alone {
 		return job.Row{}, false, nil // another one of its kind is there
 	}

@@ -3,9 +3,6 @@ package store_test
 import (
 	"encoding/json"
 	"errors"
-	"io/fs"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -15,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/roamcard/roamcard/ent/migrate"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
@@ -164,7 +160,13 @@ func TestAnESIMIsPostedOnceWithItsCost(t *testing.T) {
 func TestAFailedESIMCostsNothing(t *testing.T) {
 	s := storetest.New(t)
 	row := claimed(t, s)
-	p := esim.Profile{ID: uuid.New(), Order: "ord_1", Plan: "pln_1", Status: esim.Ordered, Ref: esimtest.NewRef(), CreatedAt: time.Now(), UpdatedAt: time.Now()}
+	if err := storeOrder(t.Context(), s, "ord_1"); err != nil {
+		t.Fatal(err)
+	}
+	p := esim.Profile{
+		ID: uuid.New(), Order: "ord_1", Plan: "pln_1", Status: esim.Ordered, Ref: esimtest.NewRef(),
+		CreatedAt: time.Now(), UpdatedAt: time.Now(),
+	}
 	if _, err := s.Esims().Reserve(t.Context(), row.Fence(), p); err != nil {
 		t.Fatal(err)
 	}
@@ -281,7 +283,7 @@ func TestTheDatabaseKeepsTheLedgerBalancedAndAsItIs(t *testing.T) {
 		}
 	}
 	for _, sql := range []string{
-		"INSERT INTO ledger_entries (posting_id, account, amount) VALUES ('unmatched/0xaa/1', 'issuer:float', 1)",
+		"INSERT INTO ledger_entries (posting_id, owner, account, amount) VALUES ('unmatched/0xaa/1', '', 'issuer:float', 1)",
 		"UPDATE ledger_entries SET amount = amount * 2", "DELETE FROM ledger_entries", "TRUNCATE ledger_entries",
 		"UPDATE ledger_postings SET kind = 'settled'", "DELETE FROM ledger_postings", "TRUNCATE ledger_postings",
 	} {
@@ -295,78 +297,4 @@ func TestTheDatabaseKeepsTheLedgerBalancedAndAsItIs(t *testing.T) {
 func refusedBy(err error, code string) bool {
 	pgErr, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && pgErr.Code == code
-}
-
-// esimsBefore is the comment above the statement that posts them.
-const esimsBefore = "-- What was sold before eSIMs were posted. What the supplier charged for them is not known.\n"
-
-// TestWhatHappenedBeforeTheLedgerIsPosted empties the ledger and lets the migrations fill it again.
-func TestWhatHappenedBeforeTheLedgerIsPosted(t *testing.T) {
-	s := storetest.New(t)
-	c, a, row := activated(t, s)
-	if err := s.Cards().FeeTaken(t.Context(), row.Fence(), a.Postings(job.Succeeded)); err != nil {
-		t.Fatal(err)
-	}
-	item := card.TopupOf(10_000)
-	item.Card = c.ID
-	p := claimRequest("topup", func(p *checkout.ClaimRequest) {
-		p.Order.Kind, p.Order.Price, p.Payment.Authorization.Value = order.CardTopup, 10_000, 100_000_000
-		p.Order.Item, _ = json.Marshal(item) // a struct of numbers
-	})
-	fence := claim(t, s, p).Job.Fence()
-	if err := errOf(s.Orders().Settle(t.Context(), fence, settled(p), move(p, order.Settling, order.Settled), follow(p))); err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range []order.Move{move(p, order.Settled, order.Provisioning), move(p, order.Provisioning, order.Fulfilled)} {
-		if err := errOf(s.Orders().Move(t.Context(), fence, m)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	claim(t, s, claimRequest("unpaid"))
-	travel, travels := boughtEsim(t, s, 0)
-	boughtEsim(t, s, 0) // not delivered
-	if err := errOf(s.Orders().Move(t.Context(), travels, move(travel, order.Provisioning, order.Fulfilled))); err != nil {
-		t.Fatal(err)
-	}
-	want := posted(t, s)
-	if len(want) != 8 {
-		t.Fatalf("%d postings: %v", len(want), want)
-	}
-	for _, sql := range []string{
-		"DROP TRIGGER ledger_entries_keeps_all ON ledger_entries", "DROP TRIGGER ledger_postings_keeps_all ON ledger_postings",
-		"TRUNCATE ledger_entries, ledger_postings", backfill(t, "ledger_rules", "-- What happened before there was a ledger.\n"),
-		backfill(t, "esim_postings", esimsBefore), backfill(t, "esim_postings", esimsBefore), // the second finds it done
-	} {
-		if _, err := s.Pool().Exec(t.Context(), sql); err != nil {
-			t.Fatalf("%s: %v", sql, err)
-		}
-	}
-	got := posted(t, s)
-	for _, entries := range []map[ledger.ID][]ledger.Entry{want, got} {
-		for _, e := range entries {
-			slices.SortFunc(e, func(a, b ledger.Entry) int { return strings.Compare(string(a.Account), string(b.Account)) })
-		}
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("the ledger of before differs (-want +got):\n%s", diff)
-	}
-}
-
-// backfill is the statement of a migration that posts what there is, found under its comment.
-func backfill(t *testing.T, migration, comment string) string {
-	t.Helper()
-	files, err := fs.Glob(migrate.Files, "migrations/*_"+migration+".sql")
-	if err != nil || len(files) != 1 {
-		t.Fatalf("%d migrations, %v", len(files), err)
-	}
-	text, err := fs.ReadFile(migrate.Files, files[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, after, found := strings.Cut(string(text), comment)
-	statement, _, ended := strings.Cut(after, "-- +goose Down")
-	if !found || !ended {
-		t.Fatalf("the statement is not in %s", files[0])
-	}
-	return statement
 }

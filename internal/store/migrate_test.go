@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io/fs"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -49,7 +50,7 @@ func TestReplicasMigrateOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := s.CheckSchema(t.Context()); !errors.Is(err, store.ErrSchemaBehind) {
-		t.Errorf("one file missing: %v", err)
+		t.Errorf("the last file missing: %v", err)
 	}
 }
 
@@ -68,6 +69,62 @@ func TestMigrationsGiveTheSchema(t *testing.T) {
 	}
 	if difference.Len() > 0 {
 		t.Errorf("the schema needs a migration:\n%s", &difference)
+	}
+}
+
+// orderRows are the tables of orders and of what belongs to them.
+var orderRows = []string{
+	"orders", "payments", "refunds", "reservations", "cards", "esim_profiles", "esim_tokens", "timeline",
+	"ledger_postings", "ledger_entries", "jobs",
+}
+
+// A unique key without the owner would keep its table from being distributed by owner.
+func TestKeysOfAnOrdersRowsIncludeItsOwner(t *testing.T) {
+	s := storetest.New(t)
+	rows, err := s.Pool().Query(t.Context(), `
+		SELECT t.relname, i.relname, 'owner' = ANY (ARRAY(
+			SELECT a.attname FROM pg_attribute a WHERE a.attrelid = x.indrelid AND a.attnum = ANY (x.indkey)))
+		FROM pg_index x JOIN pg_class i ON i.oid = x.indexrelid JOIN pg_class t ON t.oid = x.indrelid
+		WHERE x.indisunique AND t.relnamespace = current_schema()::regnamespace AND t.relname = ANY ($1)`, orderRows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyed := map[string]bool{}
+	var table, index string
+	var owned bool
+	if _, err := pgx.ForEachRow(rows, []any{&table, &index, &owned}, func() error {
+		keyed[table] = true
+		if !owned {
+			t.Errorf("%s of %s is unique without the owner", index, table)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range orderRows {
+		if !keyed[table] {
+			t.Errorf("%s has no unique key", table)
+		}
+	}
+}
+
+// A table that names an order belongs to it, or is one of those that only tell of orders.
+func TestRowsOfAnOrderHaveAnOwner(t *testing.T) {
+	telling := map[string]bool{"findings": true, "issuer_lines": true}
+	s := storetest.New(t)
+	rows, err := s.Pool().Query(t.Context(), `SELECT table_name::text FROM information_schema.columns
+		WHERE table_schema = current_schema() AND column_name = 'order_id'`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil || len(tables) < len(telling) {
+		t.Fatal(tables, err)
+	}
+	for _, table := range tables {
+		if !telling[table] && !slices.Contains(orderRows, table) {
+			t.Errorf("%s names an order and is not among the tables of its owner", table)
+		}
 	}
 }
 

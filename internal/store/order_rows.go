@@ -21,19 +21,20 @@ func insertOrder(ctx context.Context, tx *ent.Tx, o order.Order) error {
 	return tx.Order.Create().SetID(string(o.ID)).SetOperationID(o.Operation).SetKind(entorder.Kind(o.Kind)).
 		SetStatus(entorder.Status(o.Status)).SetOwner(o.Owner.Lower()).SetIdempotencyKey(o.Key).
 		SetFingerprint(o.Fingerprint[:]).SetPriceUsdCents(int64(o.Price)).SetItem(o.Item).SetScenario(o.Scenario).SetResource(o.Resource).
-		SetNillableReference(o.Reference).SetNillableAdopted(o.Adopted).SetReturned(o.Returned).
-		SetVersion(o.Version).SetDelivery(max(1, o.Delivery)).SetCreatedAt(o.CreatedAt).SetUpdatedAt(o.UpdatedAt).
+		SetNillableReference(o.Reference).SetNillableAdoptedReference(o.Adopted).SetRefundReason(o.Returned).
+		SetVersion(o.Version).SetDeliveryAttempt(max(1, o.Delivery)).SetCreatedAt(o.CreatedAt).SetUpdatedAt(o.UpdatedAt).
 		SetNillableExpiresAt(o.ExpiresAt).Exec(ctx)
 }
 
 // orderColumns is what scanOrder reads.
 const orderColumns = `id, operation_id, kind, status, owner, idempotency_key, fingerprint, price_usd_cents, item, scenario, resource,
-	reference, adopted, returned, version, delivery, created_at, updated_at, expires_at`
+	reference, adopted_reference, refund_reason, version, delivery_attempt, created_at, updated_at, expires_at`
 
 func scanOrder(row pgx.Row) (order.Order, error) {
 	var r ent.Order
-	err := row.Scan(&r.ID, &r.OperationID, &r.Kind, &r.Status, &r.Owner, &r.IdempotencyKey, &r.Fingerprint, &r.PriceUsdCents, &r.Item,
-		&r.Scenario, &r.Resource, &r.Reference, &r.Adopted, &r.Returned, &r.Version, &r.Delivery, &r.CreatedAt, &r.UpdatedAt, &r.ExpiresAt)
+	err := row.Scan(&r.ID, &r.OperationID, &r.Kind, &r.Status, &r.Owner, &r.IdempotencyKey, &r.Fingerprint,
+		&r.PriceUsdCents, &r.Item, &r.Scenario, &r.Resource, &r.Reference, &r.AdoptedReference, &r.RefundReason,
+		&r.Version, &r.DeliveryAttempt, &r.CreatedAt, &r.UpdatedAt, &r.ExpiresAt)
 	if err != nil {
 		return order.Order{}, err
 	}
@@ -48,8 +49,8 @@ func orderOf(row *ent.Order) (order.Order, error) {
 	o := order.Order{
 		ID: order.ID(row.ID), Operation: row.OperationID, Kind: order.Kind(row.Kind), Status: order.Status(row.Status),
 		Owner: owner, Key: row.IdempotencyKey, Price: money.Cents(row.PriceUsdCents), Item: row.Item, Scenario: row.Scenario, Resource: row.Resource,
-		Reference: row.Reference, Adopted: row.Adopted, Returned: row.Returned,
-		Version: row.Version, Delivery: row.Delivery, CreatedAt: row.CreatedAt.UTC(), UpdatedAt: row.UpdatedAt.UTC(),
+		Reference: row.Reference, Adopted: row.AdoptedReference, Returned: row.RefundReason,
+		Version: row.Version, Delivery: row.DeliveryAttempt, CreatedAt: row.CreatedAt.UTC(), UpdatedAt: row.UpdatedAt.UTC(),
 	}
 	if copy(o.Fingerprint[:], row.Fingerprint) != len(o.Fingerprint) {
 		return order.Order{}, fmt.Errorf("order %s: fingerprint of %d bytes", row.ID, len(row.Fingerprint))
@@ -67,14 +68,14 @@ func insertPayment(ctx context.Context, tx *ent.Tx, p payment.Payment) error {
 		signature = []byte{}
 	}
 	return tx.Payment.Create().SetID(p.ID).SetOrderID(string(p.Order)).SetStatus(entpayment.Status(p.Status)).
-		SetNetwork(p.Network).SetAsset(p.Asset.Lower()).SetPayer(a.From.Lower()).SetPayTo(a.To.Lower()).
+		SetNetwork(p.Network).SetAsset(p.Asset.Lower()).SetOwner(a.From.Lower()).SetPayTo(a.To.Lower()).
 		SetValue(int64(a.Value)).SetValidAfter(int64(a.ValidAfter)).SetValidBefore(int64(a.ValidBefore)).
 		SetNonce(a.Nonce.String()).SetSignature(signature).SetCreatedAt(p.CreatedAt).SetNillableArrivedAt(p.ArrivedAt).Exec(ctx)
 }
 
 func paymentOf(row *ent.Payment) (payment.Payment, error) {
 	asset, err1 := x402.ParseAddress(row.Asset)
-	payer, err2 := x402.ParseAddress(row.Payer)
+	payer, err2 := x402.ParseAddress(row.Owner)
 	payTo, err3 := x402.ParseAddress(row.PayTo)
 	nonce, err4 := x402.ParseHash(row.Nonce)
 	if err := errors.Join(err1, err2, err3, err4); err != nil {

@@ -23,7 +23,7 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Orders keeps orders, their payments and what they hold. It implements checkout.Store.
+// Orders keeps orders, their payments and reservations. It implements checkout.Store.
 type Orders struct{ s *Store }
 
 // Orders is the part of the store that checkout uses.
@@ -56,7 +56,7 @@ func findOrder(row pgx.Row) (order.Order, error) {
 // Claimed implements checkout.Store.
 func (o Orders) Claimed(ctx context.Context, network string, asset x402.Address, a x402.Authorization) (bool, error) {
 	claimed, err := o.s.ent.Payment.Query().Where(entpayment.Network(network), entpayment.Asset(asset.Lower()),
-		entpayment.Payer(a.From.Lower()), entpayment.Nonce(a.Nonce.String())).Exist(ctx)
+		entpayment.Owner(a.From.Lower()), entpayment.Nonce(a.Nonce.String())).Exist(ctx)
 	return claimed, mapError(err)
 }
 
@@ -118,11 +118,15 @@ func (o Orders) Watch(id order.ID) (wake <-chan struct{}, stop func()) {
 	return o.s.Subscribe(topicOrder, string(id))
 }
 
-// errRepeated ends a placement that lost against another one for the same purchase.
+// errRepeated ends a claim that lost against another one for the same purchase.
 var errRepeated = errors.New("the purchase exists")
 
-// Claim implements checkout.Store: order, payment, holds, timeline and job, or nothing.
+// Claim implements checkout.Store: order, payment, reservations, timeline and job, or nothing.
 func (o Orders) Claim(ctx context.Context, p checkout.ClaimRequest) (checkout.ClaimResult, error) {
+	if from := p.Payment.Authorization.From; from != p.Order.Owner {
+		// The keys of payments count by owner, so nobody else may pay.
+		return checkout.ClaimResult{}, fmt.Errorf("order %s of %s is paid by %s", p.Order.ID, p.Order.Owner, from)
+	}
 	placed, err := o.insertClaim(ctx, p, false)
 	if errors.Is(err, errCrowded) {
 		placed, err = o.insertClaim(ctx, p, true)
@@ -142,7 +146,7 @@ func (o Orders) Claim(ctx context.Context, p checkout.ClaimRequest) (checkout.Cl
 	return checkout.ClaimResult{}, o.s.refusedTurn(ctx, err)
 }
 
-// insertClaim is one attempt at a placement, beside others or alone with what it holds.
+// insertClaim is one attempt at a claim: at the same time as others, or alone with the resources that it reserves.
 func (o Orders) insertClaim(ctx context.Context, p checkout.ClaimRequest, alone bool) (checkout.ClaimResult, error) {
 	placed := checkout.ClaimResult{Claim: checkout.Fresh, Order: p.Order}
 	err := o.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
@@ -159,7 +163,7 @@ func (o Orders) insertClaim(ctx context.Context, p checkout.ClaimRequest, alone 
 		if err := insertPayment(ctx, tx, p.Payment); err != nil {
 			return err
 		}
-		if err := queueJob(ctx, tx, p.Job, &placed.Job); err != nil {
+		if err := queueJob(ctx, tx, p.Job, p.Order.Owner, &placed.Job); err != nil {
 			return err
 		}
 		o.s.caughtUp(tx)
@@ -197,8 +201,10 @@ func (o Orders) claim(ctx context.Context, tx *ent.Tx, p checkout.ClaimRequest) 
 	move := order.Move{Order: ord.ID, From: order.PaymentRequired, To: order.Settling, Actor: "buyer", Reason: "payment claimed"}
 	if p.Again {
 		n, err := tx.Order.Update().
-			Where(entorder.ID(string(ord.ID)), entorder.StatusEQ(entorder.StatusPaymentRequired), entorder.Version(ord.Version), o.s.inTime()).
-			SetStatus(entorder.StatusSettling).ClearExpiresAt().SetReturned(ord.Returned).AddVersion(1).SetUpdatedAt(o.s.stamp()).Save(ctx)
+			Where(entorder.ID(string(ord.ID)), entorder.Owner(ord.Owner.Lower()),
+				entorder.StatusEQ(entorder.StatusPaymentRequired), entorder.Version(ord.Version), o.s.inTime()).
+			SetStatus(entorder.StatusSettling).ClearExpiresAt().SetRefundReason(ord.Returned).AddVersion(1).
+			SetUpdatedAt(o.s.stamp()).Save(ctx)
 		if err == nil && n == 0 {
 			err = errRepeated
 		}
@@ -206,13 +212,13 @@ func (o Orders) claim(ctx context.Context, tx *ent.Tx, p checkout.ClaimRequest) 
 			return ord, err
 		}
 		ord.Status, ord.Version, ord.ExpiresAt = order.Settling, ord.Version+1, nil
-		return ord, recordMove(ctx, tx, move, ord.Version, o.s.stamp())
+		return ord, recordMove(ctx, tx, move, ord, o.s.stamp())
 	}
 	ord.Status, ord.Version = order.Settling, 1
 	if err := insertOrder(ctx, tx, ord); err != nil {
 		return ord, err
 	}
-	return ord, recordMove(ctx, tx, move, ord.Version, o.s.stamp())
+	return ord, recordMove(ctx, tx, move, ord, o.s.stamp())
 }
 
 // Every purchase is looked up, proven and moved: what ent would write and read here is most of its cost.
@@ -223,17 +229,18 @@ const (
 
 	provePaymentSQL = `
 		UPDATE payments SET status = 'paid', transaction = $3, block = $4, block_hash = $5, log_index = $6, settled_at = $7
-		WHERE id = $1 AND status = $2 RETURNING 1`
+		WHERE id = $1 AND owner = $8 AND status = $2 RETURNING 1`
 
 	// A move that finds the order elsewhere leaves a line without version, which the timeline refuses: so the
 	// server itself undoes the transaction, and nobody waits for its answer before the commit.
 	moveOrderSQL = `
 		WITH moved AS (
-			UPDATE orders SET status = $3, version = version + 1, updated_at = $4, delivery = delivery + $5
+			UPDATE orders SET status = $3, version = version + 1, updated_at = $4,
+				delivery_attempt = delivery_attempt + $5
 			WHERE id = $1 AND status = $2 RETURNING *
 		), told AS (
-			INSERT INTO timeline (id, order_id, version, at, from_status, to_status, actor, reason, evidence)
-			SELECT $6, $1, (SELECT version FROM moved), $4, $2, $3, $7, $8, $9)
+			INSERT INTO timeline (id, order_id, owner, version, at, from_status, to_status, actor, reason, evidence)
+			SELECT $6, $1, coalesce((SELECT owner FROM moved), ''), (SELECT version FROM moved), $4, $2, $3, $7, $8, $9)
 		SELECT ` + orderColumns + ` FROM moved`
 )
 
@@ -241,8 +248,8 @@ const (
 func (o Orders) Settle(ctx context.Context, f job.Fence, p payment.Payment, m order.Move, follow job.New) (order.Order, error) {
 	return o.moving(ctx, f, m, func(ctx context.Context, tx *ent.Tx) error {
 		prove(tx, p, entpayment.StatusClaimed)
-		settleReservations(tx, p.Order, o.s.stamp())
-		if err := queueJob(ctx, tx, follow, nil); err != nil {
+		settleReservations(tx, p.Order, p.Authorization.From, o.s.stamp())
+		if err := queueJob(ctx, tx, follow, p.Authorization.From, nil); err != nil {
 			return err
 		}
 		return faultpoint.Fail("settle.before_commit")
@@ -262,14 +269,16 @@ func (o Orders) Reprove(ctx context.Context, f job.Fence, p payment.Payment) err
 func prove(tx *ent.Tx, p payment.Payment, from entpayment.Status) {
 	r := p.Receipt
 	touchOne(tx, fmt.Errorf("payment %s is not %s any more", p.ID, from), provePaymentSQL,
-		p.ID, from, r.Transaction.String(), int64(r.Block), r.BlockHash.String(), int64(r.LogIndex), r.SettledAt)
+		p.ID, from, r.Transaction.String(), int64(r.Block), r.BlockHash.String(), int64(r.LogIndex), r.SettledAt,
+		p.Authorization.From.Lower())
 }
 
 // MarkDead implements checkout.Store.
 func (o Orders) MarkDead(ctx context.Context, f job.Fence, p payment.Payment, m order.Move) (order.Order, error) {
 	return o.moving(ctx, f, m, func(ctx context.Context, tx *ent.Tx) error {
 		n, err := tx.Payment.Update().
-			Where(entpayment.ID(p.ID), entpayment.StatusEQ(entpayment.StatusClaimed)).
+			Where(entpayment.ID(p.ID), entpayment.Owner(p.Authorization.From.Lower()),
+				entpayment.StatusEQ(entpayment.StatusClaimed)).
 			SetStatus(entpayment.StatusDead).SetDeadReason(p.DeadReason).Save(ctx)
 		if err == nil && n != 1 {
 			err = fmt.Errorf("payment %s is not claimed any more", p.ID)
@@ -343,8 +352,9 @@ func moveOrder(tx *ent.Tx, m order.Move, now time.Time, moved *order.Order) {
 	post(tx, now, m.Postings...)
 }
 
-func recordMove(ctx context.Context, tx *ent.Tx, m order.Move, version int, now time.Time) error {
-	return tx.Timeline.Create().SetOrderID(string(m.Order)).SetVersion(version).SetAt(now).
+// recordMove adds a move to the timeline of an order, which has the version after the move.
+func recordMove(ctx context.Context, tx *ent.Tx, m order.Move, o order.Order, now time.Time) error {
+	return tx.Timeline.Create().SetOrderID(string(o.ID)).SetOwner(o.Owner.Lower()).SetVersion(o.Version).SetAt(now).
 		SetFromStatus(string(m.From)).SetToStatus(string(m.To)).SetActor(m.Actor).SetReason(m.Reason).
 		SetEvidence(m.Evidence).Exec(ctx)
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/roamcard/roamcard/internal/store/storetest"
 )
 
-const mutexInsert = "INSERT INTO mutexes (id) VALUES ($1)"
+const lockInsert = "INSERT INTO locks (id) VALUES ($1)"
 
-func mutexes(t *testing.T, s *store.Store) (n int) {
+func lockRows(t *testing.T, s *store.Store) (n int) {
 	t.Helper()
-	if err := s.Pool().QueryRow(t.Context(), "SELECT count(*) FROM mutexes").Scan(&n); err != nil {
+	if err := s.Pool().QueryRow(t.Context(), "SELECT count(*) FROM locks").Scan(&n); err != nil {
 		t.Fatal(err)
 	}
 	return n
@@ -30,10 +30,10 @@ func TestATransactionThatAsksNothingTakesNoConnection(t *testing.T) {
 	}
 	mine := errors.New("mine")
 	err := s.Tx(t.Context(), func(_ context.Context, tx *ent.Tx) error {
-		store.Later(tx, mutexInsert, "a")
+		store.Later(tx, lockInsert, "a")
 		return mine
 	})
-	if !errors.Is(err, mine) || s.Pool().Stat().AcquireCount() != before || mutexes(t, s) != 0 {
+	if !errors.Is(err, mine) || s.Pool().Stat().AcquireCount() != before || lockRows(t, s) != 0 {
 		t.Errorf("%v after %d connections", err, s.Pool().Stat().AcquireCount()-before)
 	}
 }
@@ -42,22 +42,22 @@ func TestQueuedStatementsAreThereForTheNextQuestion(t *testing.T) {
 	s := storetest.New(t)
 	var seen int
 	err := s.Tx(t.Context(), func(ctx context.Context, tx *ent.Tx) error {
-		store.Later(tx, mutexInsert, "a")
-		store.Later(tx, mutexInsert, "b")
-		err := store.Raw(tx).QueryRow(ctx, "SELECT count(*) FROM mutexes").Scan(&seen)
-		store.Later(tx, mutexInsert, "c")
+		store.Later(tx, lockInsert, "a")
+		store.Later(tx, lockInsert, "b")
+		err := store.Raw(tx).QueryRow(ctx, "SELECT count(*) FROM locks").Scan(&seen)
+		store.Later(tx, lockInsert, "c")
 		return err
 	})
-	if err != nil || seen != 2 || mutexes(t, s) != 3 {
-		t.Errorf("%v, saw %d and left %d", err, seen, mutexes(t, s))
+	if err != nil || seen != 2 || lockRows(t, s) != 3 {
+		t.Errorf("%v, saw %d and left %d", err, seen, lockRows(t, s))
 	}
 }
 
 func TestARefusedQueuedStatementUndoesAll(t *testing.T) {
 	s := storetest.New(t)
 	twice := func(tx *ent.Tx) {
-		store.Later(tx, mutexInsert, "a")
-		store.Later(tx, mutexInsert, "a")
+		store.Later(tx, lockInsert, "a")
+		store.Later(tx, lockInsert, "a")
 	}
 	for name, fn := range map[string]func(context.Context, *ent.Tx) error{
 		"at the commit": func(_ context.Context, tx *ent.Tx) error { twice(tx); return nil },
@@ -81,7 +81,7 @@ func TestARefusedQueuedStatementUndoesAll(t *testing.T) {
 			if err == nil || errors.Is(err, store.ErrUnknownCommit) || name != "and is passed over" && !errors.Is(err, store.ErrDuplicate) {
 				t.Errorf("got %v", err)
 			}
-			if mutexes(t, s) != 0 || s.Pool().Stat().AcquiredConns() != 0 {
+			if lockRows(t, s) != 0 || s.Pool().Stat().AcquiredConns() != 0 {
 				t.Error("it left its change or its connection")
 			}
 		})
@@ -92,11 +92,11 @@ func TestALostLeaseForbidsTheCommit(t *testing.T) {
 	s := storetest.New(t)
 	err := s.Tx(t.Context(), func(_ context.Context, tx *ent.Tx) error {
 		store.QueueFence(tx, job.Fence{Owner: "nobody", Attempt: 1})
-		store.Later(tx, mutexInsert, "a")
+		store.Later(tx, lockInsert, "a")
 		return nil
 	})
-	if !errors.Is(err, job.ErrLeaseLost) || mutexes(t, s) != 0 || s.Pool().Stat().AcquiredConns() != 0 {
-		t.Errorf("%v left %d rows", err, mutexes(t, s))
+	if !errors.Is(err, job.ErrLeaseLost) || lockRows(t, s) != 0 || s.Pool().Stat().AcquiredConns() != 0 {
+		t.Errorf("%v left %d rows", err, lockRows(t, s))
 	}
 }
 
@@ -105,11 +105,11 @@ func TestATransactionDoesNotWaitForeverForALock(t *testing.T) {
 	s := storetest.New(t)
 	begin := time.Now()
 	err := s.Tx(t.Context(), func(ctx context.Context, holder *ent.Tx) error {
-		if _, err := store.Raw(holder).Exec(ctx, mutexInsert, "a"); err != nil {
+		if _, err := store.Raw(holder).Exec(ctx, lockInsert, "a"); err != nil {
 			return err
 		}
 		return s.Tx(ctx, func(_ context.Context, waiter *ent.Tx) error {
-			store.Later(waiter, mutexInsert, "a")
+			store.Later(waiter, lockInsert, "a")
 			return nil
 		})
 	})

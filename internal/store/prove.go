@@ -75,8 +75,8 @@ func (d Admin) Prove(ctx context.Context, p payment.Payment, m order.Move, follo
 		later(tx, decideJobSQL, checkout.Fulfilling, p.ID.String())
 		wakeOnCommit(tx, topicJobs, "")
 		prove(tx, p, entpayment.StatusClaimed)
-		settleReservations(tx, p.Order, d.s.stamp())
-		if err := queueJob(ctx, tx, follow, nil); err != nil {
+		settleReservations(tx, p.Order, p.Authorization.From, d.s.stamp())
+		if err := queueJob(ctx, tx, follow, p.Authorization.From, nil); err != nil {
 			return err
 		}
 		moveOrder(tx, m, d.s.stamp(), new(order.Order))

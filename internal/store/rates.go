@@ -13,20 +13,20 @@ import (
 // The counts go by the database's clock, the one that all processes share. A turn too many changes no row.
 const (
 	takeTurnSQL = `
-		INSERT INTO rates (id, full_at) VALUES ($1, now() + $2::interval)
-		ON CONFLICT (id) DO UPDATE SET full_at = greatest(rates.full_at, now()) + $2::interval
-		WHERE greatest(rates.full_at, now()) + $2::interval <= now() + $3::interval RETURNING 1`
+		INSERT INTO rate_limits (id, resets_at) VALUES ($1, now() + $2::interval)
+		ON CONFLICT (id) DO UPDATE SET resets_at = greatest(rate_limits.resets_at, now()) + $2::interval
+		WHERE greatest(rate_limits.resets_at, now()) + $2::interval <= now() + $3::interval RETURNING 1`
 
-	wholeAtSQL = `SELECT greatest(full_at - now(), interval '0') FROM rates WHERE id = $1`
+	wholeAtSQL = `SELECT greatest(resets_at - now(), interval '0') FROM rate_limits WHERE id = $1`
 
 	pruneRatesSQL = `
-		WITH old AS (SELECT id FROM rates WHERE full_at < now() LIMIT $1 FOR UPDATE SKIP LOCKED)
-		DELETE FROM rates WHERE id IN (SELECT id FROM old)`
+		WITH old AS (SELECT id FROM rate_limits WHERE resets_at < now() LIMIT $1 FOR UPDATE SKIP LOCKED)
+		DELETE FROM rate_limits WHERE id IN (SELECT id FROM old)`
 
-	// Names without a number are as many as there are callers. Whoever holds or waits for one keeps it.
-	pruneMutexesSQL = `
-		WITH old AS (SELECT id FROM mutexes WHERE position('#' in id) = 0 LIMIT $1 FOR UPDATE SKIP LOCKED)
-		DELETE FROM mutexes WHERE id IN (SELECT id FROM old)`
+	// Names without a number are as many as there are callers. One that is locked or waited for stays.
+	pruneLocksSQL = `
+		WITH old AS (SELECT id FROM locks WHERE position('#' in id) = 0 LIMIT $1 FOR UPDATE SKIP LOCKED)
+		DELETE FROM locks WHERE id IN (SELECT id FROM old)`
 )
 
 // turnTooMany ends a transaction that counted a request too many.
@@ -65,10 +65,10 @@ func (s *Store) PruneRates(ctx context.Context, limit int) (int, error) {
 	return s.pruneRows(ctx, pruneRatesSQL, limit)
 }
 
-// PruneMutexes deletes up to limit locks that were made for one caller or one row and are not held, and says how
+// PruneLocks deletes up to limit locks that were made for one caller or one row and are not held, and says how
 // many.
-func (s *Store) PruneMutexes(ctx context.Context, limit int) (int, error) {
-	return s.pruneRows(ctx, pruneMutexesSQL, limit)
+func (s *Store) PruneLocks(ctx context.Context, limit int) (int, error) {
+	return s.pruneRows(ctx, pruneLocksSQL, limit)
 }
 
 func (s *Store) pruneRows(ctx context.Context, sql string, args ...any) (int, error) {

@@ -69,7 +69,7 @@ func TestTurnsAreCountedOverAllProcesses(t *testing.T) {
 		t.Errorf("again: %v", err)
 	}
 	// Time gives turns back.
-	if _, err := stores[0].Pool().Exec(t.Context(), "UPDATE rates SET full_at = full_at - interval '12 minutes'"); err != nil {
+	if _, err := stores[0].Pool().Exec(t.Context(), "UPDATE rate_limits SET resets_at = resets_at - interval '12 minutes'"); err != nil {
 		t.Fatal(err)
 	}
 	for i, free := range []bool{true, true, false} {
@@ -228,10 +228,10 @@ func TestAnOrderThatExpiredUnpaidIsPruned(t *testing.T) {
 func TestCountsAndLocksThatNobodyNeedsArePruned(t *testing.T) {
 	s := storetest.New(t)
 	for _, sql := range []string{
-		"INSERT INTO rates (id, full_at) SELECT 'orders/' || n, now() - interval '1 s' FROM generate_series(1, 5) n",
-		"INSERT INTO rates (id, full_at) VALUES ('orders/young', now() + interval '1 h')",
-		"INSERT INTO mutexes (id) SELECT 'open/card_issue/' || n FROM generate_series(1, 5) n",
-		"INSERT INTO mutexes (id) VALUES ('card#7'), ('float#0')",
+		"INSERT INTO rate_limits (id, resets_at) SELECT 'orders/' || n, now() - interval '1 s' FROM generate_series(1, 5) n",
+		"INSERT INTO rate_limits (id, resets_at) VALUES ('orders/young', now() + interval '1 h')",
+		"INSERT INTO locks (id) SELECT 'open/card_issue/' || n FROM generate_series(1, 5) n",
+		"INSERT INTO locks (id) VALUES ('card#7'), ('float#0')",
 	} {
 		if _, err := s.Pool().Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
@@ -243,7 +243,7 @@ func TestCountsAndLocksThatNobodyNeedsArePruned(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = tx.Rollback(t.Context()) }()
-	if _, err := tx.Exec(t.Context(), "INSERT INTO mutexes (id) VALUES ('open/card_issue/1') ON CONFLICT (id) DO UPDATE SET id = excluded.id WHERE false"); err != nil {
+	if _, err := tx.Exec(t.Context(), "INSERT INTO locks (id) VALUES ('open/card_issue/1') ON CONFLICT (id) DO UPDATE SET id = excluded.id WHERE false"); err != nil {
 		t.Fatal(err)
 	}
 	for i, want := range []int{3, 2, 0} {
@@ -252,11 +252,11 @@ func TestCountsAndLocksThatNobodyNeedsArePruned(t *testing.T) {
 		}
 	}
 	for i, want := range []int{3, 1, 0} {
-		if n, err := s.PruneMutexes(t.Context(), 3); err != nil || n != want {
-			t.Errorf("mutexes, batch %d: %d, %v", i, n, err)
+		if n, err := s.PruneLocks(t.Context(), 3); err != nil || n != want {
+			t.Errorf("locks, batch %d: %d, %v", i, n, err)
 		}
 	}
-	if n := rows(t, s, "SELECT count(*) FROM mutexes WHERE id IN ('card#7', 'float#0', 'open/card_issue/1')"); n != 3 {
+	if n := rows(t, s, "SELECT count(*) FROM locks WHERE id IN ('card#7', 'float#0', 'open/card_issue/1')"); n != 3 {
 		t.Errorf("%d of 3 locks are left", n)
 	}
 }
@@ -270,7 +270,7 @@ func TestOwnersShareTheirLocks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := rows(t, s, "SELECT count(*) FROM mutexes"); n > 512 {
+	if n := rows(t, s, "SELECT count(*) FROM locks"); n > 512 {
 		t.Errorf("%d locks for 600 owners", n)
 	}
 }

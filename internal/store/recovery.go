@@ -46,15 +46,18 @@ const (
 	lostTransfersSQL = `
 		SELECT * FROM (
 			SELECT DISTINCT ON (payer, nonce) transaction, log_index, block, payer, value, nonce, valid_after, valid_before FROM (
-				SELECT payer, value, nonce, valid_after, valid_before, transaction, log_index, block, 0 AS source FROM early_arrivals
+				SELECT payer, value, nonce, valid_after, valid_before, transaction, log_index, block, 0 AS source
+				FROM reported_transfers
 				WHERE network = $1 AND asset = $2 AND pay_to = $3
 				UNION ALL
-				SELECT sender, value, nonce, 0, 0, transaction, log_index, block, 1 FROM arrivals
+				SELECT sender, value, nonce, 0, 0, transaction, log_index, block, 1 FROM transfers
 				WHERE asset = $2 AND pay_to = $3 AND nonce <> ''
 			) t
-			WHERE NOT EXISTS (SELECT FROM payments p WHERE p.network = $1 AND p.asset = $2 AND p.payer = t.payer AND p.nonce = t.nonce)
+			WHERE NOT EXISTS (SELECT FROM payments p
+					WHERE p.network = $1 AND p.asset = $2 AND p.owner = t.payer AND p.nonce = t.nonce)
 				AND NOT EXISTS (SELECT FROM payments p WHERE p.transaction = t.transaction AND p.log_index = t.log_index)
-				AND NOT EXISTS (SELECT FROM arrivals a JOIN resolutions r ON r.id = a.transaction || '/' || a.log_index
+				AND NOT EXISTS (SELECT FROM transfers a
+					JOIN transfer_resolutions r ON r.id = a.transaction || '/' || a.log_index
 					WHERE a.asset = $2 AND a.sender = t.payer AND a.nonce = t.nonce)
 			ORDER BY payer, nonce, source
 		) u ORDER BY block, log_index`
@@ -239,33 +242,38 @@ func (r Recovery) payment(t reconcile.Unmatched, of order.ID) (payment.Payment, 
 const markAdoptedSQL = `UPDATE jobs SET step = $3, step_at = now() - interval '1 day' WHERE kind = $1 AND unique_key = $2`
 
 const resumeOrderSQL = `
-	UPDATE orders SET status = 'settling', version = version + 1, updated_at = $2, expires_at = NULL
-	WHERE id = $1 AND status IN ('payment_required', 'expired') RETURNING version`
+	UPDATE orders SET status = 'settling', version = version + 1, updated_at = $3, expires_at = NULL
+	WHERE id = $1 AND owner = $2 AND status IN ('payment_required', 'expired') RETURNING version`
 
 // write stores the order, or goes on with it, and its move, payment, job and audit row.
 func (r Recovery) write(ctx context.Context, tx *ent.Tx, k taking, pay payment.Payment) error {
-	s, version := r.t.s, 1
+	s := r.t.s
 	if k.of == "" {
+		if err := adoptedOnce(ctx, tx, k.order); err != nil {
+			return err
+		}
 		if err := insertOrder(ctx, tx, k.order); err != nil {
 			return err
 		}
-	} else if err := raw(tx).QueryRow(ctx, resumeOrderSQL, k.of, s.stamp()).Scan(&version); err != nil {
+	} else if err := raw(tx).QueryRow(ctx, resumeOrderSQL, k.of, k.order.Owner.Lower(), s.stamp()).
+		Scan(&k.order.Version); err != nil {
 		if errors.Is(err, pgx.ErrNoRows) {
 			err = errRepeated
 		}
 		return err
 	}
 	move := order.Move{
-		Order: k.order.ID, From: order.PaymentRequired, To: order.Settling, Actor: "operator:" + k.act.Operator, Reason: "recovered: " + k.act.Reason,
+		Order: k.order.ID, From: order.PaymentRequired, To: order.Settling, Actor: "operator:" + k.act.Operator,
+		Reason:   "recovered: " + k.act.Reason,
 		Evidence: map[string]string{"transfer": k.transfer.Place().String(), "reference": k.reference},
 	}
-	if err := recordMove(ctx, tx, move, version, s.stamp()); err != nil {
+	if err := recordMove(ctx, tx, move, k.order, s.stamp()); err != nil {
 		return err
 	}
 	if err := insertPayment(ctx, tx, pay); err != nil {
 		return err
 	}
-	if _, _, err := insertJob(ctx, tx, checkout.FulfillJob(k.order.ID, pay.ID.String())); err != nil {
+	if _, _, err := insertJob(ctx, tx, checkout.FulfillJob(k.order.ID, pay.ID.String()), k.order.Owner); err != nil {
 		return err
 	}
 	if k.step != "" {
@@ -275,10 +283,29 @@ func (r Recovery) write(ctx context.Context, tx *ent.Tx, k taking, pay payment.P
 	return s.record(ctx, tx, k.act, k.action, string(k.order.ID), nil, adopted{k.act.Key, k.reference})
 }
 
+const adoptedSQL = `SELECT EXISTS (SELECT FROM orders WHERE adopted_reference = $1)`
+
+// adoptedOnce refuses a second order for the same goods, whoever owns the first. The unique key of orders is by owner,
+// so it does not do that by itself.
+func adoptedOnce(ctx context.Context, tx *ent.Tx, o order.Order) error {
+	if o.Adopted == nil {
+		return nil
+	}
+	lock(tx, "adopted/"+o.Adopted.String())
+	var adopted bool
+	if err := raw(tx).QueryRow(ctx, adoptedSQL, o.Adopted).Scan(&adopted); err != nil {
+		return err
+	}
+	if adopted {
+		return errRepeated
+	}
+	return nil
+}
+
 // rebindSQL gives an adopted order the key and the request under which its buyer knows it.
 const rebindSQL = `
 	UPDATE orders SET idempotency_key = $4, fingerprint = $5, reference = $6
-	WHERE adopted = $1 AND kind = $2 AND owner = $3 AND reference IS NULL RETURNING ` + orderColumns
+	WHERE adopted_reference = $1 AND kind = $2 AND owner = $3 AND reference IS NULL RETURNING ` + orderColumns
 
 // Rebind implements checkout.Store.
 func (o Orders) Rebind(ctx context.Context, r checkout.Rebinding) (order.Order, error) {

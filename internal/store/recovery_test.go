@@ -130,6 +130,33 @@ func TestAnOpenedOrderIsGoneOnWith(t *testing.T) {
 	}
 }
 
+// TestGoodsAreAdoptedOnce: two owners' transfers do not get the same goods, though the unique key is by owner.
+func TestGoodsAreAdoptedOnce(t *testing.T) {
+	s := storetest.New(t)
+	r, act, goods := s.Recovery(lostAsset, lostPayTo, time.Hour), order.Act{Operator: "ada", Reason: "why"}, uuid.New()
+	var group sync.WaitGroup
+	var times atomic.Int32
+	for n := range 6 {
+		u := reconcile.Unmatched{Transfer: reconcile.Transfer{
+			Transaction: nonce(), From: x402.Address{0: 0xb0, 19: byte(n)}, Value: 25_000_000, Nonce: nonce(),
+		}}
+		group.Go(func() {
+			a := reconcile.Adoption{Transfer: u, Kind: order.CardIssue, Reference: goods, Item: []byte("{}"), Step: "open"}
+			done, err := r.Adopt(t.Context(), a, act)
+			if err != nil {
+				t.Error(err)
+			}
+			if done {
+				times.Add(1)
+			}
+		})
+	}
+	group.Wait()
+	if times.Load() != 1 {
+		t.Errorf("adopted %d times", times.Load())
+	}
+}
+
 // TestAnAdoptedOrderIsFoundByItsKey: the buyer's repeat names the key, which the goods' reference is derived from, once.
 func TestAnAdoptedOrderIsFoundByItsKey(t *testing.T) {
 	s := storetest.New(t)

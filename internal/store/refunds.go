@@ -44,12 +44,13 @@ func (o Orders) SignRefund(ctx context.Context, f job.Fence, r payment.Refund, e
 		a := r.Authorization
 		if earlier == nil {
 			return tx.Refund.Create().SetID(r.ID).SetOrderID(string(r.Order)).SetStatus(entrefund.Status(r.Status)).
-				SetNetwork(r.Network).SetAsset(r.Asset.Lower()).SetTreasury(a.From.Lower()).SetRecipient(a.To.Lower()).
+				SetNetwork(r.Network).SetAsset(r.Asset.Lower()).SetTreasury(a.From.Lower()).SetOwner(a.To.Lower()).
 				SetValue(int64(a.Value)).SetNonce(a.Nonce.String()).SetValidBefore(int64(a.ValidBefore)).
 				SetSignature(r.Signature[:]).SetCreatedAt(r.CreatedAt).SetSignedAt(r.SignedAt).Exec(ctx)
 		}
 		n, err := tx.Refund.Update().
-			Where(entrefund.ID(r.ID), entrefund.StatusEQ(entrefund.Status(earlier.Status)),
+			Where(entrefund.ID(r.ID), entrefund.Owner(a.To.Lower()),
+				entrefund.StatusEQ(entrefund.Status(earlier.Status)),
 				entrefund.ValidBefore(int64(earlier.Authorization.ValidBefore))).
 			SetStatus(entrefund.Status(r.Status)).SetTreasury(a.From.Lower()).SetValidBefore(int64(a.ValidBefore)).
 			SetSignature(r.Signature[:]).SetSignedAt(r.SignedAt).Save(ctx)
@@ -63,17 +64,18 @@ func (o Orders) SignRefund(ctx context.Context, f job.Fence, r payment.Refund, e
 const (
 	proveRefundSQL = `
 		UPDATE refunds SET status = 'paid', transaction = $3, block = $4, block_hash = $5, log_index = $6, settled_at = $7
-		WHERE id = $1 AND status = $2 RETURNING 1`
+		WHERE id = $1 AND owner = $8 AND status = $2 RETURNING 1`
 	// A card that never became active is given up with its order: it must not keep its owner from another.
-	dropCardSQL = `UPDATE cards SET status = 'FAILED', updated_at = $2 WHERE order_id = $1 AND status = 'PENDING'`
+	dropCardSQL = `UPDATE cards SET status = 'FAILED', updated_at = $3
+		WHERE order_id = $1 AND owner = $2 AND status = 'PENDING'`
 )
 
 // Refunded implements checkout.RefundStore.
 func (o Orders) Refunded(ctx context.Context, f job.Fence, r payment.Refund, m order.Move, follow job.New) (order.Order, error) {
 	return o.moving(ctx, f, m, func(ctx context.Context, tx *ent.Tx) error {
 		proveRefund(tx, r, entrefund.StatusSigned)
-		later(tx, dropCardSQL, r.Order, o.s.stamp())
-		if err := queueJob(ctx, tx, follow, nil); err != nil {
+		later(tx, dropCardSQL, r.Order, r.Authorization.To.Lower(), o.s.stamp())
+		if err := queueJob(ctx, tx, follow, r.Authorization.To, nil); err != nil {
 			return err
 		}
 		return faultpoint.Fail("refund.before_commit")
@@ -84,7 +86,8 @@ func (o Orders) Refunded(ctx context.Context, f job.Fence, r payment.Refund, m o
 func (o Orders) GiveUpRefund(ctx context.Context, f job.Fence, r payment.Refund, m order.Move) (order.Order, error) {
 	return o.moving(ctx, f, m, func(ctx context.Context, tx *ent.Tx) error {
 		n, err := tx.Refund.Update().
-			Where(entrefund.ID(r.ID), entrefund.StatusEQ(entrefund.StatusSigned),
+			Where(entrefund.ID(r.ID), entrefund.Owner(r.Authorization.To.Lower()),
+				entrefund.StatusEQ(entrefund.StatusSigned),
 				entrefund.ValidBefore(int64(r.Authorization.ValidBefore))).
 			SetStatus(entrefund.StatusDead).Save(ctx)
 		if err == nil && n != 1 {
@@ -107,13 +110,14 @@ func (o Orders) ReproveRefund(ctx context.Context, f job.Fence, r payment.Refund
 func proveRefund(tx *ent.Tx, r payment.Refund, from entrefund.Status) {
 	p := r.Receipt
 	touchOne(tx, fmt.Errorf("refund %s is not %s any more", r.ID, from), proveRefundSQL,
-		r.ID, from, p.Transaction.String(), int64(p.Block), p.BlockHash.String(), int64(p.LogIndex), p.SettledAt)
+		r.ID, from, p.Transaction.String(), int64(p.Block), p.BlockHash.String(), int64(p.LogIndex), p.SettledAt,
+		r.Authorization.To.Lower())
 }
 
 func refundOf(row *ent.Refund) (payment.Refund, error) {
 	asset, err1 := x402.ParseAddress(row.Asset)
 	treasury, err2 := x402.ParseAddress(row.Treasury)
-	recipient, err3 := x402.ParseAddress(row.Recipient)
+	recipient, err3 := x402.ParseAddress(row.Owner)
 	nonce, err4 := x402.ParseHash(row.Nonce)
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return payment.Refund{}, fmt.Errorf("refund %s: %w", row.ID, err)

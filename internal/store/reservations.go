@@ -16,20 +16,21 @@ import (
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// shards is how many claims may take of one resource at once. A claim in one lane does not see what those in the
-// others are taking at this moment, and leaves room for the most that they can take: one claim in each. Only
-// when that does not fit any more, a claim takes all lanes, and sees everything.
+// shards is how many claims may reserve of one resource at once. A claim in one shard does not see what those in the
+// others reserve at this moment, and leaves room for the most that they can reserve: one claim in each. Only when that
+// does not fit any more, a claim locks all shards, and sees everything.
 const shards = 8
 
-// errCrowded says that a claim may not fit beside those in other lanes.
-var errCrowded = errors.New("no room beside the other lanes")
+// errCrowded says that a claim may not fit in addition to those in other shards.
+var errCrowded = errors.New("no room in addition to the other shards")
 
-// takeReservations queues the taking of an order's shares of what is scarce, under locks, so that two orders are never
-// promised the same. When one does not fit, the transaction fails with an *order.Shortage, or, unless it is
-// alone, with errCrowded; when the payer has too many undecided payments, with checkout.ErrUndecided. It comes
-// last, for the locks are held from here to the commit.
+// takeReservations queues the reservations of an order, under locks, so that two orders never reserve the same. When one
+// does not fit, the transaction fails with an *order.Shortage, or, unless it is alone, with errCrowded; when the payer
+// has too many undecided payments, with checkout.ErrUndecided. It comes last, because the locks are held from here to
+// the commit.
 func takeReservations(tx *ent.Tx, p checkout.ClaimRequest, now time.Time, alone bool) {
 	var locks []string
 	if p.Undecided > 0 {
@@ -38,13 +39,13 @@ func takeReservations(tx *ent.Tx, p checkout.ClaimRequest, now time.Time, alone 
 	for _, h := range p.Reservations {
 		locks = append(locks, locksOf(h, alone)...)
 	}
-	// One order for everyone, or two placements could wait for each other.
+	// Always in the same order, or two claims could wait for each other.
 	slices.Sort(locks)
 	for _, name := range slices.Compact(locks) {
 		lock(tx, name)
 	}
 	if p.Undecided > 0 {
-		within(tx, checkout.ErrUndecided, "SELECT count(*) FROM payments WHERE status = 'claimed' AND payer = $2",
+		within(tx, checkout.ErrUndecided, "SELECT count(*) FROM payments WHERE status = 'claimed' AND owner = $2",
 			p.Undecided, p.Payment.Authorization.From.Lower())
 	}
 	for _, h := range p.Reservations {
@@ -53,22 +54,26 @@ func takeReservations(tx *ent.Tx, p checkout.ClaimRequest, now time.Time, alone 
 			limit, short = limit-(shards-1)*h.Most, errCrowded
 		}
 		pgxOf(tx).later(reviewItem{
-			sql:     takeReservationSQL,
-			args:    []any{h.Resource, h.AsOf, uuid.Must(uuid.NewV7()), p.Order.ID, h.Units, limit, now},
+			sql: takeReservationSQL,
+			args: []any{
+				h.Resource, h.AsOf, uuid.Must(uuid.NewV7()), p.Order.ID, h.Units, limit, now, p.Order.Owner.Lower(),
+			},
 			refused: func(err *pgconn.PgError) error { return refusedReservation(short, err) },
 		})
 		boundUnsettled(tx, h, alone)
 	}
 }
 
-// boundUnsettled queues the check that unpaid orders, with this one, hold no more of a resource than they may. A
-// claim in one lane leaves room for those in the others here too.
+// boundUnsettled queues the check that unpaid orders, with this one, reserve no more of a resource than they may. A
+// claim in one shard leaves room for those in the others here too.
 func boundUnsettled(tx *ent.Tx, h order.Reservation, alone bool) {
 	if h.Unsettled == 0 {
 		return
 	}
 	reserved := h
-	reserved.Refusal, reserved.Detail = fault.FloatReserved, "Too much is reserved for payments that are not settled yet. Nothing was claimed; repeat the same request."
+	reserved.Refusal = fault.FloatReserved
+	reserved.Detail = "Too much is reserved for payments that are not settled yet. " +
+		"Nothing was claimed; repeat the same request."
 	limit, short := h.Unsettled, error(&order.Shortage{Reservation: reserved})
 	if inShard(h, alone) && h.Most > 0 {
 		limit, short = limit-(shards-1)*h.Most, errCrowded
@@ -77,7 +82,8 @@ func boundUnsettled(tx *ent.Tx, h order.Reservation, alone bool) {
 }
 
 const unsettledSQL = `
-	SELECT coalesce(sum(units), 0) FROM holds WHERE resource = $2 AND released_at IS NULL AND settled_at IS NULL`
+	SELECT coalesce(sum(units), 0) FROM reservations
+	WHERE resource = $2 AND released_at IS NULL AND settled_at IS NULL`
 
 // within queues a count that must not be above most, its $1. Above it divides by zero: so the server itself undoes
 // the transaction, which fails with otherwise.
@@ -94,17 +100,25 @@ func within(tx *ent.Tx, otherwise error, count string, most any, args ...any) {
 	})
 }
 
-// settleReservations queues that what an order holds is paid. What was suspended is held again, even if others have taken
-// their shares since: it is paid for like theirs, and new claims see that there is less.
-func settleReservations(tx *ent.Tx, id order.ID, now time.Time) {
-	later(tx, "UPDATE holds SET released_at = NULL, suspended_at = NULL WHERE order_id = $1 AND suspended_at IS NOT NULL", id)
-	later(tx, "UPDATE holds SET settled_at = $2 WHERE order_id = $1 AND released_at IS NULL", id, now)
+const (
+	resumeReservationsSQL = `UPDATE reservations SET released_at = NULL, suspended_at = NULL
+		WHERE order_id = $1 AND owner = $2 AND suspended_at IS NOT NULL`
+
+	settleReservationsSQL = `UPDATE reservations SET settled_at = $3
+		WHERE order_id = $1 AND owner = $2 AND released_at IS NULL`
+)
+
+// settleReservations queues that what an order of the owner has reserved is paid. What was suspended is reserved again,
+// even if others have reserved since: it is paid for like theirs, and new claims see that there is less.
+func settleReservations(tx *ent.Tx, id order.ID, owner x402.Address, now time.Time) {
+	later(tx, resumeReservationsSQL, id, owner.Lower())
+	later(tx, settleReservationsSQL, id, owner.Lower(), now)
 }
 
-// inShard says that a hold is taken in one lane. What is larger than others allow for is not.
+// inShard says that a reservation is made in one shard. What is larger than others allow for is not.
 func inShard(h order.Reservation, alone bool) bool { return h.Units <= h.Most && !alone }
 
-// locksOf names what is locked to take a hold: the resource, or lanes of it.
+// locksOf names what is locked to reserve: the resource, or shards of it.
 func locksOf(h order.Reservation, alone bool) []string {
 	switch {
 	case h.Most == 0:
@@ -119,8 +133,8 @@ func locksOf(h order.Reservation, alone bool) []string {
 	return all
 }
 
-// bucket is the lock that a resource shares with others of its sort. One for each wallet would be a row more
-// for every purchase, and stay for ever.
+// bucket is the lock that a resource shares with others of its kind. One for each wallet would be a row more for every
+// purchase, and stay for ever.
 func bucket(resource string) string {
 	sort, _, _ := strings.Cut(resource, "/")
 	h := fnv.New32a()
@@ -130,44 +144,45 @@ func bucket(resource string) string {
 
 func shard(h order.Reservation, n int) string { return fmt.Sprintf("%s#%d", h.Resource, n) }
 
-// reservedSQL is what is held of a resource, with what was given back after a time: a limit read then does not show
-// yet what became of it. In one condition the two would be looked for among all that was ever held.
+// reservedSQL is what is reserved of a resource, with what was released after a time: a limit read then does not show
+// yet what became of it. In one condition the two would be looked for among all that was ever reserved.
 const reservedSQL = `
-	(SELECT coalesce(sum(units), 0) FROM holds WHERE resource = $1 AND released_at IS NULL) +
-	(SELECT coalesce(sum(units), 0) FROM holds WHERE resource = $1 AND released_at > $2)`
+	(SELECT coalesce(sum(units), 0) FROM reservations WHERE resource = $1 AND released_at IS NULL) +
+	(SELECT coalesce(sum(units), 0) FROM reservations WHERE resource = $1 AND released_at > $2)`
 
 // What does not fit is inserted without units, which the table refuses: so the server itself undoes the
 // transaction, and nobody waits for its answer under the lock.
 const takeReservationSQL = `
-	INSERT INTO holds (resource, id, order_id, units, created_at)
-	SELECT $1::varchar, $3, $4, CASE WHEN ` + reservedSQL + ` + $5::bigint <= $6::bigint THEN $5::bigint ELSE 0 END, $7`
+	INSERT INTO reservations (resource, id, order_id, owner, units, created_at)
+	SELECT $1::varchar, $3, $4, $8,
+		CASE WHEN ` + reservedSQL + ` + $5::bigint <= $6::bigint THEN $5::bigint ELSE 0 END, $7`
 
 func refusedReservation(short error, err *pgconn.PgError) error {
-	if err.ConstraintName != "holds_units" {
+	if err.ConstraintName != "reservations_units" {
 		return err
 	}
 	return fmt.Errorf("%w: %w", short, err)
 }
 
-// mostSuspended is about how many shares are suspended at once. They come back when their orders are paid, so without
-// a bound any number of payers could be let in by claims that are left unpaid, and pay all at the same time.
+// mostSuspended is about how many reservations are suspended at once. They come back when their orders are paid, so
+// without a bound claims that are left unpaid could let in any number of payers, who all pay at the same time.
 const mostSuspended = 100
 
-// suspendReservations queues that what an unpaid order holds of floats is given back until it is paid, while there are not too
-// many of those.
+// suspendReservations queues that what an unpaid order has reserved of floats is released until it is paid, while there
+// are not too many of those.
 func suspendReservations(tx *ent.Tx, id order.ID, now time.Time) {
-	later(tx, `UPDATE holds SET released_at = $2, suspended_at = $2
+	later(tx, `UPDATE reservations SET released_at = $2, suspended_at = $2
 		WHERE order_id = $1 AND released_at IS NULL AND settled_at IS NULL AND resource LIKE 'float/%'
-			AND (SELECT count(*) FROM holds WHERE suspended_at IS NOT NULL) < $3`, id, now, mostSuspended)
+			AND (SELECT count(*) FROM reservations WHERE suspended_at IS NOT NULL) < $3`, id, now, mostSuspended)
 }
 
 func releaseReservations(tx *ent.Tx, id order.ID, now time.Time) {
-	later(tx, "UPDATE holds SET suspended_at = NULL WHERE order_id = $1 AND suspended_at IS NOT NULL", id)
-	later(tx, "UPDATE holds SET released_at = $2 WHERE order_id = $1 AND released_at IS NULL", id, now)
+	later(tx, "UPDATE reservations SET suspended_at = NULL WHERE order_id = $1 AND suspended_at IS NOT NULL", id)
+	later(tx, "UPDATE reservations SET released_at = $2 WHERE order_id = $1 AND released_at IS NULL", id, now)
 }
 
-// lock holds the row of a named mutex until the transaction ends.
+// lock locks the row of that name until the transaction ends.
 func lock(tx *ent.Tx, name string) {
 	// A row that is there already is locked before it is found that nothing of it is to be updated.
-	later(tx, "INSERT INTO mutexes (id) VALUES ($1) ON CONFLICT (id) DO UPDATE SET id = excluded.id WHERE false", name)
+	later(tx, "INSERT INTO locks (id) VALUES ($1) ON CONFLICT (id) DO UPDATE SET id = excluded.id WHERE false", name)
 }

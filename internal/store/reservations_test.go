@@ -67,8 +67,9 @@ func TestLanesLeaveRoomForWhatIsNotCommitted(t *testing.T) {
 			t.Fatal(err)
 		}
 		for sql, args := range map[string][]any{
-			"INSERT INTO mutexes (id) VALUES ($1)": {resource + "#0"},
-			`INSERT INTO holds (id, order_id, resource, units, created_at) VALUES (gen_random_uuid(), $1, $1, 10, now())`: {resource},
+			"INSERT INTO locks (id) VALUES ($1)": {resource + "#0"},
+			`INSERT INTO reservations (id, order_id, owner, resource, units, created_at)
+				VALUES (gen_random_uuid(), $1, '', $1, 10, now())`: {resource},
 		} {
 			if _, err := first.Exec(t.Context(), sql, args...); err != nil {
 				t.Fatal(err)
@@ -133,7 +134,7 @@ func TestSuspendedSharesAreBoundedAndComeBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	var unpaid int
-	err = s.Pool().QueryRow(t.Context(), "SELECT count(*) FROM holds WHERE order_id = $1 AND settled_at IS NULL", p.Order.ID).Scan(&unpaid)
+	err = s.Pool().QueryRow(t.Context(), "SELECT count(*) FROM reservations WHERE order_id = $1 AND settled_at IS NULL", p.Order.ID).Scan(&unpaid)
 	if err != nil || unpaid != 0 {
 		t.Errorf("%d shares of an order that an operator has proven count as unpaid: %v", unpaid, err)
 	}

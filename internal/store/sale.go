@@ -19,7 +19,7 @@ const (
 
 	// A statement of its own, after the lock: only then does it see what the switch that held the lock has written.
 	// It divides by zero while the sale is paused, so the server itself undoes the claim and nobody waits for it.
-	sellingSQL = "SELECT 1 / (1 - count(*)) FROM switches WHERE id = $1 AND paused"
+	sellingSQL = "SELECT 1 / (1 - count(*)) FROM kill_switches WHERE id = $1 AND paused"
 
 	// A claim ends within the limits of its transaction, so a switch that waits longer than those gets its turn.
 	patientSQL = "SELECT set_config('lock_timeout', '8s', true), set_config('statement_timeout', '9s', true)"

@@ -14,7 +14,7 @@ const (
 )
 
 const setSwitchSQL = `
-	INSERT INTO switches (id, paused, reason, actor, changed_at) VALUES ($1, $2, $3, $4, $5)
+	INSERT INTO kill_switches (id, paused, reason, actor, changed_at) VALUES ($1, $2, $3, $4, $5)
 	ON CONFLICT (id) DO UPDATE SET paused = excluded.paused, reason = excluded.reason, actor = excluded.actor,
 		changed_at = excluded.changed_at`
 

@@ -31,7 +31,7 @@ func TestASwitchIsAnsweredOnceNoClaimCanSucceed(t *testing.T) {
 	}
 	defer tx.Rollback(t.Context())
 	scarce := order.Reservation{Resource: "scarce/1", Units: 1, Limit: 1}
-	if _, err := tx.Exec(t.Context(), "INSERT INTO mutexes (id) VALUES ($1)", store.Bucket(scarce.Resource)); err != nil {
+	if _, err := tx.Exec(t.Context(), "INSERT INTO locks (id) VALUES ($1)", store.Bucket(scarce.Resource)); err != nil {
 		t.Fatal(err)
 	}
 	claimed, answered := make(chan error, 1), make(chan struct{})

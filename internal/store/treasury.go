@@ -38,7 +38,7 @@ const (
 	oldestSQL = `SELECT coalesce(min(block), 0) FROM payments WHERE status = 'paid' AND asset = $1 AND pay_to = $2`
 
 	arriveSQL = `
-		INSERT INTO arrivals (asset, pay_to, transaction, log_index, block, sender, value, nonce, seen_at)
+		INSERT INTO transfers (asset, pay_to, transaction, log_index, block, sender, value, nonce, seen_at)
 		SELECT $1::varchar, $2::varchar, a.transaction, a.log_index, a.block, a.sender, a.value, a.nonce, $3::timestamptz FROM unnest($4::varchar[], $5::bigint[], $6::bigint[], $7::varchar[], $8::bigint[], $9::varchar[])
 			WITH ORDINALITY AS a (transaction, log_index, block, sender, value, nonce, at)
 		ORDER BY a.at ON CONFLICT (transaction, log_index) DO NOTHING`
@@ -61,10 +61,12 @@ const (
 	// The gate's: no report is read.
 	comparedSQL = `
 		SELECT (SELECT at FROM reconciliations WHERE id = $1),
-			EXISTS (SELECT FROM findings WHERE books = $1 AND owner = '' AND blocks AND closed_at IS NULL AND resolved_at IS NULL)`
+			EXISTS (SELECT FROM findings
+				WHERE reconciliation_id = $1 AND owner = '' AND blocks AND closed_at IS NULL AND resolved_at IS NULL)`
 
 	blockedSQL = `
-		SELECT EXISTS (SELECT FROM findings WHERE books = $1 AND owner = $2 AND blocks AND closed_at IS NULL AND resolved_at IS NULL)`
+		SELECT EXISTS (SELECT FROM findings
+			WHERE reconciliation_id = $1 AND owner = $2 AND blocks AND closed_at IS NULL AND resolved_at IS NULL)`
 )
 
 // arrivedAtOnce is how many transfers one statement stores.

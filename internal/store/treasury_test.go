@@ -68,7 +68,7 @@ func TestTheChainIsReadOnceAndNeverBackwards(t *testing.T) {
 	if of, err := stranger.OfOrders(t.Context(), []order.ID{p.Order.ID}, nil); err != nil || len(of.Payments) != 1 || !of.Payments[0].Elsewhere || of.Scan.Begun {
 		t.Errorf("another payee's: %+v, %v", of, err)
 	}
-	for _, sql := range []string{"UPDATE arrivals SET value = 1", "DELETE FROM arrivals", "TRUNCATE arrivals"} {
+	for _, sql := range []string{"UPDATE transfers SET value = 1", "DELETE FROM transfers", "TRUNCATE transfers"} {
 		if _, err := s.Pool().Exec(t.Context(), sql); err == nil {
 			t.Errorf("done: %s", sql)
 		}
@@ -105,7 +105,7 @@ func TestRecordsAreWhatWasStored(t *testing.T) {
 	if len(r.Orders) != 1 || r.Orders[0] != (reconcile.Order{ID: c.Order, Kind: order.CardIssue, Status: order.Settling, Owner: c.Owner, Price: 2500, Delivery: 1, Name: string(c.Order)}) {
 		t.Errorf("orders %+v", r.Orders)
 	}
-	if len(r.Payments) != 1 || r.Payments[0].Order != c.Order || r.Payments[0].Status != payment.Claimed || r.Payments[0].Payer != payer || r.Payments[0].Value != 25_000_000 {
+	if len(r.Payments) != 1 || r.Payments[0].Order != c.Order || r.Payments[0].Status != payment.Claimed || r.Payments[0].Payer != c.Owner || r.Payments[0].Value != 25_000_000 {
 		t.Errorf("payments %+v", r.Payments)
 	}
 	if len(r.Cards) != 1 || r.Cards[0] != (card.Card{ID: c.ID, Order: c.Order, Status: card.Active, Ref: c.Ref, Load: c.Load, Account: c.Account}) {

@@ -22,15 +22,15 @@ const (
 const (
 	// A comparison posts what it finds to be nobody's.
 	unmatchedColumns = `a.id, a.transaction, a.log_index, a.block, a.sender, a.value, a.nonce, a.seen_at, r.resolution, r.reason, r.actor, r.at
-		FROM arrivals a JOIN ledger_postings p ON p.id = 'unmatched/' || a.transaction || '/' || a.log_index
-			LEFT JOIN resolutions r ON r.id = a.transaction || '/' || a.log_index
+		FROM transfers a JOIN ledger_postings p ON p.id = 'unmatched/' || a.transaction || '/' || a.log_index
+			LEFT JOIN transfer_resolutions r ON r.id = a.transaction || '/' || a.log_index
 		WHERE a.asset = $1 AND a.pay_to = $2 AND NOT EXISTS (SELECT FROM ledger_postings m WHERE m.id = 'matched/' || a.transaction || '/' || a.log_index)`
 
 	unmatchedListSQL = `SELECT ` + unmatchedColumns + ` AND (r.id IS NOT NULL) = $3 AND ($4::bigint = 0 OR a.id < $4) ORDER BY a.id DESC LIMIT $5`
 
 	unmatchedTransferSQL = `SELECT ` + unmatchedColumns + ` AND a.transaction = $3 AND a.log_index = $4`
 
-	resolveSQL = `INSERT INTO resolutions (id, resolution, reason, actor, at) VALUES ($1, $2, $3, $4, $5)`
+	resolveSQL = `INSERT INTO transfer_resolutions (id, resolution, reason, actor, at) VALUES ($1, $2, $3, $4, $5)`
 )
 
 // ListUnmatched implements reconcile.Strays.

@@ -87,7 +87,7 @@ func TestAStrayTransferIsResolvedOnce(t *testing.T) {
 	if sums[ledger.UnmatchedFunds] != 0 || sums[ledger.Treasury] != 5 || sums[ledger.Donations] != -5 {
 		t.Errorf("balances %v", sums)
 	}
-	for _, sql := range []string{"UPDATE resolutions SET reason = ''", "DELETE FROM resolutions", "TRUNCATE resolutions"} {
+	for _, sql := range []string{"UPDATE transfer_resolutions SET reason = ''", "DELETE FROM transfer_resolutions", "TRUNCATE transfer_resolutions"} {
 		if _, err := s.Pool().Exec(t.Context(), sql); err == nil {
 			t.Errorf("done: %s", sql)
 		}

@@ -107,10 +107,10 @@ const expireSQL = `
 		SELECT id FROM orders WHERE status = $1 AND expires_at <= $2 ORDER BY expires_at LIMIT $3 FOR UPDATE SKIP LOCKED
 	), moved AS (
 		UPDATE orders SET status = $4, version = version + 1, updated_at = $2 FROM due
-		WHERE orders.id = due.id AND status = $1 AND expires_at <= $2 RETURNING orders.id, version
+		WHERE orders.id = due.id AND status = $1 AND expires_at <= $2 RETURNING orders.id, owner, version
 	)
-	INSERT INTO timeline (id, order_id, version, at, from_status, to_status, actor, reason)
-	SELECT gen_random_uuid(), id, version, $2, $1, $4, $5, $6 FROM moved`
+	INSERT INTO timeline (id, order_id, owner, version, at, from_status, to_status, actor, reason)
+	SELECT gen_random_uuid(), id, owner, version, $2, $1, $4, $5, $6 FROM moved`
 
 // Expire moves up to limit unpaid orders whose time is over to expired, and says how many.
 func (o Orders) Expire(ctx context.Context, limit int) (int, error) {

@@ -33,19 +33,19 @@ func NewMetrics(provider metric.MeterProvider) (*Metrics, error) {
 		into       *metric.Int64Counter
 		name, help string
 	}{
-		{&m.challenges, "payment.challenges", "402 answers with the terms of a payment"},
-		{&m.replays, "payment.replays", "paid requests that were answered from the record"},
-		{&m.settlements, "payment.settlements", "payments that were decided, or that a buyer was told are unknown"},
-		{&m.transitions, "order.transitions", "moves of orders"},
+		{&m.challenges, "payment.challenges", "402 answers with payment requirements"},
+		{&m.replays, "payment.replays", "paid requests answered from the stored order"},
+		{&m.settlements, "payment.settlements", "payments that settled or died, or whose outcome a buyer was told is unknown"},
+		{&m.transitions, "order.transitions", "status transitions of orders"},
 		{&m.attempts, "job.attempts", "attempts at jobs"},
 		{&m.signIns, "auth.challenges", "sign-in challenges made, proven and refused"},
 		{&m.reveals, "reveal.attempts", "attempts to see a card's number"},
 		{&m.events, "activity.events", "product events accepted and refused"},
-		{&m.nodes, "chain.node.answers", "answers of each node of the chain, and what was found of it"},
-		{&m.refusals, "http.server.rate_limited", "requests refused because there were too many"},
-		{&m.sent, "relayer.transactions", "transactions of the relayers that came to an end: closed, or reverted"},
-		{&m.gas, "relayer.spent.gwei", "what they cost"},
-		{&m.unaffordable, "relayer.unaffordable", "transactions not sent because earlier ones that moved nothing cost enough"},
+		{&m.nodes, "chain.node.answers", "answers of each node of the chain, by outcome"},
+		{&m.refusals, "http.server.rate_limited", "requests refused by a rate limit"},
+		{&m.sent, "relayer.transactions", "transactions of the relayers that ended: closed or reverted"},
+		{&m.gas, "relayer.spent.gwei", "gas cost of these transactions, in gwei"},
+		{&m.unaffordable, "relayer.budget_exceeded", "transactions not sent because reverted ones have used up a budget"},
 	} {
 		if *c.into, err = m.meter.Int64Counter(c.name, metric.WithDescription(c.help)); err != nil {
 			return nil, fmt.Errorf("make %s: %w", c.name, err)
@@ -56,7 +56,7 @@ func NewMetrics(provider metric.MeterProvider) (*Metrics, error) {
 		name, help string
 	}{
 		{&m.requests, "http.server.request.duration", "requests by route"},
-		{&m.procedures, "rpc.server.call.duration", "calls by procedure, whichever way they came in"},
+		{&m.procedures, "rpc.server.call.duration", "calls by procedure, over every transport"},
 		{&m.calls, "provider.request.duration", "calls of providers"},
 		{&m.waits, "esim.inline_wait.duration", "paid requests that waited for their eSIM"},
 	} {
@@ -192,7 +192,8 @@ func (m *Metrics) Served(ctx context.Context, r Request) {
 		code = "ok"
 	}
 	m.procedures.Record(ctx, took, metric.WithAttributes(attribute.String("rpc.system.name", "connectrpc"),
-		attribute.String("rpc.method", r.Call.Method()), attribute.String("rpc.response.status_code", code), attribute.String("error.type", r.Call.Problem)))
+		attribute.String("rpc.method", r.Call.Method()), attribute.String("rpc.response.status_code", code),
+		attribute.String("error.type", r.Call.Problem)))
 }
 
 // Asked counts a call of a provider: ok, refused, or unknown when no clear answer came.
@@ -214,7 +215,7 @@ func count(ctx context.Context, c metric.Int64Counter, attrs ...attribute.KeyVal
 	c.Add(ctx, 1, metric.WithAttributes(attrs...))
 }
 
-// Gauges are how things stand, as opposed to what has happened.
+// Gauges are present values, as opposed to counts of what has happened.
 type Gauges struct {
 	Jobs   []JobGauge
 	Orders []OrderGauge
@@ -249,7 +250,7 @@ type OrderGauge struct {
 	Age     time.Duration
 }
 
-// Observe asks look for the levels whenever the numbers are read. It must return in seconds.
+// Observe asks look for the gauges whenever the metrics are read. It must return in seconds.
 func (m *Metrics) Observe(look func(context.Context) Gauges) error {
 	if m == nil {
 		return nil
@@ -262,10 +263,10 @@ func (m *Metrics) Observe(look func(context.Context) Gauges) error {
 		name, unit, help string
 	}{
 		{&depth, "job.queue.depth", "", "jobs that have not succeeded"},
-		{&float, "treasury.float.usd_cents", "", "what the card issuer can still load, in US cents"},
-		{&receivable, "treasury.receivable.usd_cents", "", "issue fees that holders spent before their withdrawal, in US cents"},
+		{&float, "issuer.float.usd_cents", "", "what the card issuer can still load, in US cents"},
+		{&receivable, "fees.receivable.usd_cents", "", "issue fees that holders spent before their withdrawal, in US cents"},
 		{&balance, "treasury.balance", "", "what the payee holds, in the asset's smallest unit"},
-		{&findings, "books.findings", "", "differences between the books that nobody has resolved"},
+		{&findings, "reconciliation.findings", "", "unresolved differences between the books"},
 	} {
 		made, err := m.meter.Int64ObservableGauge(g.name, metric.WithDescription(g.help), metric.WithUnit(g.unit))
 		if err != nil {
@@ -279,7 +280,7 @@ func (m *Metrics) Observe(look func(context.Context) Gauges) error {
 	}{
 		{&jobAge, "job.queue.age", "the oldest job that has not succeeded"},
 		{&orderAge, "order.age", "the oldest order that is not final"},
-		{&booksAge, "books.age", "since the last comparison of the books"},
+		{&booksAge, "reconciliation.age", "time since the last reconciliation"},
 	} {
 		made, err := m.meter.Float64ObservableGauge(g.name, metric.WithDescription(g.help), metric.WithUnit("s"))
 		if err != nil {
@@ -317,7 +318,7 @@ func (m *Metrics) Observe(look func(context.Context) Gauges) error {
 		return nil
 	}, all...)
 	if err != nil {
-		return fmt.Errorf("observe levels: %w", err)
+		return fmt.Errorf("observe gauges: %w", err)
 	}
 	return nil
 }

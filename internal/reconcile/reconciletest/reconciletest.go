@@ -51,27 +51,31 @@ var generated = []struct{ table, sql string }{
 	{"orders", `INSERT INTO orders (id, operation_id, kind, status, owner, idempotency_key, fingerprint, price_usd_cents, item, version, created_at, updated_at)
 		SELECT 'ord_' || lpad(n::text, 12, '0'), gen_random_uuid(), 'card_issue', 'fulfilled', '0x' || lpad(n::text, 40, '0'), 'k' || n, '\x00', 2500, '{}', 4,
 			timestamptz '2026-01-02 11:00Z', timestamptz '2026-01-02 11:00Z' FROM generate_series($1::int, $2::int) n`},
-	{"timeline", `INSERT INTO timeline (id, order_id, version, at, from_status, to_status, actor, reason)
-		SELECT gen_random_uuid(), 'ord_' || lpad(n::text, 12, '0'), v, timestamptz '2026-01-02 11:00Z', 'x', 'y', 'worker', ''
+	{"timeline", `INSERT INTO timeline (id, order_id, owner, version, at, from_status, to_status, actor, reason)
+		SELECT gen_random_uuid(), 'ord_' || lpad(n::text, 12, '0'), '0x' || lpad(n::text, 40, '0'), v,
+			timestamptz '2026-01-02 11:00Z', 'x', 'y', 'worker', ''
 		FROM generate_series($1::int, $2::int) n, generate_series(1, 4) v`},
-	{"payments", `INSERT INTO payments (id, order_id, status, network, asset, payer, pay_to, value, valid_after, valid_before, nonce, signature, transaction, block,
-			block_hash, log_index, settled_at, created_at)
+	{"payments", `INSERT INTO payments (id, order_id, status, network, asset, owner, pay_to, value, valid_after,
+			valid_before, nonce, signature, transaction, block, block_hash, log_index, settled_at, created_at)
 		SELECT gen_random_uuid(), 'ord_' || lpad(n::text, 12, '0'), 'paid', 'eip155:8453', '0x' || lpad('9', 40, '0'), '0x' || lpad(n::text, 40, '0'),
 			'0x' || lpad('7', 40, '0'), 25000000, 0, 1, '0x' || lpad(n::text, 64, 'a'), '\x00', '0x' || lpad(n::text, 64, 'b'), 1 + n % 80, '', 1,
 			timestamptz '2026-01-02 11:00Z', timestamptz '2026-01-02 11:00Z' FROM generate_series($1::int, $2::int) n`},
-	{"arrivals", `INSERT INTO arrivals (id, asset, pay_to, transaction, log_index, block, sender, value, nonce, seen_at)
+	{"transfers", `INSERT INTO transfers (id, asset, pay_to, transaction, log_index, block, sender, value, nonce, seen_at)
 		SELECT n, '0x' || lpad('9', 40, '0'), '0x' || lpad('7', 40, '0'), '0x' || lpad(n::text, 64, 'b'), 1, 1 + n % 80, '0x' || lpad(n::text, 40, '0'), 25000000,
 			'0x' || lpad(n::text, 64, 'a'), timestamptz '2026-01-02 11:00Z' FROM generate_series($1::int, $2::int) n`},
-	{"arrivals_id", `SELECT setval(pg_get_serial_sequence('arrivals', 'id'), greatest($2::int, (SELECT coalesce(max(id), 1) FROM arrivals))) WHERE $1::int > 0`},
+	{"transfers_id", `SELECT setval(pg_get_serial_sequence('transfers', 'id'),
+		greatest($2::int, (SELECT coalesce(max(id), 1) FROM transfers))) WHERE $1::int > 0`},
 	{"cards", `INSERT INTO cards (id, order_id, owner, status, reference, account, created_at, updated_at)
 		SELECT ('00000000-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid, 'ord_' || lpad(n::text, 12, '0'), '0x' || lpad(n::text, 40, '0'), 'ACTIVE',
 			('00000000-0000-5000-8000-' || lpad(n::text, 12, '0'))::uuid, 'crd_' || n, timestamptz '2026-01-02 11:00Z', timestamptz '2026-01-02 11:00Z'
 		FROM generate_series($1::int, $2::int) n`},
-	{"ledger_postings", `INSERT INTO ledger_postings (id, order_id, kind, at)
-		SELECT k.kind || '/ord_' || lpad(n::text, 12, '0'), 'ord_' || lpad(n::text, 12, '0'), k.kind, timestamptz '2026-01-02 11:00Z'
+	{"ledger_postings", `INSERT INTO ledger_postings (id, order_id, owner, kind, at)
+		SELECT k.kind || '/ord_' || lpad(n::text, 12, '0'), 'ord_' || lpad(n::text, 12, '0'),
+			'0x' || lpad(n::text, 40, '0'), k.kind, timestamptz '2026-01-02 11:00Z'
 		FROM generate_series($1::int, $2::int) n, (VALUES ('settled'), ('loaded'), ('fee_withdrawn')) k (kind)`},
-	{"ledger_entries", `INSERT INTO ledger_entries (posting_id, account, amount)
-		SELECT e.kind || '/ord_' || lpad(n::text, 12, '0'), e.account || CASE e.of WHEN 'card' THEN '00000000-0000-7000-8000-' || lpad(n::text, 12, '0')
+	{"ledger_entries", `INSERT INTO ledger_entries (posting_id, owner, account, amount)
+		SELECT e.kind || '/ord_' || lpad(n::text, 12, '0'), '0x' || lpad(n::text, 40, '0'),
+			e.account || CASE e.of WHEN 'card' THEN '00000000-0000-7000-8000-' || lpad(n::text, 12, '0')
 			WHEN 'order' THEN 'ord_' || lpad(n::text, 12, '0') ELSE '' END, e.amount
 		FROM generate_series($1::int, $2::int) n, (VALUES
 			('settled', 'treasury:usdc', '', 25000000), ('settled', 'customer:', 'order', -25000000),
@@ -111,8 +115,9 @@ func fees(ctx context.Context, db DB, from, to int) error {
 		refs = append(refs, a.Ref().String())
 	}
 	for _, sql := range []string{
-		`INSERT INTO jobs (id, kind, unique_key, payload, status, attempt, max_attempts, run_at, created_at, finished_at)
-		SELECT gen_random_uuid(), 'card_issue_fee', '00000000-0000-7000-8000-' || lpad(n::text, 12, '0'), jsonb_build_object('card', '00000000-0000-7000-8000-' ||
+		`INSERT INTO jobs (id, kind, unique_key, owner, payload, status, attempt, max_attempts, run_at, created_at, finished_at)
+		SELECT gen_random_uuid(), 'card_issue_fee', '00000000-0000-7000-8000-' || lpad(n::text, 12, '0'),
+			'0x' || lpad(n::text, 40, '0'), jsonb_build_object('card', '00000000-0000-7000-8000-' ||
 			lpad(n::text, 12, '0'), 'order', 'ord_' || lpad(n::text, 12, '0'), 'account', 'crd_' || n, 'amountUsdCents', 1000, 'version', 1), 'succeeded', 1, 5,
 			timestamptz '2026-01-02 11:00Z', timestamptz '2026-01-02 11:00Z', timestamptz '2026-01-02 11:00Z'
 		FROM unnest($3::uuid[]) WITH ORDINALITY AS r (ref, at), LATERAL (SELECT $1::int + at::int - 1 AS n) x WHERE n <= $2::int`,

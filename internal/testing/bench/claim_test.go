@@ -69,7 +69,7 @@ var threeInserts = []string{
 	`INSERT INTO bench_orders (id, operation_id, kind, status, owner, idempotency_key, fingerprint, price_usd_cents, item, version, created_at, updated_at)
 		VALUES ('ord_' || gen_random_uuid(), gen_random_uuid(), 'card_issue', 'settling', '0x1111111111111111111111111111111111111111',
 			gen_random_uuid()::text, '\x00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff', 2500, '{}', 1, now(), now())`,
-	`INSERT INTO bench_payments (id, order_id, status, network, asset, payer, pay_to, value, valid_after, valid_before, nonce, signature, created_at)
+	`INSERT INTO bench_payments (id, order_id, status, network, asset, owner, pay_to, value, valid_after, valid_before, nonce, signature, created_at)
 		VALUES (gen_random_uuid(), 'ord_' || gen_random_uuid(), 'claimed', 'eip155:8453', '0x833589fcd6edb6e08f4c7c32d4f71b54bda02913',
 			'0x1111111111111111111111111111111111111111', '0x2222222222222222222222222222222222222222', 25000000, 0, 2000000000,
 			'0x' || replace(gen_random_uuid()::text || gen_random_uuid(), '-', ''), decode(repeat('ab', 65), 'hex'), now())`,
@@ -253,7 +253,7 @@ func releaseReservations(b *testing.B, db string) (stop func() int64) {
 				case <-tick.C:
 				case <-ctx.Done():
 				}
-				tag, err := conn.Exec(own, "UPDATE holds SET released_at = 'epoch' WHERE released_at IS NULL")
+				tag, err := conn.Exec(own, "UPDATE reservations SET released_at = 'epoch' WHERE released_at IS NULL")
 				if err != nil {
 					return err
 				}

@@ -156,7 +156,7 @@ func leavesUndecided(r *trial) {
 		}
 	}
 	p.funds(0)
-	for _, n := range query[int64](r.world, "SELECT count(*) FROM payments WHERE status = 'claimed' AND lower(payer) = lower($1)", p.address.Hex()) {
+	for _, n := range query[int64](r.world, "SELECT count(*) FROM payments WHERE status = 'claimed' AND lower(owner) = lower($1)", p.address.Hex()) {
 		undecided = int(n)
 	}
 	if undecided > 4 {
@@ -189,7 +189,7 @@ func hoards(r *trial) {
 			reserved++
 		}
 	}
-	held := query[int64](r.world, `SELECT coalesce(sum(units), 0)::bigint FROM holds
+	held := query[int64](r.world, `SELECT coalesce(sum(units), 0)::bigint FROM reservations
 		WHERE resource = 'float/card' AND released_at IS NULL AND settled_at IS NULL`)[0]
 	r.Logf("%d claims never settle, and hold %d cents", reserved, held)
 	if held > 8*2500 {

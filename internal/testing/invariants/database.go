@@ -24,6 +24,7 @@ type database struct {
 	audit        []auditRow
 	postings     []postingRow
 	entries      []entryRow
+	owned        []ownedRow
 }
 
 type orderRow struct {
@@ -130,6 +131,24 @@ type entryRow struct {
 	Amount           int64
 }
 
+// ownedRow is a row of a table whose rows belong to orders, with the owner that it names. Order is empty for a row that
+// belongs to none.
+type ownedRow struct{ Table, ID, Order, Owner string }
+
+// ownedRows are all of them but the orders themselves. A ledger entry belongs to its posting's order.
+const ownedRows = `
+	SELECT 'payments', id::text, order_id, owner FROM payments
+	UNION ALL SELECT 'refunds', id::text, order_id, owner FROM refunds
+	UNION ALL SELECT 'reservations', id::text, order_id, owner FROM reservations
+	UNION ALL SELECT 'cards', id::text, order_id, owner FROM cards
+	UNION ALL SELECT 'esim_profiles', id::text, order_id, owner FROM esim_profiles
+	UNION ALL SELECT 'esim_tokens', id, id, owner FROM esim_tokens
+	UNION ALL SELECT 'timeline', id::text, order_id, owner FROM timeline
+	UNION ALL SELECT 'ledger_postings', id, order_id, owner FROM ledger_postings
+	UNION ALL SELECT 'ledger_entries', e.id::text, coalesce(p.order_id, ''), e.owner
+		FROM ledger_entries e LEFT JOIN ledger_postings p ON p.id = e.posting_id
+	UNION ALL SELECT 'jobs', id::text, coalesce(payload->>'order', ''), owner FROM jobs`
+
 // The kinds of jobs that stand behind what a buyer paid for.
 const (
 	fulfillJob = "order_fulfill"
@@ -154,13 +173,15 @@ func readDatabase(ctx context.Context, url string) (d database, err error) {
 	for _, step := range []func() error{
 		table(ctx, tx, &d.orders, `SELECT id, kind, status, owner, idempotency_key, price_usd_cents, version, coalesce(item->>'card', '') FROM orders`),
 		table(ctx, tx, &d.moves, `SELECT order_id, version, from_status, to_status, actor FROM timeline ORDER BY order_id, version`),
-		table(ctx, tx, &d.payments, `SELECT id::text, order_id, status, asset, payer, pay_to, value, nonce, transaction, log_index, created_at FROM payments`),
-		table(ctx, tx, &d.refunds, `SELECT id::text, order_id, status, asset, treasury, recipient, value, nonce, transaction, log_index FROM refunds`),
+		table(ctx, tx, &d.payments, `SELECT id::text, order_id, status, asset, owner, pay_to, value, nonce, transaction,
+			log_index, created_at FROM payments`),
+		table(ctx, tx, &d.refunds, `SELECT id::text, order_id, status, asset, treasury, owner, value, nonce, transaction,
+			log_index FROM refunds`),
 		table(ctx, tx, &d.attempts, `SELECT id::text, payment_id::text, relayer, nonce, status,
 			ARRAY(SELECT v->>'hash' FROM jsonb_array_elements(variants) v), created_at FROM attempts ORDER BY relayer, nonce`),
 		table(ctx, tx, &d.cards, `SELECT id::text, order_id, owner, status, reference::text, account, load_usd_cents FROM cards`),
 		table(ctx, tx, &d.profiles, `SELECT id::text, order_id, status, reference::text, account FROM esim_profiles`),
-		table(ctx, tx, &d.reservations, `SELECT order_id, resource, units, released_at IS NOT NULL AND suspended_at IS NULL FROM holds`),
+		table(ctx, tx, &d.reservations, `SELECT order_id, resource, units, released_at IS NOT NULL AND suspended_at IS NULL FROM reservations`),
 		table(ctx, tx, &d.jobs, `SELECT id::text, kind, unique_key, coalesce(payload->>'order', ''), status,
 			coalesce((payload->>'version')::bigint, 1), attempt, lease_owner IS NOT NULL FROM jobs`),
 		table(ctx, tx, &d.fees, `SELECT id::text, payload @> '{"kept": true}', payload @> '{"owed": true}', payload @> '{"writtenOff": true}'
@@ -169,6 +190,7 @@ func readDatabase(ctx context.Context, url string) (d database, err error) {
 		table(ctx, tx, &d.audit, `SELECT actor, action, subject, reason, idempotency_key FROM audit`),
 		table(ctx, tx, &d.postings, `SELECT id, order_id, kind FROM ledger_postings ORDER BY id`),
 		table(ctx, tx, &d.entries, `SELECT posting_id, account, amount FROM ledger_entries ORDER BY id`),
+		table(ctx, tx, &d.owned, ownedRows),
 	} {
 		if err := step(); err != nil {
 			return d, err

@@ -208,6 +208,21 @@ func thePayerOwns(r *records) []string {
 	return f
 }
 
+// rowsHaveTheirOwner compares the owner of each row of an order with the order's, to the letter: it is part of the keys.
+func rowsHaveTheirOwner(r *records) []string {
+	var f findings
+	owners := map[string]string{"": ""}
+	for _, o := range r.orders {
+		owners[o.ID] = o.Owner
+	}
+	for _, row := range r.owned {
+		if owner, known := owners[row.Order]; !known || owner != row.Owner {
+			f.add("row %s of %s has the owner %q, its order %q has %q", row.ID, row.Table, row.Owner, row.Order, owner)
+		}
+	}
+	return f
+}
+
 // oneFee compares each card's fee job with the withdrawals in the issuer's books.
 func oneFee(r *records) []string {
 	var f findings

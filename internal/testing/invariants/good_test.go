@@ -105,6 +105,10 @@ func good() *records {
 	}
 	r.posted("settled", "ord_d", entryRow{"", "treasury:usdc", 25_000_000}, entryRow{"", "customer:ord_d", -25_000_000})
 	r.posted("refunded", "ord_d", entryRow{"", "treasury:usdc", -25_000_000}, entryRow{"", "customer:ord_d", 25_000_000})
+	r.owned = []ownedRow{
+		{"payments", "pay_a", "ord_a", alice}, {"refunds", "ref_d", "ord_d", dora}, {"jobs", "job_a", "ord_a", alice},
+		{"jobs", "job_t", "", ""}, {"ledger_entries", "1", "ord_a", alice},
+	}
 	r.answers = []Answer{
 		{alice, "key-a", false, http.StatusPaymentRequired, "", "", "", noon.Add(-time.Second)},
 		{alice, "key-a", true, http.StatusServiceUnavailable, "", "", "", noon.Add(time.Second)},

@@ -152,6 +152,7 @@ func invariants() []invariant {
 		{"I21", "the relayer's nonces have no gap and no second use", noncesAreContiguous},
 		{"I22", "an operator's act has one audit row", operatorActsAreAudited},
 		{"I24", "while something that a sale needs is down, a new purchase gets 503 and claims nothing", downMeansClosed},
+		{"I25", "every row of an order carries its owner", rowsHaveTheirOwner},
 	}
 }
 

@@ -48,6 +48,13 @@ func TestEveryCheckFires(t *testing.T) {
 			r.payments = append(r.payments, paymentRow{"pay_x", "ord_a", "claimed", usdc, alice, shop, 25_000_000, "0x1a", nil, nil, noon})
 			r.attempts = append(r.attempts, attemptRow{"att_x", "pay_x", relay, 5, "open", []string{"0xee"}, noon})
 		}, []string{"I3", "I8"}},
+		"a row of another owner":  {func(r *records) { r.owned[2].Owner = bob }, []string{"I25"}},
+		"a row without its owner": {func(r *records) { r.owned[4].Owner = "" }, []string{"I25"}},
+		"a row whose owner is written in another way": {func(r *records) {
+			r.owned[0].Owner = strings.ToUpper(alice)
+		}, []string{"I25"}},
+		"a row of an order that is not there": {func(r *records) { r.owned[0].Order = "ord_x" }, []string{"I25"}},
+		"an owner without an order":           {func(r *records) { r.owned[3].Owner = alice }, []string{"I25"}},
 		"two orders for one purchase": {func(r *records) {
 			o := r.orders[1]
 			o.ID = "ord_b2"
@@ -331,7 +338,7 @@ func TestAFingerprintSeesEveryBook(t *testing.T) {
 		"the payments changed":                          func(r *records) { r.payments[1].Status = "claimed" },
 		"the settlement transactions changed":           func(r *records) { r.attempts[0].Hashes = append(r.attempts[0].Hashes, "0xab") },
 		"the cards changed":                             func(r *records) { r.cards[1].Status = "PENDING" },
-		"the holds changed":                             func(r *records) { r.reservations[2].Released = true },
+		"the reservations changed":                      func(r *records) { r.reservations[2].Released = true },
 		"the jobs changed":                              func(r *records) { r.jobs[5].Attempt++ },
 		"the audit changed":                             func(r *records) { r.audit = nil },
 		"the ledger's postings changed":                 func(r *records) { r.postings[0].Kind = "other" },

@@ -56,7 +56,7 @@ func (r *records) fingerprint() (fingerprint, error) {
 	all := fingerprint{}
 	for part, content := range map[string]any{
 		"orders": r.orders, "timeline": r.moves, "payments": r.payments, "refunds": r.refunds, "settlement transactions": transactions, "cards": r.cards,
-		"holds": r.reservations, "jobs": jobs, "audit": r.audit,
+		"reservations": r.reservations, "jobs": jobs, "audit": r.audit,
 		"ledger's postings": r.postings, "ledger's entries": r.entries,
 		"chain's transfers": r.chain.credits, "chain's transfers back": r.chain.payouts, "chain's used authorizations": r.chain.used, "chain's count of our transactions": r.chain.sent,
 		"issuer's cards": r.issuer.Cards, "issuer's movements": r.issuer.Movements, "issuer's references": r.issuer.Executed, "issuer's float": r.issuer.FloatCents,
