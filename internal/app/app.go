@@ -17,7 +17,6 @@ import (
 
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/chain"
-	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/facilitator"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/payment"
@@ -58,7 +57,7 @@ type App struct {
 	// catchUp is nil where nothing is sold.
 	catchUp *reconcile.CatchUp
 	// products are what is sold, and payments what each sale of them depends on.
-	products []checkout.Product
+	products []made
 	payments *availability.Payments
 	metrics  *telemetry.Metrics
 	// page is nil when metrics are not shown.
@@ -109,11 +108,13 @@ func New(ctx context.Context, c Config, o Options) (_ *App, err error) {
 	if err := a.wire(o.Listener); err != nil {
 		return nil, err
 	}
-	return a, a.queueReseal(ctx)
+	return a, a.queueStarted(ctx)
 }
 
 func (a *App) openStore(ctx context.Context) (err error) {
-	a.store, err = store.Open(ctx, store.Config{URL: a.config.DatabaseURL.Reveal(), MaxConns: 16, Log: a.log, Now: time.Now})
+	a.store, err = store.Open(ctx, store.Config{
+		URL: a.config.DatabaseURL.Reveal(), MaxConns: 16, Log: a.log, Now: time.Now, Products: storedProducts(),
+	})
 	if err != nil {
 		return fmt.Errorf("open the store: %w", err)
 	}

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/availability"
-	"github.com/roamcard/roamcard/internal/checkout"
-	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/reconcile"
 )
 
@@ -24,14 +22,6 @@ func (a *App) newPayments(history *reconcile.CatchUp) (*availability.Payments, e
 		Token:   func(ctx context.Context) error { return a.chain.Usable(ctx, ours) },
 		Settler: settler, SettlerName: name, WatchEvery: a.config.ChainWatch, Now: time.Now,
 	}), nil
-}
-
-func availabilities(products []checkout.Product) map[order.Kind]availability.Product {
-	all := map[order.Kind]availability.Product{}
-	for _, p := range products {
-		all[p.Kind()] = p.Availability()
-	}
-	return all
 }
 
 // awaitReady waits until purchases of everything can be taken.

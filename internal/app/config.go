@@ -26,6 +26,8 @@ import (
 // Config is everything an App is made of. Each setting has one name in the file ("chain.rpc_url") and
 // one in the environment ("ROAMCARD_CHAIN__RPC_URL"); see settings.
 type Config struct {
+	ProductConfig
+
 	Addr        string
 	BaseURL     string
 	Environment string
@@ -57,19 +59,15 @@ type Config struct {
 	IssuerProvider   string
 	IssuerURL        string
 	IssuerKey        secret.Text
-	IssuePaused      bool
-	TopupPaused      bool
 	// PayableFor is how long an unpaid order can be paid; zero takes the default.
 	PayableFor time.Duration
 	// MostUnpaid is how many unpaid orders an owner may have open; zero does not limit.
 	MostUnpaid int
 	// ExpiredRetention is how long orders that expired unpaid are kept; zero takes the default.
 	ExpiredRetention time.Duration
-	// Esim is everything about eSIMs.
-	Esim      EsimConfig
-	QuoteKey  secret.Text
-	Operators []auth.Operator
-	Activity  []x402.Address
+	QuoteKey         secret.Text
+	Operators        []auth.Operator
+	Activity         []x402.Address
 	// EventsRetention and AuthRetention are how long product events, and challenges and sessions that are
 	// over, are kept; zero takes the default.
 	EventsRetention, AuthRetention time.Duration
@@ -84,7 +82,6 @@ type Config struct {
 	IssuerDeadline time.Duration
 	// ReconcileEvery is how often the books are compared; zero is never.
 	ReconcileEvery time.Duration
-	ReconcileGate  bool
 	// Limits are the rates of requests; nil does not limit.
 	Limits limit.Rates
 	// TrustedProxies may say for whom they ask.
@@ -165,14 +162,11 @@ func settings() []setting {
 		{key: "issuer.visibility_delay", help: "how long after that the issuer may still take a call up that it did not answer", byDefault: issuerVisibilityDelay.String(), set: duration(func(c *Config) *time.Duration { return &c.IssuerVisibilityDelay })},
 		{key: "issuer.spend_limits", help: "the issuer limits what is spent on a card: cards open with what remains after the issue fee", byDefault: "false", set: boolean(func(c *Config) *bool { return &c.IssuerLimits })},
 		{key: "issuer.sync_every", help: "how often the issuer's list of cards is read, for those that it locked or terminated", byDefault: "5m", set: atLeast(time.Second, func(c *Config) *time.Duration { return &c.IssuerStatesEvery })},
-		{key: "card.issue_paused", help: "closes the sale of cards", byDefault: "false", set: boolean(func(c *Config) *bool { return &c.IssuePaused })},
-		{key: "card.topup_paused", help: "closes the sale of top-ups", byDefault: "false", set: boolean(func(c *Config) *bool { return &c.TopupPaused })},
 		{key: "order.payable_for", help: "how long an unpaid order can be paid, at least 1m", byDefault: "30m", set: atLeast(time.Minute, func(c *Config) *time.Duration { return &c.PayableFor })},
 		{key: "quote.key", help: "32 bytes in hex that sign quotes; the same in every process", secret: true, set: hexKey(func(c *Config) *secret.Text { return &c.QuoteKey })},
 		{key: "operators", help: "name:sha256-of-token pairs in hex, separated by commas", secret: true, byDefault: none, set: func(c *Config, s string) (err error) { c.Operators, err = operators(s); return err }},
 		{key: "activity.wallets", help: "wallets whose sessions may read and prune activity, separated by commas", byDefault: none, set: func(c *Config, s string) (err error) { c.Activity, err = addresses(s); return err }},
 		{key: "reconcile.every", help: "how often the chain's, our own and the issuer's books are compared", byDefault: "10m", set: atLeast(time.Second, func(c *Config) *time.Duration { return &c.ReconcileEvery })},
-		{key: "reconcile.gate", help: "keeps top-ups from being sold while the books differ or have not been compared", byDefault: "true", set: boolean(func(c *Config) *bool { return &c.ReconcileGate })},
 		{key: "contact.email", help: "the e-mail address of whoever runs the service, for registries and reports", byDefault: none, set: text(func(c *Config) *string { return &c.Contact })},
 		{key: "mcp.origins", help: "origins whose pages may call the MCP endpoint, separated by commas", byDefault: none, set: func(c *Config, s string) (err error) { c.MCPOrigins, err = origins(s); return err }},
 		{key: "events.retention", help: "how long product events are kept", byDefault: activity.DefaultRetention.String(), set: duration(func(c *Config) *time.Duration { return &c.EventsRetention })},
@@ -188,7 +182,7 @@ func settings() []setting {
 		{key: "worker.slots", help: "how many deliveries run at once", byDefault: "8", set: number(func(c *Config) *int { return &c.Slots })},
 		{key: "worker.lease", help: "how long a job's lease lasts without a heartbeat", byDefault: "20s", set: duration(func(c *Config) *time.Duration { return &c.LeaseTTL })},
 		{key: "payment.wait", help: "how long a paid request waits for its settlement", byDefault: "20s", set: duration(func(c *Config) *time.Duration { return &c.Wait })},
-	}, fairnessSettings(), edgeSettings(), esimSettings())
+	}, fairnessSettings(), edgeSettings(), productSettings())
 }
 
 // The defaults of what the issuer is given, also in development.
@@ -238,7 +232,7 @@ func Load(file map[string]string, lookup func(string) (string, bool), read func(
 	if c.Environment == Production && c.Contact == "" {
 		wrong = append(wrong, errors.New("contact.email: must be set in production, where registries ask for it"))
 	}
-	wrong = append(wrong, c.esimMistakes()...)
+	wrong = append(wrong, c.productMistakes()...)
 	return c, errors.Join(wrong...)
 }
 

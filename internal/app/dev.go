@@ -196,8 +196,7 @@ func (c DevConfig) start(ctx context.Context, close *closers) (Config, Ready, er
 	}
 	cfg.DatabaseURL, cfg.RPCURLs, cfg.IssuerURL = secret.New(c.DatabaseURL), []string{c.RPCURL}, c.SandboxURL
 	cfg.IssuerKey, cfg.QuoteKey = secret.New(sandbox.DevKey), secret.New(key)
-	cfg.Esim.URL = c.SandboxURL
-	if cfg.Esim.Keys, cfg.Esim.TokenKey, err = devEsimKeys(c.Dir); err != nil {
+	if err := c.developProducts(&cfg); err != nil {
 		return cfg, Ready{}, err
 	}
 	cfg.Operators = []auth.Operator{{Name: "dev", Hash: sha256.Sum256([]byte(token))}}
@@ -232,7 +231,7 @@ func devDefaults() Config {
 	cfg := Config{
 		Environment: Sandbox, Contact: "operator@example.com", IssuerProvider: "sandbox", PaidAt: "latest", DeadAt: "safe", AssetName: "USD Coin",
 		LogLevel: slog.LevelInfo, Slots: 8, Fairness: FairnessConfig{UnsettledPercent: unsettledPercent, Delegates: must(addresses(delegates))}, LeaseTTL: 5 * time.Second, Wait: 20 * time.Second,
-		IssuerPoll: 200 * time.Millisecond, IssuerDeadline: time.Hour, IssuerStatesEvery: 10 * time.Second, ReconcileEvery: time.Minute, ReconcileGate: true, Esim: devEsims(), MetricsAddr: "127.0.0.1:0",
+		IssuerPoll: 200 * time.Millisecond, IssuerDeadline: time.Hour, IssuerStatesEvery: 10 * time.Second, ReconcileEvery: time.Minute, MetricsAddr: "127.0.0.1:0",
 	}
 	cfg.Asset = must(x402.ParseAddress(devnet.USDCAddress))
 	cfg.PayTo = must(x402.ParseAddress(devnet.WalletsOf(devnet.RolePayee)[0].Address))

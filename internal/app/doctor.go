@@ -15,7 +15,6 @@ import (
 	"github.com/roamcard/roamcard/internal/chain"
 	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
-	"github.com/roamcard/roamcard/internal/provider/sandbox"
 	"github.com/roamcard/roamcard/internal/store"
 )
 
@@ -88,7 +87,7 @@ func examineService(ctx context.Context, file string) []finding {
 	if cfg.settlesBy(settlerFacilitator) {
 		out = append(out, examineFacilitator(ctx, cfg))
 	}
-	out = append(out, examineIssuer(ctx, cfg), examineSupplier(ctx, cfg))
+	out = append(out, examineProviders(ctx, cfg)...)
 	listener, err := net.Listen("tcp", cfg.Addr)
 	if err == nil {
 		err = listener.Close()
@@ -107,7 +106,9 @@ func configured() bool {
 }
 
 func examineDatabase(ctx context.Context, cfg Config) []finding {
-	s, err := store.Open(ctx, store.Config{URL: cfg.DatabaseURL.Reveal(), MaxConns: 2, Now: time.Now})
+	s, err := store.Open(ctx, store.Config{
+		URL: cfg.DatabaseURL.Reveal(), MaxConns: 2, Now: time.Now, Products: storedProducts(),
+	})
 	if err != nil {
 		return []finding{
 			verdictOf("database", "", err, "check database.url and that PostgreSQL 15 or newer runs there"),
@@ -173,15 +174,6 @@ func examineFacilitator(ctx context.Context, cfg Config) finding {
 		err = f.Supported(ctx)
 	}
 	return verdictOf("facilitator", "settles our kind at "+cfg.FacilitatorURL, err, "check facilitator.url and facilitator.token")
-}
-
-func examineIssuer(ctx context.Context, cfg Config) finding {
-	issuer, err := sandbox.Dial(sandbox.ClientConfig{URL: cfg.IssuerURL, APIKey: cfg.IssuerKey, Timeout: cfg.IssuerCallTimeout, VisibilityDelay: cfg.IssuerVisibilityDelay})
-	if err != nil {
-		return verdictOf("issuer", "", err, "check issuer.url")
-	}
-	stock, err := issuer.Stock(ctx)
-	return verdictOf("issuer", "float "+stock.Float.String()+" USD", err, "check issuer.url and issuer.key")
 }
 
 func verdictOf(name, detail string, err error, fix string) finding {

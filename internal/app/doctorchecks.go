@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/chain"
-	"github.com/roamcard/roamcard/internal/provider/sandbox"
 )
 
 const (
@@ -57,15 +56,6 @@ func examinePayee(ctx context.Context, cfg Config, on *chain.Chain) finding {
 		err = errors.New("payment.pay_to is the token itself")
 	}
 	return verdictOf("payee", fmt.Sprintf("%s holds %s USDC", cfg.PayTo, holds.Dollars()), err, "set payment.pay_to to an address of yours")
-}
-
-func examineSupplier(ctx context.Context, cfg Config) finding {
-	supplier, err := sandbox.DialSupplier(sandbox.ClientConfig{URL: cfg.Esim.URL, APIKey: cfg.Esim.Key, Timeout: supplierCallTimeout, VisibilityDelay: supplierVisibilityDelay})
-	if err != nil {
-		return verdictOf("esim supplier", "", err, "check supplier.url")
-	}
-	plans, err := supplier.Listings(ctx)
-	return verdictOf("esim supplier", fmt.Sprintf("%d plans", len(plans)), err, "check supplier.url and supplier.key")
 }
 
 // examineSecretFiles finds files with secrets that others may read.

@@ -10,11 +10,22 @@ import (
 
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/checkout"
-	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
+	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/secret"
+	"github.com/roamcard/roamcard/internal/store"
+	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/transport/rpc"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
+
+func esimRegistration() registration {
+	return registration{
+		rows: store.EsimProduct(), make: (*App).esims, provided: (*App).esimsProvided, settings: esimSettings,
+		mistakes: Config.esimMistakes, develop: developEsims, examine: examineSupplier,
+	}
+}
 
 // EsimConfig is everything about eSIMs.
 type EsimConfig struct {
@@ -98,67 +109,78 @@ const (
 	supplierCallTimeout = 5 * time.Second
 	// supplierVisibilityDelay is how long after a send the supplier may still take it up.
 	supplierVisibilityDelay = 10 * time.Second
-	resealEvery             = 10 * time.Minute
 )
 
-// esims makes the eSIM product over its supplier.
-func (a *App) esims(p *parts) (*esim.Esims, error) {
-	c := a.config.Esim
-	supplier, err := sandbox.DialSupplier(sandbox.ClientConfig{URL: c.URL, APIKey: c.Key, Timeout: supplierCallTimeout, VisibilityDelay: supplierVisibilityDelay, Metrics: a.metrics})
+func (c Config) dialSupplier(metrics *telemetry.Metrics) (*sandbox.Supplier, error) {
+	return sandbox.DialSupplier(sandbox.ClientConfig{
+		URL: c.Esim.URL, APIKey: c.Esim.Key, Timeout: supplierCallTimeout, VisibilityDelay: supplierVisibilityDelay,
+		Metrics: metrics,
+	})
+}
+
+// esimsProvided is what the supplier has made.
+func (a *App) esimsProvided() (reconcile.Product, error) {
+	supplier, err := a.config.dialSupplier(a.metrics)
 	if err != nil {
 		return nil, fmt.Errorf("dial the supplier: %w", err)
 	}
+	return esim.Made{Book: supplier, Plans: a.store.Esims()}, nil
+}
+
+// esims makes the eSIM product over its supplier.
+func (a *App) esims(p *parts) (made, error) {
+	c := a.config.Esim
+	supplier, err := a.config.dialSupplier(a.metrics)
+	if err != nil {
+		return made{}, fmt.Errorf("dial the supplier: %w", err)
+	}
 	keys, err := esim.ParseKeyring(c.Keys)
 	if err != nil {
-		return nil, fmt.Errorf("read esim.keys: %w", err)
+		return made{}, fmt.Errorf("read esim.keys: %w", err)
 	}
 	tokenKey, err := hex.DecodeString(c.TokenKey.Reveal())
 	if err != nil || len(tokenKey) < 32 {
-		return nil, errors.New("decode the token key: not 32 bytes in hex")
+		return made{}, errors.New("decode the token key: not 32 bytes in hex")
 	}
-	return esim.New(esim.Config{
+	e := esim.New(esim.Config{
 		Store: a.store.Esims(), Supplier: supplier, Traits: supplier.Traits(), Keys: keys, TokenKey: tokenKey, Log: a.log, Now: time.Now,
 		Paused: c.Paused, Switches: p.switches, Payments: a.payments,
 		Workers:   availability.Workers(a.store.Jobs(), time.Now, checkout.Fulfilling, esim.Syncing),
 		MarginBPS: c.MarginBPS, StaleAfter: c.StaleAfter, Poll: c.Poll, CallTimeout: supplierCallTimeout, Deadline: c.Deadline,
-		Waiters: c.Waiters, UnsettledPercent: a.config.Fairness.UnsettledPercent,
-	}), nil
+		Waiters: c.Waiters, UnsettledPercent: a.config.Fairness.UnsettledPercent, SyncEvery: c.SyncEvery,
+	})
+	return made{
+		product: e, view: rpc.EsimView, describe: rpc.DescribeEsims, deliveries: e,
+		serve: func(all *rpc.Services, s selling) {
+			all.Esims = rpc.EsimService{
+				Sales: s.Sales, Orders: s.sells, Plans: e, Delivery: e, Session: rpcx.SessionOf(s.who), Limits: s.limits,
+				Availability: s.availability, Terms: a.config.terms(), Now: time.Now,
+			}
+		},
+	}, nil
 }
 
-// registerEsims adds the jobs of the catalogue and the keys.
-func registerEsims(r *job.Runner, e *esim.Esims, syncEvery time.Duration) {
-	r.Register(esim.Syncing, e.Sync)
-	r.Every(syncEvery, esim.SyncArgs{})
-	r.Register(esim.Resealing, e.Reseal)
-	r.Every(resealEvery, esim.ResealArgs{})
-}
-
-// queueReseal seals with a new first key at the start, once for each key, and not only when the period comes.
-func (a *App) queueReseal(ctx context.Context) error {
-	keys, err := esim.ParseKeyring(a.config.Esim.Keys)
+// developEsims is the eSIM part of every development server. The keys are beside the data, like the other development
+// secrets.
+func developEsims(c *Config, d DevConfig) error {
+	key, err := keep(filepath.Join(d.Dir, "esim.keys"), "dev:")
 	if err != nil {
-		return fmt.Errorf("read esim.keys: %w", err)
+		return err
 	}
-	if _, err := a.store.Jobs().Enqueue(ctx, job.New{Args: esim.ResealArgs{}, UniqueKey: "key|" + keys.Current()}); err != nil {
-		return fmt.Errorf("queue the resealing: %w", err)
+	token, err := keep(filepath.Join(d.Dir, "esim-token.key"), "")
+	c.Esim = EsimConfig{
+		Provider: "sandbox", URL: d.SandboxURL, Key: secret.New(sandbox.DevKey),
+		Keys: secret.New(key), TokenKey: secret.New(token), MarginBPS: 2500, SyncEvery: 5 * time.Second,
+		StaleAfter: time.Minute, Poll: 200 * time.Millisecond, Deadline: time.Hour, Waiters: 5000,
 	}
-	return nil
+	return err
 }
 
-// devEsims is the eSIM part of every development server.
-func devEsims() EsimConfig {
-	return EsimConfig{
-		Provider: "sandbox", Key: secret.New(sandbox.DevKey), MarginBPS: 2500, SyncEvery: 5 * time.Second, StaleAfter: time.Minute,
-		Poll: 200 * time.Millisecond, Deadline: time.Hour, Waiters: 5000,
-	}
-}
-
-// devEsimKeys keeps the keys beside the data, like the other development secrets.
-func devEsimKeys(dir string) (keys, token secret.Text, err error) {
-	key, err := keep(filepath.Join(dir, "esim.keys"), "dev:")
+func examineSupplier(ctx context.Context, cfg Config) finding {
+	supplier, err := cfg.dialSupplier(nil)
 	if err != nil {
-		return keys, token, err
+		return verdictOf("esim supplier", "", err, "check supplier.url")
 	}
-	text, err := keep(filepath.Join(dir, "esim-token.key"), "")
-	return secret.New(key), secret.New(text), err
+	plans, err := supplier.Listings(ctx)
+	return verdictOf("esim supplier", fmt.Sprintf("%d plans", len(plans)), err, "check supplier.url and supplier.key")
 }

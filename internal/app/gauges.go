@@ -13,8 +13,6 @@ import (
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/job"
-	"github.com/roamcard/roamcard/internal/order"
-	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
@@ -64,7 +62,7 @@ func (a *App) gauges(ctx context.Context, now time.Time) telemetry.Gauges {
 			return
 		}
 		// None is a number too: a series that is not there cannot rise.
-		for _, kind := range []job.Kind{checkout.Fulfilling, checkout.Confirming, card.FeeJob} {
+		for _, kind := range a.gaugedJobs() {
 			for _, status := range []job.Status{job.Queued, job.OperatorReview} {
 				if !seen[kind][status] {
 					out.Jobs = append(out.Jobs, telemetry.JobGauge{Kind: string(kind), State: string(status)})
@@ -78,12 +76,12 @@ func (a *App) gauges(ctx context.Context, now time.Time) telemetry.Gauges {
 			failed("orders", err)
 			return
 		}
-		for _, kind := range []order.Kind{order.CardIssue, order.CardTopup, order.ESIM} {
+		for _, p := range a.products {
 			age := time.Duration(0)
-			if at, waiting := oldest[kind]; waiting {
+			if at, waiting := oldest[p.Kind()]; waiting {
 				age = max(0, now.Sub(at))
 			}
-			out.Orders = append(out.Orders, telemetry.OrderGauge{Product: string(kind), Age: age})
+			out.Orders = append(out.Orders, telemetry.OrderGauge{Product: string(p.Kind()), Age: age})
 		}
 	})
 	all.Go(func() {
@@ -120,6 +118,17 @@ func (a *App) gauges(ctx context.Context, now time.Time) telemetry.Gauges {
 	})
 	all.Wait()
 	return out
+}
+
+// gaugedJobs are the kinds of jobs that somebody waits for.
+func (a *App) gaugedJobs() []job.Kind {
+	all := []job.Kind{checkout.Fulfilling, checkout.Confirming}
+	for _, w := range a.productJobs() {
+		if w.Args == nil {
+			all = append(all, w.Kind)
+		}
+	}
+	return all
 }
 
 // bookGauges tells how the books stand.

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"net"
@@ -11,10 +10,8 @@ import (
 	"go.opentelemetry.io/otel"
 
 	"github.com/roamcard/roamcard/gen"
-	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/limit"
-	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/transport/discovery"
 	"github.com/roamcard/roamcard/internal/transport/edge"
 	"github.com/roamcard/roamcard/internal/transport/mcp"
@@ -23,25 +20,6 @@ import (
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
-// soldAt is where each product is bought.
-var soldAt = map[order.Kind]string{
-	order.CardIssue: "/api/card/purchase", order.CardTopup: "/api/card/topup", order.ESIM: "/api/esim/purchase",
-}
-
-// pausedPaths names what is not sold by where it is bought. What cannot be read counts as sold: the purchase itself
-// says more.
-func pausedPaths(products map[order.Kind]availability.Product) func(context.Context) map[string]bool {
-	return func(ctx context.Context) map[string]bool {
-		all := map[string]bool{}
-		for kind, path := range soldAt {
-			if paused, err := products[kind].Paused(ctx); err == nil && paused {
-				all[path] = true
-			}
-		}
-		return all
-	}
-}
-
 // serveHTTP puts the services behind the edge: by their procedures, by their REST routes, and the documents
 // in addition to them.
 func (a *App) serveHTTP(listener net.Listener, p *parts) error {
@@ -49,12 +27,12 @@ func (a *App) serveHTTP(listener net.Listener, p *parts) error {
 	site, err := discovery.New(discovery.Config{
 		OpenAPI: gen.OpenAPI, BaseURL: c.BaseURL, Environment: c.Environment, Version: Version, Contact: c.Contact,
 		Terms: c.terms(), Protocol: mcp.Protocol, Protocols: mcp.Protocols(), Started: time.Now(),
-		Paused: pausedPaths(availabilities(p.products)),
+		Paused: pausedPaths(a.products),
 	})
 	if err != nil {
 		return fmt.Errorf("make the documents: %w", err)
 	}
-	before, err := rpcx.HandlerOptions(rpcx.Config{Callers: p.who, Deliveries: p.esims, Limits: p.limits})
+	before, err := rpcx.HandlerOptions(rpcx.Config{Callers: p.who, Deliveries: p.deliveries, Limits: p.limits})
 	if err != nil {
 		return fmt.Errorf("make the services: %w", err)
 	}
@@ -70,7 +48,7 @@ func (a *App) serveHTTP(listener net.Listener, p *parts) error {
 	raw := site.Handlers()
 	toolbox, err := mcp.Handlers(mcp.Config{
 		API: tools{router, p.limits}, OpenAPI: site.OpenAPI(), Descriptor: site.ServerCard(), BaseURL: c.BaseURL,
-			Origins: c.MCPOrigins,
+		Origins: c.MCPOrigins,
 		Version: site.InterfaceVersion(), Log: a.log,
 	})
 	if err != nil {

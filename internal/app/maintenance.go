@@ -5,11 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/roamcard/roamcard/internal/chain"
 	"github.com/roamcard/roamcard/internal/job"
-	"github.com/roamcard/roamcard/internal/product/card"
-	"github.com/roamcard/roamcard/internal/product/esim"
-	"github.com/roamcard/roamcard/internal/store"
 )
 
 // maintain looks after the relayers' open transactions.
@@ -40,8 +36,20 @@ const (
 	pruneBatch      = 1000
 )
 
-// registerMaintenance adds the periodic jobs; relayer may be nil. There is no leader: every process queues them, one runs.
-func registerMaintenance(r *job.Runner, s *store.Store, relayer *chain.Relayer, c Config) {
+// upkeep are the jobs that are not kept once they are over.
+func (a *App) upkeep() []job.Kind {
+	all := []job.Kind{maintain{}.Kind(), expire{}.Kind(), prune{}.Kind(), comparing{}.Kind(), attemptPruning{}.Kind()}
+	for _, w := range a.productJobs() {
+		if w.Args != nil {
+			all = append(all, w.Kind)
+		}
+	}
+	return all
+}
+
+// registerMaintenance adds the periodic jobs. There is no leader: every process queues them, one runs.
+func (a *App) registerMaintenance() {
+	r, s, relayer, upkeep := a.runner, a.store, a.relayer, a.upkeep()
 	if relayer != nil {
 		r.Register(maintain{}.Kind(), func(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
 			if err := relayer.Maintain(ctx); err != nil {
@@ -65,7 +73,7 @@ func registerMaintenance(r *job.Runner, s *store.Store, relayer *chain.Relayer, 
 	r.Every(expireEvery, expire{})
 	r.Register(prune{}.Kind(), func(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
 		for {
-			n, err := s.Jobs().Prune(ctx, []job.Kind{maintain{}.Kind(), expire{}.Kind(), prune{}.Kind(), comparing{}.Kind(), attemptPruning{}.Kind(), esim.Syncing, esim.Resealing, card.StateJob}, time.Now().Add(-keepMaintenance), pruneBatch)
+			n, err := s.Jobs().Prune(ctx, upkeep, time.Now().Add(-keepMaintenance), pruneBatch)
 			if err != nil {
 				return job.Outcome{}, fmt.Errorf("prune jobs: %w", err)
 			}
@@ -73,19 +81,10 @@ func registerMaintenance(r *job.Runner, s *store.Store, relayer *chain.Relayer, 
 				break
 			}
 		}
-		if err := c.pruneAttempts(ctx, s.Attempts()); err != nil {
+		if err := a.config.pruneAttempts(ctx, s.Attempts()); err != nil {
 			return job.Outcome{}, err
 		}
 		return job.Done(), nil
 	})
 	r.Every(pruneEvery, prune{})
-}
-
-// registerCardStates adds the periodic reading of what became of cards, unless its period is zero.
-func registerCardStates(r *job.Runner, every time.Duration, cards *card.Cards) {
-	if every == 0 {
-		return
-	}
-	r.Register(card.StateJob, cards.ReadStates)
-	r.Every(every, card.StateArgs{})
 }

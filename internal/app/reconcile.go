@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/telemetry"
@@ -25,25 +24,12 @@ type comparing struct{}
 // Kind implements job.Args.
 func (comparing) Kind() job.Kind { return "reconcile" }
 
-// gatePeriods is how many comparisons may be missed before top-ups are closed.
-const gatePeriods = 3
-
 // newReconciler compares the books of the configured payee.
 func (a *App) newReconciler() *reconcile.Reconciler {
 	books := a.store.Treasury(a.config.Asset, a.config.PayTo)
 	return reconcile.New(reconcile.Config{
 		Chain: a.chain, Issuer: a.issuer, Arrivals: books, Unread: books, Books: books, Reports: books, Unmatched: books,
 		PayTo: a.config.PayTo, Now: time.Now,
-	})
-}
-
-// gate says whether top-ups may be sold, as far as the treasury goes; nil when nothing decides that.
-func (a *App) gate() *availability.Books {
-	if !a.config.ReconcileGate || a.config.ReconcileEvery == 0 {
-		return nil
-	}
-	return availability.NewBooks(availability.BooksConfig{
-		Standings: a.store.Treasury(a.config.Asset, a.config.PayTo), MaxAge: gatePeriods * a.config.ReconcileEvery, Now: time.Now,
 	})
 }
 
@@ -186,7 +172,7 @@ func (c ReconcileConfig) tell(r reconcile.Report) error {
 	if n := r.Open(); n > 0 {
 		verdict = fmt.Sprintf("differences: %d", n)
 		if r.Blocks() {
-			verdict += "; the top-ups that they concern stay closed until they are gone or resolved"
+			verdict += "; the sales that they concern stay closed until they are gone or resolved"
 		}
 	}
 	for _, line := range append(lines, verdict) {

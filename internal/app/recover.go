@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/order"
-	"github.com/roamcard/roamcard/internal/provider/sandbox"
 	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
@@ -64,17 +63,15 @@ func (a *App) recovered(ctx context.Context, c RecoverConfig) (plan reconcile.Pl
 	if err := a.dialIssuer(); err != nil {
 		return plan, err
 	}
-	supplier, err := sandbox.DialSupplier(sandbox.ClientConfig{
-		URL: a.config.Esim.URL, APIKey: a.config.Esim.Key, Timeout: supplierCallTimeout, VisibilityDelay: supplierVisibilityDelay,
-	})
+	products, err := a.recoverable()
 	if err != nil {
-		return plan, fmt.Errorf("dial the supplier: %w", err)
+		return plan, err
 	}
 	if err := a.newCatchUp().Once(ctx); err != nil {
 		return plan, fmt.Errorf("read the transfers to the payee: %w", err)
 	}
 	r := reconcile.Recovery{
-		Issuer: a.issuer, Supplier: supplier, Head: a.chain, ReturnAfter: c.ReturnAfter, Now: time.Now,
+		Products: products, Head: a.chain, ReturnAfter: c.ReturnAfter, Now: time.Now,
 		Books: a.store.Recovery(a.config.Asset, a.config.PayTo, a.config.terms().MaxValidity),
 	}
 	if plan, err = r.Plan(ctx); err != nil || !c.Apply {

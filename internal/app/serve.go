@@ -138,7 +138,9 @@ func MigrationStatus(ctx context.Context, file string) error {
 	if cfg.DatabaseURL.IsZero() {
 		return fmt.Errorf("configuration:\n%w", err)
 	}
-	s, err := store.Open(ctx, store.Config{URL: cfg.DatabaseURL.Reveal(), MaxConns: 1, Now: time.Now})
+	s, err := store.Open(ctx, store.Config{
+		URL: cfg.DatabaseURL.Reveal(), MaxConns: 1, Now: time.Now, Products: storedProducts(),
+	})
 	if err != nil {
 		return err
 	}

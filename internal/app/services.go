@@ -1,36 +1,33 @@
 package app
 
 import (
-	"time"
-
+	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/transport/discovery"
 	"github.com/roamcard/roamcard/internal/transport/rpc"
-	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
-// services gives each Connect service what it needs.
+// services gives each Connect service what it needs. Those of single products are the products'.
 func (a *App) services(p *parts, site *discovery.Site) rpc.Services {
 	c := a.config
-	views := rpc.OrderViews{Issued: a.store.Cards(), BaseURL: c.BaseURL}
-	sales := rpc.Sales{OrderViews: views, Checkout: p.sells, Extensions: site.Bazaar, Metrics: a.metrics}
-	products := availabilities(p.products)
-	return rpc.Services{
-		Cards: rpc.CardService{
-			Sales: sales, Cards: p.cards, Credentials: p.cards, Reveals: p.who, Availability: products,
-			Terms: c.terms(),
-		},
-		Orders: rpc.OrderService{Sales: sales, Orders: p.sells},
-		Esims: rpc.EsimService{
-			Sales: sales, Orders: p.sells, Plans: p.esims, Delivery: p.esims, Session: rpcx.SessionOf(p.who),
-			Limits:       p.limits,
-			Availability: products, Terms: c.terms(), Now: time.Now,
-		},
-		Auth: rpc.AuthService{SignIns: p.who, Metrics: a.metrics},
+	views := rpc.OrderViews{Views: map[order.Kind]rpc.View{}, BaseURL: c.BaseURL}
+	described := map[order.Kind]rpc.Describe{}
+	for _, m := range a.products {
+		views.Views[m.Kind()], described[m.Kind()] = m.view, m.describe
+	}
+	s := selling{
+		Sales:        rpc.Sales{OrderViews: views, Checkout: p.sells, Extensions: site.Bazaar, Metrics: a.metrics},
+		parts:        p,
+		availability: availabilities(a.products),
+	}
+	all := rpc.Services{
+		Orders: rpc.OrderService{Sales: s.Sales, Orders: p.sells},
+		Auth:   rpc.AuthService{SignIns: p.who, Metrics: a.metrics},
 		Runtime: rpc.RuntimeService{
-			Health: a.store.Ping, Availability: products, BaseURL: c.BaseURL, Terms: c.terms(),
-			Environment: c.Environment, Version: Version,
+			Health: a.store.Ping, Availability: s.availability, Described: described, BaseURL: c.BaseURL,
+			Terms: c.terms(), Environment: c.Environment, Version: Version,
 		},
 		Operator: rpc.OperatorService{
 			OrderViews: views, Queue: a.admin(p), Switches: a.admin(p),
@@ -39,6 +36,19 @@ func (a *App) services(p *parts, site *discovery.Site) rpc.Services {
 		},
 		Activity: rpc.ActivityService{Events: p.events, Metrics: a.metrics},
 	}
+	for _, m := range a.products {
+		if m.serve != nil {
+			m.serve(&all, s)
+		}
+	}
+	return all
+}
+
+// selling is what the services of all products have in common.
+type selling struct {
+	rpc.Sales
+	*parts
+	availability map[order.Kind]availability.Product
 }
 
 func (a *App) admin(p *parts) checkout.Admin {

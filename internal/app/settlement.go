@@ -91,7 +91,7 @@ func (a *App) openSettlers(ctx context.Context) error {
 		}
 	}
 	if a.config.settlesBy(settlerFacilitator) {
-		sold, err := a.config.onSale(a.store.Orders())
+		sold, err := a.onSale(a.store.Orders())
 		if err != nil {
 			return fmt.Errorf("know what is sold: %w", err)
 		}
@@ -119,8 +119,10 @@ type paidOrderFunc func(ctx context.Context, p payment.Payment) (x402.Resource, 
 
 // onSale tells the facilitator of the product's own route, also when an order was paid at its own address: that
 // address is of one payer and has no place in a list.
-func (c Config) onSale(orders store.Orders) (paidOrderFunc, error) {
-	products, err := discovery.Products(discovery.Config{OpenAPI: gen.OpenAPI, BaseURL: c.BaseURL, Environment: c.Environment})
+func (a *App) onSale(orders store.Orders) (paidOrderFunc, error) {
+	products, err := discovery.Products(discovery.Config{
+		OpenAPI: gen.OpenAPI, BaseURL: a.config.BaseURL, Environment: a.config.Environment,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +131,7 @@ func (c Config) onSale(orders store.Orders) (paidOrderFunc, error) {
 		if err != nil {
 			return x402.Resource{}, nil, fmt.Errorf("read the order: %w", err)
 		}
-		product := products[soldAt[o.Kind]]
+		product := products[a.pathOf(o.Kind)]
 		return product.Resource, product.Extensions, nil
 	}, nil
 }

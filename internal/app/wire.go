@@ -18,7 +18,6 @@ import (
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/product/card"
-	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -30,10 +29,11 @@ type parts struct {
 	switches *availability.Switches
 
 	cards    *card.Cards
-	esims    *esim.Esims
 	products []checkout.Product
-	refunds  checkout.Refunds
-	sells    *checkout.Checkout
+	// deliveries knows the tokens that open single orders.
+	deliveries rpcx.Deliveries
+	refunds    checkout.Refunds
+	sells      *checkout.Checkout
 
 	treasury *reconcile.Reconciler
 	catchUp  *reconcile.CatchUp
@@ -49,7 +49,6 @@ func (a *App) wire(listener net.Listener) error {
 		return err
 	}
 	a.registerJobs(p)
-	a.products = p.products
 	if a.config.NoServer {
 		return nil
 	}
@@ -70,12 +69,9 @@ func (a *App) parts() (p *parts, err error) {
 	if a.payments, err = a.newPayments(p.catchUp); err != nil {
 		return nil, err
 	}
-	p.cards = a.cards(p)
-	if p.esims, err = a.esims(p); err != nil {
+	if err := a.makeProducts(p); err != nil {
 		return nil, err
 	}
-	topups := card.Topups{Cards: p.cards, TopupPaused: c.TopupPaused, Books: a.gate()}
-	p.products = []checkout.Product{p.cards, topups, p.esims}
 	if p.refunds, err = a.refunds(); err != nil {
 		return nil, err
 	}
@@ -97,18 +93,6 @@ func (a *App) limiter() *limit.Limiter {
 	})
 }
 
-func (a *App) cards(p *parts) *card.Cards {
-	c := a.config
-	return card.New(card.Config{
-		Store: a.store.Cards(), Issuer: a.issuer, Vault: a.issuer, Stock: a.issuer, Roll: a.issuer, Traits: a.issuer.Traits(),
-		Capabilities: a.issuer.Capabilities(), Log: a.log, Now: time.Now,
-		Paused: c.IssuePaused, Switches: p.switches, Payments: a.payments,
-		Workers: availability.Workers(a.store.Jobs(), time.Now, checkout.Fulfilling, card.FeeJob),
-		Poll:    c.IssuerPoll, CallTimeout: c.IssuerCallTimeout, Deadline: c.IssuerDeadline,
-		UnsettledPercent: c.Fairness.UnsettledPercent,
-	})
-}
-
 // newRunner runs jobs. An order whose job can do no more is handed to an operator.
 func (a *App) newRunner(p *parts) *job.Runner {
 	c := a.config
@@ -125,6 +109,10 @@ func (a *App) newRunner(p *parts) *job.Runner {
 
 func (a *App) checkout(p *parts) (*checkout.Checkout, error) {
 	c := a.config
+	made, err := a.recoverable()
+	if err != nil {
+		return nil, err
+	}
 	quoteKey, err := hex.DecodeString(c.QuoteKey.Reveal())
 	if err != nil {
 		return nil, errors.New("decode the quote key: not hex")
@@ -137,7 +125,7 @@ func (a *App) checkout(p *parts) (*checkout.Checkout, error) {
 		Runner: a.runner, Log: a.log, Now: time.Now, QuoteKey: quoteKey, Sandbox: c.Environment == Sandbox,
 		Adopted: a.store.Orders(),
 		Session: rpcx.SessionOf(p.who), BlockTime: a.chain.BlockTime, Shown: a.chain.Shown,
-		Unexplained: a.unexplained(p.esims.Supplier), Returned: a.returned,
+		Unexplained: a.unexplained(made), Returned: a.returned,
 		Wait: c.Wait, PayableFor: c.PayableFor, MostUnpaid: c.MostUnpaid, SuspendAfter: c.Fairness.SuspendAfter, Limits: p.limits, Metrics: a.metrics,
 	}), nil
 }
@@ -146,10 +134,10 @@ func (a *App) registerJobs(p *parts) {
 	a.runner.Register(checkout.Fulfilling, p.sells.Fulfill)
 	a.runner.Register(checkout.Confirming, p.sells.Confirm)
 	a.runner.Register(checkout.RefundConfirming, p.sells.ConfirmRefund)
-	a.runner.Register(card.FeeJob, p.cards.WithdrawFee)
-	registerCardStates(a.runner, a.config.IssuerStatesEvery, p.cards)
-	registerEsims(a.runner, p.esims, a.config.Esim.SyncEvery)
-	registerMaintenance(a.runner, a.store, a.relayer, a.config)
+	for _, w := range a.productJobs() {
+		a.runner.Add(w)
+	}
+	a.registerMaintenance()
 	registerReconcile(a.runner, a.config.ReconcileEvery, p.treasury, a.log)
 	registerRetention(a.runner, a.store, cmp.Or(a.config.ExpiredRetention, defaultExpiredRetention), p.events, p.signIns)
 }

@@ -107,11 +107,11 @@ func newWorld(t *testing.T, p plan) *world {
 		// Longer than the sandbox takes to carry anything out, and than it is told to be late.
 		IssuerCallTimeout: 2 * time.Second, IssuerVisibilityDelay: 3 * time.Second,
 		QuoteKey: secret.New(strings.Repeat("5a", 32)),
-		Esim: app.EsimConfig{
+		ProductConfig: app.ProductConfig{Esim: app.EsimConfig{
 			Provider: "sandbox", URL: w.issuer.url, Key: secret.New(sandbox.DevKey), Keys: secret.New("k1:" + strings.Repeat("c4", 32)),
 			TokenKey: secret.New(strings.Repeat("7e", 32)), MarginBPS: 2500, SyncEvery: time.Hour, StaleAfter: 24 * time.Hour,
 			Poll: 50 * time.Millisecond, Deadline: time.Hour, Waiters: 5000,
-		},
+		}},
 		Slots: 8, LeaseTTL: 3 * time.Second, Wait: 8 * time.Second,
 		// Tests count what the node is asked, and look themselves.
 		ChainWatch: time.Hour, ReorgCalm: time.Second,

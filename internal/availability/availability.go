@@ -22,6 +22,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/order"
 )
 
@@ -41,6 +42,9 @@ type Result struct {
 // Product says whether one product can be sold now.
 type Product struct {
 	Kind order.Kind
+	// Refusal and Detail are what a buyer is told while the sale is closed.
+	Refusal fault.Code
+	Detail  string
 	// Closed says that the configuration closes the sale; no operator opens it.
 	Closed bool
 	// Switches are the operators'; nil when they cannot close a sale.
@@ -63,11 +67,14 @@ func (p Product) Paused(ctx context.Context) (bool, error) {
 	return p.Switches.Paused(ctx, p.Kind)
 }
 
+// Fault is what a buyer is told while the sale is closed.
+func (p Product) Fault() *fault.Fault { return fault.New(p.Refusal, p.Detail) }
+
 // OnSale fails with a fault while the sale is closed.
 func (p Product) OnSale(ctx context.Context) error {
 	paused, err := p.Paused(ctx)
 	if err == nil && paused {
-		return order.Paused(p.Kind)
+		return p.Fault()
 	}
 	return err
 }

@@ -22,6 +22,15 @@ func wantFault(t *testing.T, what string, err error, code fault.Code) {
 }
 
 // switches keeps kill switches, and counts how often they are read.
+// The kinds of some products.
+const (
+	cards  order.Kind = "cards"
+	topups order.Kind = "topups"
+	esims  order.Kind = "esims"
+)
+
+var kinds = []order.Kind{cards, topups, esims}
+
 type switches struct {
 	paused []order.Kind
 	err    error
@@ -32,7 +41,7 @@ type switches struct {
 func (s *switches) Switches(context.Context) ([]availability.Switch, error) {
 	s.reads++
 	var all []availability.Switch
-	for _, k := range order.Kinds() {
+	for _, k := range kinds {
 		all = append(all, availability.Switch{Product: k, Paused: slices.Contains(s.paused, k)})
 	}
 	return all, s.err
@@ -45,14 +54,14 @@ func TestProductIsPausedByConfigurationOrOperators(t *testing.T) {
 		want   bool
 	}{
 		"by nobody":            {},
-		"by operators":         {paused: []order.Kind{order.CardTopup}, want: true},
-		"another product":      {paused: []order.Kind{order.CardIssue, order.ESIM}},
+		"by operators":         {paused: []order.Kind{topups}, want: true},
+		"another product":      {paused: []order.Kind{cards, esims}},
 		"by the configuration": {closed: true, want: true},
-		"by both":              {paused: []order.Kind{order.CardTopup}, closed: true, want: true},
+		"by both":              {paused: []order.Kind{topups}, closed: true, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			all := availability.NewSwitches(&switches{paused: tc.paused}, time.Now)
-			p := availability.Product{Kind: order.CardTopup, Closed: tc.closed, Switches: all}
+			p := availability.Product{Kind: topups, Refusal: fault.TopupPaused, Closed: tc.closed, Switches: all}
 			if paused, err := p.Paused(t.Context()); err != nil || paused != tc.want {
 				t.Errorf("paused: %t, %v", paused, err)
 			}
@@ -63,13 +72,13 @@ func TestProductIsPausedByConfigurationOrOperators(t *testing.T) {
 			wantFault(t, "open", p.Open(t.Context()), want)
 		})
 	}
-	if paused, err := (availability.Product{Kind: order.CardTopup}).Paused(t.Context()); err != nil || paused {
+	if paused, err := (availability.Product{Kind: topups}).Paused(t.Context()); err != nil || paused {
 		t.Errorf("without switches: %t, %v", paused, err)
 	}
 }
 
 func TestProductIsNotSoldWhileItsSwitchCannotBeRead(t *testing.T) {
-	p := availability.Product{Kind: order.ESIM, Switches: availability.NewSwitches(&switches{err: errDown}, time.Now)}
+	p := availability.Product{Kind: esims, Refusal: fault.EsimPaused, Switches: availability.NewSwitches(&switches{err: errDown}, time.Now)}
 	if err := p.Open(t.Context()); !errors.Is(err, errDown) {
 		t.Errorf("open: %v", err)
 	}
@@ -86,7 +95,7 @@ func TestSwitchesAreReadOncePerSecondForAllProducts(t *testing.T) {
 		all := availability.NewSwitches(store, time.Now)
 		paused := func(want bool, reads int) {
 			t.Helper()
-			for _, k := range order.Kinds() {
+			for _, k := range kinds {
 				if got, err := all.Paused(t.Context(), k); err != nil || got != want {
 					t.Errorf("%s: %t, %v", k, got, err)
 				}
@@ -96,7 +105,7 @@ func TestSwitchesAreReadOncePerSecondForAllProducts(t *testing.T) {
 			}
 		}
 		paused(false, 1)
-		store.paused = order.Kinds()
+		store.paused = kinds
 		time.Sleep(time.Second - time.Nanosecond)
 		paused(false, 1)
 		time.Sleep(time.Nanosecond)
@@ -141,7 +150,7 @@ func check(name string, ran *[]string, err error) availability.Check {
 
 func TestOpenNamesTheFirstNeedThatIsMissing(t *testing.T) {
 	var ran []string
-	p := availability.Product{Kind: order.CardIssue, Needs: []availability.Check{
+	p := availability.Product{Kind: cards, Refusal: fault.IssuePaused, Needs: []availability.Check{
 		check("issuer", &ran, nil),
 		check("range", &ran, fault.New(fault.BINUnavailable, "")),
 		check("workers", &ran, errDown),

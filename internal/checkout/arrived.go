@@ -124,7 +124,7 @@ func (c *Checkout) proven(ctx context.Context, p Purchase, pay payment.Signed) b
 	if err != nil {
 		return false
 	}
-	path, key := paths[p.Kind], p.Key
+	path, key := c.products[p.Kind].Path(), p.Key
 	if p.of != nil {
 		path, key = "/pay/"+string(p.of.ID), string(p.of.ID)
 	}
@@ -134,11 +134,6 @@ func (c *Checkout) proven(ctx context.Context, p Purchase, pay payment.Signed) b
 		}
 	}
 	return false
-}
-
-// paths are the documented ones, which name a purchase whatever the protocol.
-var paths = map[order.Kind]string{
-	order.CardIssue: "/api/card/purchase", order.CardTopup: "/api/card/topup", order.ESIM: "/api/esim/purchase",
 }
 
 // owed finds money of the payer's that arrived and pays for an offer, for a payer who is proven by a payment that

@@ -129,7 +129,7 @@ func (c *Checkout) claimOrder(ctx context.Context, p Purchase, pay payment.Signe
 		return c.unlessKnown(ctx, p, pay, no)
 	}
 	if errors.Is(err, availability.ErrPaused) {
-		return c.unlessKnown(ctx, p, pay, order.Paused(p.Kind))
+		return c.unlessKnown(ctx, p, pay, c.products[p.Kind].Availability().Fault())
 	}
 	if err != nil {
 		// The commit may have happened: only the same request again is safe.
@@ -175,7 +175,7 @@ func (c *Checkout) offer(ctx context.Context, p Purchase, promised *order.Offer)
 	if c.Sandbox && scenario(p.Key) == "007" {
 		return order.Offer{}, fault.New(fault.FloatUnavailable, "The sandbox was asked to be out of float.")
 	}
-	if c.Sandbox && promised != nil && p.Kind == order.ESIM {
+	if c.Sandbox && promised != nil && repriced(c.products[p.Kind]) {
 		switch scenario(p.Key) {
 		case "008":
 			return order.Offer{}, fault.New(fault.TermsChanged, "The sandbox was asked to change the price.")
@@ -188,6 +188,12 @@ func (c *Checkout) offer(ctx context.Context, p Purchase, promised *order.Offer)
 		return order.Offer{}, err
 	}
 	return product.Offer(ctx, p.Request, promised)
+}
+
+// repriced says that a product's prices change, so that the sandbox can play it.
+func repriced(p Product) bool {
+	r, ok := p.(interface{ Repriced() bool })
+	return ok && r.Repriced()
 }
 
 func (c *Checkout) claimRequest(p Purchase, pay payment.Signed, offer order.Offer, admission order.Claim, known *order.Order) ClaimRequest {

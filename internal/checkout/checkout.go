@@ -34,6 +34,8 @@ import (
 // Product is one thing checkout sells.
 type Product interface {
 	Kind() order.Kind
+	// Path is the documented one that names a purchase, whatever the protocol. Clients derive nonces from it.
+	Path() string
 	// Availability says whether it can be sold now, whatever is asked for.
 	Availability() availability.Product
 	// Offer prices a request while it can be sold, or refuses with a fault what is asked for. With a quoted offer it

@@ -26,7 +26,7 @@ func TestAnUnpaidRequestStoresNothing(t *testing.T) {
 	if a := required.Accepts[0]; a.Amount != "25000000" || a.Network != x402.NetworkID || a.Scheme != x402.Scheme {
 		t.Errorf("terms are %+v", a)
 	}
-	if _, err := s.store.Orders().FindByKey(t.Context(), order.CardIssue, x402.Address{}, "k"); !errors.Is(err, checkout.ErrNotFound) {
+	if _, err := s.store.Orders().FindByKey(t.Context(), card.Kind, x402.Address{}, "k"); !errors.Is(err, checkout.ErrNotFound) {
 		t.Errorf("an unpaid request left an order: %v", err)
 	}
 	if calls := s.chain.Calls(); calls != (paymenttest.Calls{}) {
@@ -103,8 +103,8 @@ func TestOneAuthorizationBuysOneThingWhateverTheKey(t *testing.T) {
 	}
 	until(t, "one of them is refused", func() bool {
 		s.chain.Release()
-		_, err1 := s.store.Orders().FindByKey(t.Context(), order.CardIssue, b.address, "k1")
-		_, err2 := s.store.Orders().FindByKey(t.Context(), order.CardIssue, b.address, "k2")
+		_, err1 := s.store.Orders().FindByKey(t.Context(), card.Kind, b.address, "k1")
+		_, err2 := s.store.Orders().FindByKey(t.Context(), card.Kind, b.address, "k2")
 		return err1 == nil || err2 == nil
 	})
 	both.Wait()

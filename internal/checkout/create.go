@@ -64,7 +64,7 @@ func (c *Checkout) Create(ctx context.Context, n CreateRequest) (PaidOrder, erro
 	bounds := Bounds{Alone: n.Alone && n.Key == "", MostUnpaid: c.MostUnpaid, Turns: c.Limits.Turn(limit.Orders, n.Owner.Lower())}
 	stored, err := c.Store.Create(ctx, o, bounds)
 	if errors.Is(err, availability.ErrPaused) {
-		return PaidOrder{}, order.Paused(n.Kind)
+		return PaidOrder{}, c.products[n.Kind].Availability().Fault()
 	}
 	if err != nil {
 		return PaidOrder{}, fmt.Errorf("open the order: %w", err)

@@ -14,6 +14,7 @@ import (
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/card/cardtest"
+	"github.com/roamcard/roamcard/internal/product/topup"
 	"github.com/roamcard/roamcard/internal/store"
 )
 
@@ -72,11 +73,11 @@ func (s *shop) onCard(t *testing.T, b buyer, want any) {
 // unexplained compares a shop's books with its issuer's.
 func unexplained(s *store.Store, i *cardtest.Issuer) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) {
-		var made store.Goods
+		var made []uuid.UUID
 		for _, ref := range i.Opened() {
-			made.Cards = append(made.Cards, uuid.UUID(ref))
+			made = append(made, uuid.UUID(ref))
 		}
-		explained, err := s.Explains(ctx, made)
+		explained, err := s.Explains(ctx, card.Kind, made)
 		return !explained, err
 	}
 }
@@ -93,12 +94,12 @@ func TestCheckoutKeylessOrdersAreDifferentPurchases(t *testing.T) {
 	s.reaches(t, s.mustBuy(t, s.paid(t, b, "card")).Order.ID, order.Fulfilled)
 	s.onCard(t, b, card.Remaining)
 	want := card.Remaining
-	request, err := json.Marshal(card.TopupRequest{Gross: 2500})
+	request, err := json.Marshal(topup.Request{Gross: 2500})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		opened, err := s.Create(t.Context(), checkout.CreateRequest{Kind: order.CardTopup, Owner: b.address, Request: request})
+		opened, err := s.Create(t.Context(), checkout.CreateRequest{Kind: topup.Kind, Owner: b.address, Request: request})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +108,7 @@ func TestCheckoutKeylessOrdersAreDifferentPurchases(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.reaches(t, opened.Order.ID, order.Fulfilled)
-		want += card.TopupOf(2500).Credit
+		want += topup.SplitOf(2500).Credit
 		s.onCard(t, b, want)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -396,7 +397,7 @@ func TestCheckoutArrivalThatNodesDifferAboutIsNotClaimed(t *testing.T) {
 func TestCheckoutArrivedMoneyPaysAnOpenedOrder(t *testing.T) {
 	s := open(t, options{})
 	b := s.newBuyer(t)
-	opened, err := s.Create(t.Context(), checkout.CreateRequest{Kind: order.CardIssue, Owner: b.address, Key: "opened", Request: purchase("").Request})
+	opened, err := s.Create(t.Context(), checkout.CreateRequest{Kind: card.Kind, Owner: b.address, Key: "opened", Request: purchase("").Request})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -418,7 +419,7 @@ func TestCheckoutArrivedMoneyPaysAnOpenedOrder(t *testing.T) {
 func TestCheckoutOrderThatExpiredKeepsWhatArrived(t *testing.T) {
 	s := open(t, options{})
 	b := s.newBuyer(t)
-	opened, err := s.Create(t.Context(), checkout.CreateRequest{Kind: order.CardIssue, Owner: b.address, Key: "opened", Request: purchase("").Request})
+	opened, err := s.Create(t.Context(), checkout.CreateRequest{Kind: card.Kind, Owner: b.address, Key: "opened", Request: purchase("").Request})
 	if err != nil {
 		t.Fatal(err)
 	}

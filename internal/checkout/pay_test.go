@@ -14,19 +14,20 @@ import (
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment/paymenttest"
 	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/product/topup"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // opening is of a card order, paid later.
 func (b buyer) opening(key string) checkout.CreateRequest {
-	return checkout.CreateRequest{Kind: order.CardIssue, Owner: b.address, Key: key, Request: json.RawMessage(`{}`), Alone: true}
+	return checkout.CreateRequest{Kind: card.Kind, Owner: b.address, Key: key, Request: json.RawMessage(`{}`), Alone: true}
 }
 
 // funding is an opening of a top-up.
 func (b buyer) funding(key string, gross money.Cents) checkout.CreateRequest {
 	n := b.opening(key)
-	n.Kind, n.Alone = order.CardTopup, false
-	n.Request, _ = json.Marshal(card.TopupRequest{Gross: gross})
+	n.Kind, n.Alone = topup.Kind, false
+	n.Request, _ = json.Marshal(topup.Request{Gross: gross})
 	return n
 }
 

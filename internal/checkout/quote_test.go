@@ -10,11 +10,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/product/esim"
 )
 
 var (
 	quoted  = order.Offer{Price: 2500, Item: json.RawMessage(`{"plan":"p"}`), Description: "a card"}
-	request = order.FingerprintOf(order.CardIssue, json.RawMessage(`{}`))
+	request = order.FingerprintOf(card.Kind, json.RawMessage(`{}`))
 )
 
 // admin makes quotes with a key at a time.
@@ -25,21 +27,21 @@ func admin(key byte, at time.Time) quotes {
 var signedAt = time.Unix(1_790_000_000, 0)
 
 func TestAQuoteIsHonouredForItsRequestWhileItLives(t *testing.T) {
-	id := admin(1, signedAt).sign(order.CardIssue, request, quoted)
+	id := admin(1, signedAt).sign(card.Kind, request, quoted)
 	for _, after := range []time.Duration{0, time.Minute, quoteLifetime} {
-		got, err := admin(1, signedAt.Add(after)).open(id, order.CardIssue, request)
+		got, err := admin(1, signedAt.Add(after)).open(id, card.Kind, request)
 		if diff := cmp.Diff(quoted, got); err != nil || diff != "" {
 			t.Errorf("after %s: %v\n%s", after, err, diff)
 		}
 	}
-	other := order.FingerprintOf(order.CardIssue, json.RawMessage(`{"other":1}`))
+	other := order.FingerprintOf(card.Kind, json.RawMessage(`{"other":1}`))
 	for name, open := range map[string]func() (order.Offer, error){
 		"too late": func() (order.Offer, error) {
-			return admin(1, signedAt.Add(quoteLifetime+time.Second)).open(id, order.CardIssue, request)
+			return admin(1, signedAt.Add(quoteLifetime+time.Second)).open(id, card.Kind, request)
 		},
-		"for another product":      func() (order.Offer, error) { return admin(1, signedAt).open(id, order.ESIM, request) },
-		"for another request":      func() (order.Offer, error) { return admin(1, signedAt).open(id, order.CardIssue, other) },
-		"at another service's key": func() (order.Offer, error) { return admin(2, signedAt).open(id, order.CardIssue, request) },
+		"for another product":      func() (order.Offer, error) { return admin(1, signedAt).open(id, esim.Kind, request) },
+		"for another request":      func() (order.Offer, error) { return admin(1, signedAt).open(id, card.Kind, other) },
+		"at another service's key": func() (order.Offer, error) { return admin(2, signedAt).open(id, card.Kind, request) },
 	} {
 		if got, err := open(); err == nil || got.Price != 0 {
 			t.Errorf("%s: %+v, %v", name, got, err)
@@ -48,7 +50,7 @@ func TestAQuoteIsHonouredForItsRequestWhileItLives(t *testing.T) {
 }
 
 func TestAQuoteIsOursToTheLastBit(t *testing.T) {
-	id := admin(1, signedAt).sign(order.CardIssue, request, quoted)
+	id := admin(1, signedAt).sign(card.Kind, request, quoted)
 	raw, err := base64.RawURLEncoding.DecodeString(id)
 	if err != nil {
 		t.Fatal(err)
@@ -66,13 +68,13 @@ func TestAQuoteIsOursToTheLastBit(t *testing.T) {
 		"no MAC":     forge(func(b []byte) []byte { return append(make([]byte, macSize), b[macSize:]...) }),
 	}
 	for name, forged := range forgeries {
-		if got, err := admin(1, signedAt).open(forged, order.CardIssue, request); err == nil {
+		if got, err := admin(1, signedAt).open(forged, card.Kind, request); err == nil {
 			t.Errorf("%s: honoured as %+v", name, got)
 		}
 	}
 	for i := range raw {
 		forged := forge(func(b []byte) []byte { b[i] ^= 1; return b })
-		if got, err := admin(1, signedAt).open(forged, order.CardIssue, request); err == nil {
+		if got, err := admin(1, signedAt).open(forged, card.Kind, request); err == nil {
 			t.Fatalf("bit of byte %d: honoured as %+v", i, got)
 		}
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/roamcard/roamcard/internal/payment/paymenttest"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/card/cardtest"
+	"github.com/roamcard/roamcard/internal/product/topup"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/store/storetest"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -127,7 +128,7 @@ func open(t *testing.T, o options) *shop {
 	if !o.unsent {
 		refunds.Collect = collect
 	}
-	products := []checkout.Product{s.cards, card.Topups{Cards: s.cards}}
+	products := []checkout.Product{s.cards, topup.Topups{Cards: s.cards, Switches: s.cards.Switches, Payments: s.cards.Payments}}
 	s.admin = checkout.Admin{Records: s.store.Admin(), Switches: s.store.Admin(), Refunds: refunds, Products: products}
 	if o.shown == nil {
 		o.shown = s.chain.Shown
@@ -187,7 +188,7 @@ func (s *shop) newBuyer(t *testing.T) buyer {
 // purchase is a card purchase of a key, not yet paid.
 func purchase(key string) checkout.Purchase {
 	return checkout.Purchase{
-		Kind: order.CardIssue, Key: key, Request: json.RawMessage(`{}`),
+		Kind: card.Kind, Key: key, Request: json.RawMessage(`{}`),
 		Resource: x402.Resource{URL: "https://shop.example/api/card/purchase"},
 	}
 }

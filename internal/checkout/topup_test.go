@@ -8,15 +8,15 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
-	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/card/cardtest"
+	"github.com/roamcard/roamcard/internal/product/topup"
 )
 
 // topUp is a top-up purchase of a key, not yet paid.
 func topUp(key string, gross money.Cents) checkout.Purchase {
 	p := purchase(key)
-	p.Kind = order.CardTopup
-	p.Request, _ = json.Marshal(card.TopupRequest{Gross: gross})
+	p.Kind = topup.Kind
+	p.Request, _ = json.Marshal(topup.Request{Gross: gross})
 	return p
 }
 

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -14,13 +16,13 @@ func TestAChallengeIsMadeOncePerSecondAndQuestion(t *testing.T) {
 	ask := func(second int64, q question) error {
 		return c.remember(second, q, func() error { return errors.New("made now") })
 	}
-	card := question{kind: order.CardIssue, price: 2500, resource: x402.Resource{URL: "https://a.example/api/card/purchase"}}
+	card := question{kind: card.Kind, price: 2500, resource: x402.Resource{URL: "https://a.example/api/card/purchase"}}
 	first := ask(1, card)
 	if again := ask(1, card); again != first {
 		t.Error("the same question in the same second is answered anew")
 	}
 	for name, q := range map[string]question{
-		"kind":        {kind: order.ESIM, price: card.price, resource: card.resource},
+		"kind":        {kind: esim.Kind, price: card.price, resource: card.resource},
 		"request":     {kind: card.kind, price: card.price, resource: card.resource, request: order.Fingerprint{1}},
 		"price":       {kind: card.kind, price: 2600, resource: card.resource},
 		"resource":    {kind: card.kind, price: card.price, resource: x402.Resource{URL: "https://a.example/other"}},

@@ -23,18 +23,8 @@ import (
 // by time and cannot be guessed.
 type ID string
 
-// Kind is the product an order is for.
+// Kind is the product an order is for. Each product module declares its own.
 type Kind string
-
-// The kinds.
-const (
-	CardIssue Kind = "card_issue"
-	CardTopup Kind = "card_topup"
-	ESIM      Kind = "esim"
-)
-
-// Kinds lists every kind.
-func Kinds() []Kind { return []Kind{CardIssue, CardTopup, ESIM} }
 
 // Order is one thing asked for by one wallet. The wallet that pays owns it.
 type Order struct {

@@ -82,11 +82,12 @@ func TestMovesOutsideTheTableAreRefused(t *testing.T) {
 }
 
 func TestFingerprintsSeparateKindAndItem(t *testing.T) {
-	a := FingerprintOf(CardIssue, json.RawMessage(`{}`))
-	if a == FingerprintOf(CardTopup, json.RawMessage(`{}`)) || a == FingerprintOf(CardIssue, json.RawMessage(`{"a":1}`)) {
+	const cards, topups Kind = "card_issue", "card_topup"
+	a := FingerprintOf(cards, json.RawMessage(`{}`))
+	if a == FingerprintOf(topups, json.RawMessage(`{}`)) || a == FingerprintOf(cards, json.RawMessage(`{"a":1}`)) {
 		t.Error("two requests share a fingerprint")
 	}
-	if a != FingerprintOf(CardIssue, json.RawMessage(`{}`)) {
+	if a != FingerprintOf(cards, json.RawMessage(`{}`)) {
 		t.Error("one request has two fingerprints")
 	}
 }

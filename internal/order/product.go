@@ -75,15 +75,3 @@ func UnsettledLimit(limit, units int64, percent int) int64 {
 func (s *Shortage) Fault() *fault.Fault {
 	return fault.New(s.Reservation.Refusal, s.Reservation.Detail)
 }
-
-// Paused is what a buyer is told while the sale of a product is closed.
-func Paused(product Kind) *fault.Fault {
-	switch product {
-	case CardTopup:
-		return fault.New(fault.TopupPaused, "No top-ups are sold at the moment.")
-	case ESIM:
-		return fault.New(fault.EsimPaused, "No eSIMs are sold at the moment.")
-	case CardIssue:
-	}
-	return fault.New(fault.IssuePaused, "No cards are sold at the moment.")
-}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
@@ -71,7 +70,7 @@ type Books interface {
 	// orders of the payments among them are not in it.
 	OfTransfers(ctx context.Context, subjects, postings []string) (Records, error)
 	// Enter copies a page of the issuer's books.
-	Enter(ctx context.Context, lines []Line, epoch int64) error
+	Enter(ctx context.Context, lines []card.Line, epoch int64) error
 	// Open are those of some findings that are open already, or resolved.
 	Open(ctx context.Context, found []Finding) ([]Finding, error)
 	// Conclude stores what a comparison of some units came to, all or nothing: findings of them that it did not find are closed.
@@ -131,52 +130,18 @@ type Records struct {
 	Arrivals []Transfer
 	// Resolved are those among them that operators have resolved.
 	Resolved []Resolved
-	Orders   []Order
+	Orders   []order.Sale
 	Payments []Payment
-	Cards    []card.Card
-	// Accounts are the issuer's names for all cards that the orders are about.
-	Accounts map[uuid.UUID]string
-	// Esims are those that were made.
-	Esims    []Esim
-	Fees     []Fee
+	// Goods are what each product has of the orders.
+	Goods    []Goods
 	Postings []ledger.Posting
 	// Balances are what the ledger has on the cards; Loading is what is being put on them.
 	Balances map[uuid.UUID]money.USDC
 	Loading  map[uuid.UUID]money.Cents
 	// Lines are the issuer's, as they were last read.
-	Lines []Line
+	Lines []card.Line
 	// Epoch is the last whole reading of the issuer's books. A line that it did not show is gone.
 	Epoch int64
-}
-
-// Order is what was sold.
-type Order struct {
-	ID     order.ID
-	Kind   order.Kind
-	Status order.Status
-	Owner  x402.Address
-	Price  money.Cents
-	// Delivery is which attempt at the delivery it is at; the issuer refused those before.
-	Delivery int
-	// ByHand says that an operator delivered it past the issuer's references.
-	ByHand bool
-	// Topup is set for top-ups.
-	Topup card.Topup
-	// Name is what its references at the issuer are made of; empty for its id.
-	Name string
-}
-
-// open says that its delivery may be under way.
-func (o Order) open() bool {
-	return o.Status == order.Settled || o.Status == order.Provisioning
-}
-
-// perhaps says that the issuer may have carried it out, or not, without either being wrong.
-func (o Order) perhaps() bool { return o.open() || o.ByHand }
-
-// sold says that it was claimed once; what is not has no books.
-func (o Order) sold() bool {
-	return o.Status != order.PaymentRequired && o.Status != order.Expired
 }
 
 // Payment is an authorization claimed for an order. Its place on the chain is set once it is paid.
@@ -195,16 +160,14 @@ type Payment struct {
 	Block       uint64
 }
 
-// Esim is one that its supplier made. Cost is what the supplier charged; zero when that is not known.
-type Esim struct {
-	Order order.ID
-	Cost  money.USDC
-}
-
-// Fee is the job that withdraws an issue fee.
-type Fee struct {
-	Status job.Status
-	Args   card.FeeArgs
+// Goods are what the records of one product say of some orders.
+type Goods interface {
+	// Differs says what of an order does not agree with its price; empty when all does.
+	Differs(s order.Sale) string
+	// Postings are what the ledger has to have besides the payments.
+	Postings(sales []order.Sale) []ledger.Posting
+	// Calls are what the product's provider was asked for, or may be at any moment, each under a reference of its own.
+	Calls(sales []order.Sale) []order.Call
 }
 
 // Reports keep the last report.

@@ -8,14 +8,13 @@ import (
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
-	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // comparison is one look at a part of the books.
 type comparison struct {
 	Records
-	orders   map[order.ID]Order
+	orders   map[order.ID]order.Sale
 	byPlace  map[Place]*Payment
 	byNonce  map[authorization]*Payment
 	expected []ledger.Posting
@@ -35,7 +34,7 @@ type authorization struct {
 
 func begin(r Records) *comparison {
 	c := &comparison{
-		Records: r, orders: map[order.ID]Order{}, byPlace: map[Place]*Payment{}, byNonce: map[authorization]*Payment{},
+		Records: r, orders: map[order.ID]order.Sale{}, byPlace: map[Place]*Payment{}, byNonce: map[authorization]*Payment{},
 		addable: map[ledger.ID]bool{},
 	}
 	for _, o := range r.Orders {
@@ -58,7 +57,7 @@ func compareOrders(r Records) *comparison {
 	c := begin(r)
 	c.checked = Checked{Payments: len(r.Payments), Postings: len(r.Postings)}
 	for _, o := range r.Orders {
-		if o.sold() {
+		if o.Sold() {
 			c.checked.Orders++
 		}
 	}
@@ -194,10 +193,11 @@ func (c *comparison) payments() {
 			f.Code = OrderWithoutPayment
 			c.add(f, "the order is %s without a proven payment", o.Status)
 		}
-		whole := card.Topup{Gross: o.Topup.Gross, Fee: o.Topup.Fee, Credit: o.Topup.Credit}
-		if t := o.Topup; o.Kind == order.CardTopup && o.sold() && (t.Gross != o.Price || card.TopupOf(t.Gross) != whole) {
-			f.Code = OrderAmount
-			c.add(f, "a top-up of %s is split into %s for the card and %s for us", o.Price, t.Credit, t.Fee)
+		for _, g := range c.Goods {
+			if differs := g.Differs(o); differs != "" {
+				f.Code = OrderAmount
+				c.add(f, "%s", differs)
+			}
 		}
 	}
 }
@@ -267,32 +267,9 @@ func (c *comparison) expect() {
 			add(ledger.Refunded(string(p.Order), p.Value))
 		}
 	}
-	for _, o := range c.Orders {
-		if o.Kind == order.CardTopup && o.Status == order.Fulfilled {
-			add(o.Topup.Postings(o.ID)...)
-		}
-		if o.Kind == order.ESIM && o.Status == order.Fulfilled {
-			add(ledger.Sold(string(o.ID), o.Price))
-		}
+	for _, g := range c.Goods {
+		add(g.Postings(c.Orders)...)
 	}
-	for _, e := range c.Esims {
-		if e.Cost > 0 {
-			add(ledger.Supplied(string(e.Order), e.Cost))
-		}
-	}
-	for _, k := range c.Cards {
-		if sold(k) {
-			add(ledger.Loaded(string(k.Order), k.ID.String(), k.Load))
-		}
-	}
-	for _, f := range c.Fees {
-		add(f.Args.Postings(f.Status)...)
-	}
-}
-
-// sold says that a card came to its owner.
-func sold(k card.Card) bool {
-	return k.Status == card.Active || k.Status == card.Frozen || k.Status == card.Closed
 }
 
 func sameEntries(a, b []ledger.Entry) bool {

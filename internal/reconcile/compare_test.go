@@ -14,6 +14,8 @@ import (
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/product/esim"
+	"github.com/roamcard/roamcard/internal/product/topup"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -25,15 +27,24 @@ var (
 	cardRef  = card.Ref(uuid.MustParse("00000000-0000-5000-8000-00000000000c"))
 	feeArgs  = card.FeeArgs{Card: cardID, Order: "ord_issue", Account: "crd_1", Amount: card.Fee, Version: 2}
 	feeRef   = feeArgs.Ref()
-	loadRef  = card.LoadRef("ord_topup", 1)
-	openRef  = card.LoadRef("ord_open", 1)
-	topup    = card.Topup{Gross: 5000, Fee: 100, Credit: 4900, Card: cardID}
-	openItem = card.Topup{Gross: 2500, Fee: 50, Credit: 2450, Card: cardID}
+	loadRef  = card.Ref(topup.LoadRef("ord_topup", 1))
+	openRef  = card.Ref(topup.LoadRef("ord_open", 1))
+	funded   = topup.Split{Gross: 5000, Fee: 100, Credit: 4900, Card: cardID}
+	openItem = topup.Split{Gross: 2500, Fee: 50, Credit: 2450, Card: cardID}
 )
 
+// books are ours, with what each product has of the orders.
+type books struct {
+	Records
+	Cards  []card.Card
+	Fees   []card.FeeRecord
+	Topups map[order.ID]topup.Split
+	Esims  []esim.Profile
+}
+
 // compare looks at whole books as a comparison does at parts of them: at the orders, and at the transfers.
-func compare(r Records, s Statement) (found []Finding, unposted []ledger.Posting, spent money.Cents) {
-	orders, transfers := r, r
+func compare(r books, s card.Statement) (found []Finding, unposted []ledger.Posting, spent money.Cents) {
+	orders, transfers := r.Records, r.Records
 	transfers.Orders, transfers.Postings, orders.Postings = nil, nil, nil
 	for _, p := range r.Postings {
 		if p.Order != "" {
@@ -42,21 +53,25 @@ func compare(r Records, s Statement) (found []Finding, unposted []ledger.Posting
 			transfers.Postings = append(transfers.Postings, p)
 		}
 	}
-	orders.Accounts, orders.Balances, orders.Loading = map[uuid.UUID]string{}, map[uuid.UUID]money.USDC{}, map[uuid.UUID]money.Cents{}
+	accounts := map[uuid.UUID]string{}
+	orders.Balances, orders.Loading = map[uuid.UUID]money.USDC{}, map[uuid.UUID]money.Cents{}
 	sums := ledger.Balances(r.Postings)
 	for _, k := range r.Cards {
-		orders.Accounts[k.ID], orders.Balances[k.ID] = k.Account, sums[ledger.Card(k.ID.String())]
+		accounts[k.ID], orders.Balances[k.ID] = k.Account, sums[ledger.Card(k.ID.String())]
 	}
 	for _, o := range r.Orders {
-		if o.Kind == order.CardTopup && o.perhaps() {
-			orders.Loading[o.Topup.Card] += o.Topup.Credit
+		if split, loads := r.Topups[o.ID]; loads && o.Perhaps() {
+			orders.Loading[split.Card] += split.Credit
 		}
 	}
+	orders.Goods = []Goods{
+		card.Records{Cards: r.Cards, Fees: r.Fees}, topup.Records{Splits: r.Topups, Accounts: accounts}, esim.Records{Profiles: r.Esims},
+	}
 	for i, m := range s.Movements {
-		orders.Lines = append(orders.Lines, Line{ID: fmt.Sprint("mov_", i), Movement: &m})
+		orders.Lines = append(orders.Lines, card.Line{ID: fmt.Sprint("mov_", i), Movement: &m})
 	}
 	for i, a := range s.Accounts {
-		orders.Lines = append(orders.Lines, Line{ID: fmt.Sprint("crd_", i), Card: &a})
+		orders.Lines = append(orders.Lines, card.Line{ID: fmt.Sprint("crd_", i), Card: &a})
 	}
 	c, d := compareOrders(orders), compareTransfers(transfers)
 	for _, l := range c.lines {
@@ -73,14 +88,14 @@ func differences(found []Finding) []Finding {
 }
 
 // good are the books of one buyer with a card, a top-up and an eSIM, all delivered, a top-up under way, and a payment that died.
-func good() (Records, Statement) {
-	r := Records{
+func good() (books, card.Statement) {
+	r := books{Records: Records{
 		Scan: Scan{First: 10, Next: 100, Begun: true},
-		Orders: []Order{
-			{ID: "ord_issue", Owner: alice, Kind: order.CardIssue, Status: order.Fulfilled, Price: 2500},
-			{ID: "ord_topup", Owner: alice, Kind: order.CardTopup, Status: order.Fulfilled, Price: 5000, Topup: topup},
-			{ID: "ord_open", Owner: alice, Kind: order.CardTopup, Status: order.Provisioning, Price: 2500, Topup: openItem},
-			{ID: "ord_esim", Owner: alice, Kind: order.ESIM, Status: order.Fulfilled, Price: 500},
+		Orders: []order.Sale{
+			{ID: "ord_issue", Owner: alice, Kind: card.Kind, Status: order.Fulfilled, Price: 2500},
+			{ID: "ord_topup", Owner: alice, Kind: topup.Kind, Status: order.Fulfilled, Price: 5000},
+			{ID: "ord_open", Owner: alice, Kind: topup.Kind, Status: order.Provisioning, Price: 2500},
+			{ID: "ord_esim", Owner: alice, Kind: esim.Kind, Status: order.Fulfilled, Price: 500},
 		},
 		Payments: []Payment{
 			{ID: uuid.UUID{15: 1}, Order: "ord_issue", Status: payment.Paid, Payer: alice, Value: 25_000_000, Nonce: x402.Hash{1}, Transaction: x402.Hash{0xa1}, LogIndex: 3, Block: 20},
@@ -94,21 +109,22 @@ func good() (Records, Statement) {
 			// Seen in another transaction than the one recorded; the authorization is the same.
 			{Transaction: x402.Hash{0xb2}, LogIndex: 7, Block: 31, From: alice, Value: 50_000_000, Nonce: x402.Hash{2}},
 		},
-		Cards: []card.Card{{ID: cardID, Order: "ord_issue", Status: card.Active, Ref: cardRef, Load: 2500, Account: "crd_1"}},
-		Esims: []Esim{{Order: "ord_esim", Cost: 4_000_000}},
-		Fees:  []Fee{{Status: job.Succeeded, Args: feeArgs}},
-	}
+	}}
+	r.Cards = []card.Card{{ID: cardID, Order: "ord_issue", Status: card.Active, Ref: cardRef, Load: 2500, Account: "crd_1"}}
+	r.Esims = []esim.Profile{{Order: "ord_esim", Cost: 4_000_000}}
+	r.Fees = []card.FeeRecord{{Status: job.Succeeded, Args: feeArgs}}
+	r.Topups = map[order.ID]topup.Split{"ord_topup": funded, "ord_open": openItem}
 	r.Postings = slices.Concat([]ledger.Posting{
 		ledger.Settled("ord_issue", 25_000_000), ledger.Loaded("ord_issue", cardID.String(), 2500), ledger.FeeWithdrawn("ord_issue", cardID.String(), 1000),
 		ledger.Settled("ord_topup", 50_000_000), ledger.Settled("ord_open", 25_000_000),
-	}, card.Topup{Fee: 100, Credit: 4900, Card: cardID}.Postings("ord_topup"), []ledger.Posting{
+	}, topup.Split{Fee: 100, Credit: 4900, Card: cardID}.Postings("ord_topup"), []ledger.Posting{
 		ledger.Settled("ord_esim", 5_000_000), ledger.Supplied("ord_esim", 4_000_000), ledger.Sold("ord_esim", 500),
 	})
 	first := feeArgs
 	first.Version = 1
-	s := Statement{
+	s := card.Statement{
 		// 15.00 and 49.00, of which 4.00 are spent.
-		Accounts: []StatedAccount{{card.Account{ID: "crd_1", Ref: cardRef, State: card.AccountActive, Loaded: 2500}, 6000}},
+		Accounts: []card.StatedAccount{{Account: card.Account{ID: "crd_1", Ref: cardRef, State: card.AccountActive, Loaded: 2500}, Balance: 6000}},
 		Movements: []card.Moved{
 			{Ref: first.Ref(), Account: "crd_1", Direction: card.Withdrawal, Amount: 1000, State: card.MoveFailed},
 			{Ref: feeRef, Account: "crd_1", Direction: card.Withdrawal, Amount: 1000, State: card.MoveSucceeded},
@@ -125,7 +141,7 @@ func TestGoodBooksAgree(t *testing.T) {
 }
 
 // resolve adds a transfer of nobody's that an operator has resolved.
-func resolve(r *Records, t Transfer, as Resolution) {
+func resolve(r *books, t Transfer, as Resolution) {
 	r.Arrivals = append(r.Arrivals, t)
 	r.Resolved = append(r.Resolved, Resolved{Place: t.Place(), As: as, Reason: "why", Operator: "ada"})
 	r.Postings = append(r.Postings, ledger.Unmatched(t.Transaction.String(), t.LogIndex, t.Value))
@@ -136,156 +152,163 @@ func resolve(r *Records, t Transfer, as Resolution) {
 func TestEachDifferenceHasItsCode(t *testing.T) {
 	stray := Transfer{Transaction: x402.Hash{0xdd}, LogIndex: 5, Block: 50, From: bob, Value: 7}
 	tests := map[string]struct {
-		spoil func(*Records, *Statement)
+		spoil func(*books, *card.Statement)
 		want  []Code
 	}{
-		"a stray transfer":        {func(r *Records, _ *Statement) { r.Arrivals = append(r.Arrivals, stray) }, []Code{TransferUnmatched}},
-		"a stranger's same nonce": {func(r *Records, _ *Statement) { s := stray; s.Nonce = x402.Hash{1}; r.Arrivals = append(r.Arrivals, s) }, []Code{TransferUnmatched}},
-		"a second transfer of the payer's": {func(r *Records, _ *Statement) {
+		"a stray transfer": {func(r *books, _ *card.Statement) { r.Arrivals = append(r.Arrivals, stray) }, []Code{TransferUnmatched}},
+		"a stranger's same nonce": {func(r *books, _ *card.Statement) {
+			s := stray
+			s.Nonce = x402.Hash{1}
+			r.Arrivals = append(r.Arrivals, s)
+		}, []Code{TransferUnmatched}},
+		"a second transfer of the payer's": {func(r *books, _ *card.Statement) {
 			s := stray
 			s.From, s.Value = alice, 25_000_000
 			r.Arrivals = append(r.Arrivals, s)
 		}, []Code{TransferUnmatched}},
-		"a posted stray transfer stays open": {func(r *Records, _ *Statement) {
+		"a posted stray transfer stays open": {func(r *books, _ *card.Statement) {
 			r.Arrivals = append(r.Arrivals, stray)
 			r.Postings = append(r.Postings, ledger.Unmatched(stray.Transaction.String(), stray.LogIndex, stray.Value))
 		}, []Code{TransferUnmatched}},
-		"a stray transfer that an operator knows": {func(r *Records, _ *Statement) { resolve(r, stray, Known) }, nil},
-		"one that was sent back":                  {func(r *Records, _ *Statement) { resolve(r, stray, RefundedByHand) }, nil},
-		"one that was given":                      {func(r *Records, _ *Statement) { resolve(r, stray, Donation) }, nil},
-		"one resolved without its posting": {func(r *Records, _ *Statement) {
+		"a stray transfer that an operator knows": {func(r *books, _ *card.Statement) { resolve(r, stray, Known) }, nil},
+		"one that was sent back":                  {func(r *books, _ *card.Statement) { resolve(r, stray, RefundedByHand) }, nil},
+		"one that was given":                      {func(r *books, _ *card.Statement) { resolve(r, stray, Donation) }, nil},
+		"one resolved without its posting": {func(r *books, _ *card.Statement) {
 			resolve(r, stray, Donation)
 			r.Postings = r.Postings[:len(r.Postings)-1]
 		}, []Code{PostingMissing}},
-		"one posted to another account than was resolved": {func(r *Records, _ *Statement) {
+		"one posted to another account than was resolved": {func(r *books, _ *card.Statement) {
 			resolve(r, stray, Donation)
 			r.Resolved[0].As = RefundedByHand
 		}, []Code{PostingDiffers}},
-		"one posted as resolved that nobody resolved": {func(r *Records, _ *Statement) {
+		"one posted as resolved that nobody resolved": {func(r *books, _ *card.Statement) {
 			resolve(r, stray, Donation)
 			r.Resolved = nil
 		}, []Code{PostingUnexpected, TransferUnmatched}},
-		"another transfer than the one resolved": {func(r *Records, _ *Statement) {
+		"another transfer than the one resolved": {func(r *books, _ *card.Statement) {
 			resolve(r, stray, Known)
 			other := stray
 			other.LogIndex++
 			r.Arrivals = append(r.Arrivals, other)
 		}, []Code{TransferUnmatched}},
-		"a stray posted twice": {func(r *Records, _ *Statement) {
+		"a stray posted twice": {func(r *books, _ *card.Statement) {
 			r.Postings = append(r.Postings, ledger.Unmatched(stray.Transaction.String(), stray.LogIndex, stray.Value))
 		}, []Code{PostingUnexpected}},
-		"a transfer not recorded yet": {func(r *Records, _ *Statement) {
+		"a transfer not recorded yet": {func(r *books, _ *card.Statement) {
 			r.Payments[3].Status = payment.Claimed
 			r.Arrivals = append(r.Arrivals, Transfer{Transaction: x402.Hash{0xa4}, Block: 40, From: alice, Value: 25_000_000, Nonce: x402.Hash{4}})
 		}, []Code{TransferUnrecorded}},
-		"a dead payment that arrived": {func(r *Records, _ *Statement) {
+		"a dead payment that arrived": {func(r *books, _ *card.Statement) {
 			r.Arrivals = append(r.Arrivals, Transfer{Transaction: x402.Hash{0xa4}, Block: 40, From: alice, Value: 25_000_000, Nonce: x402.Hash{4}})
 		}, []Code{TransferOfDeadPayment}},
-		"a nonce used for another amount than the dead payment's": {func(r *Records, _ *Statement) {
+		"a nonce used for another amount than the dead payment's": {func(r *books, _ *card.Statement) {
 			r.Arrivals = append(r.Arrivals, Transfer{Transaction: x402.Hash{0xa4}, Block: 40, From: alice, Value: 1, Nonce: x402.Hash{4}})
 		}, []Code{TransferUnmatched}},
-		"a transfer of nobody's that an order was paid with": {func(r *Records, _ *Statement) {
+		"a transfer of nobody's that an order was paid with": {func(r *books, _ *card.Statement) {
 			r.Postings = append(r.Postings, ledger.Unmatched(x402.Hash{0xa1}.String(), 3, 25_000_000))
 		}, nil},
-		"a payment of a block that nobody could read":     {func(r *Records, _ *Statement) { r.Arrivals, r.Unread = r.Arrivals[1:], []uint64{20} }, nil},
-		"a payment to another payee":                      {func(r *Records, _ *Statement) { r.Arrivals, r.Payments[0].Elsewhere = r.Arrivals[1:], true }, nil},
-		"a line that the issuer shows no more":            {func(r *Records, _ *Statement) { r.Epoch = 1 }, []Code{ProviderRecordMissing}},
-		"a payment that never arrived":                    {func(r *Records, _ *Statement) { r.Arrivals = r.Arrivals[1:] }, []Code{PaymentWithoutTransfer}},
-		"a payment of a block that is not read":           {func(r *Records, _ *Statement) { r.Arrivals, r.Scan = r.Arrivals[1:], Scan{First: 21, Next: 100} }, nil},
-		"a transfer of another amount":                    {func(r *Records, _ *Statement) { r.Arrivals[0].Value-- }, []Code{PaymentDiffers}},
-		"a transfer of another sender":                    {func(r *Records, _ *Statement) { r.Arrivals[0].From = bob }, []Code{PaymentDiffers}},
-		"a payment recorded at somebody's plain transfer": {func(r *Records, _ *Statement) { r.Arrivals[0].Nonce = x402.Hash{} }, nil},
-		"a price changed": {func(r *Records, _ *Statement) {
+		"a payment of a block that nobody could read":     {func(r *books, _ *card.Statement) { r.Arrivals, r.Unread = r.Arrivals[1:], []uint64{20} }, nil},
+		"a payment to another payee":                      {func(r *books, _ *card.Statement) { r.Arrivals, r.Payments[0].Elsewhere = r.Arrivals[1:], true }, nil},
+		"a line that the issuer shows no more":            {func(r *books, _ *card.Statement) { r.Epoch = 1 }, []Code{ProviderRecordMissing}},
+		"a payment that never arrived":                    {func(r *books, _ *card.Statement) { r.Arrivals = r.Arrivals[1:] }, []Code{PaymentWithoutTransfer}},
+		"a payment of a block that is not read":           {func(r *books, _ *card.Statement) { r.Arrivals, r.Scan = r.Arrivals[1:], Scan{First: 21, Next: 100} }, nil},
+		"a transfer of another amount":                    {func(r *books, _ *card.Statement) { r.Arrivals[0].Value-- }, []Code{PaymentDiffers}},
+		"a transfer of another sender":                    {func(r *books, _ *card.Statement) { r.Arrivals[0].From = bob }, []Code{PaymentDiffers}},
+		"a payment recorded at somebody's plain transfer": {func(r *books, _ *card.Statement) { r.Arrivals[0].Nonce = x402.Hash{} }, nil},
+		"a price changed": {func(r *books, _ *card.Statement) {
 			r.Orders[0].Price = 2400
 		}, []Code{OrderAmount}},
-		"a card's load changed": {func(r *Records, _ *Statement) { r.Cards[0].Load = 2400 }, []Code{PostingDiffers, ProviderDiffers}},
-		"a top-up split otherwise": {func(r *Records, s *Statement) {
-			r.Orders[1].Topup.Fee, r.Orders[1].Topup.Credit = 0, 5000
+		"a card's load changed": {func(r *books, _ *card.Statement) { r.Cards[0].Load = 2400 }, []Code{PostingDiffers, ProviderDiffers}},
+		"a top-up split otherwise": {func(r *books, s *card.Statement) {
+			r.Topups["ord_topup"] = topup.Split{Gross: 5000, Credit: 5000, Card: cardID}
 		}, []Code{OrderAmount, PostingDiffers, PostingUnexpected, ProviderDiffers}},
-		"a paid order without a payment": {func(r *Records, _ *Statement) {
+		"a paid order without a payment": {func(r *books, _ *card.Statement) {
 			r.Payments[2].Status = payment.Dead
 		}, []Code{OrderWithoutPayment, PostingUnexpected}},
-		"no posting of a payment":      {func(r *Records, _ *Statement) { r.Postings = r.Postings[1:] }, []Code{PostingMissing}},
-		"no posting of a load":         {func(r *Records, s *Statement) { r.Postings = slices.Delete(r.Postings, 1, 2) }, []Code{PostingMissing}},
-		"no posting of a fee":          {func(r *Records, s *Statement) { r.Postings = slices.Delete(r.Postings, 2, 3) }, []Code{PostingMissing}},
-		"no posting of a load fee":     {func(r *Records, s *Statement) { r.Postings = slices.Delete(r.Postings, 6, 7) }, []Code{PostingMissing}},
-		"no posting of an eSIM":        {func(r *Records, _ *Statement) { r.Postings = r.Postings[:9] }, []Code{PostingMissing}},
-		"no posting of an eSIM's cost": {func(r *Records, _ *Statement) { r.Postings = slices.Delete(r.Postings, 8, 9) }, []Code{PostingMissing}},
-		"an eSIM of another cost":      {func(r *Records, _ *Statement) { r.Esims[0].Cost++ }, []Code{PostingDiffers}},
-		"an eSIM of another price":     {func(r *Records, _ *Statement) { r.Postings[9] = ledger.Sold("ord_esim", 501) }, []Code{PostingDiffers}},
-		"an eSIM whose cost nobody knows": {func(r *Records, _ *Statement) {
+		"no posting of a payment":      {func(r *books, _ *card.Statement) { r.Postings = r.Postings[1:] }, []Code{PostingMissing}},
+		"no posting of a load":         {func(r *books, s *card.Statement) { r.Postings = slices.Delete(r.Postings, 1, 2) }, []Code{PostingMissing}},
+		"no posting of a fee":          {func(r *books, s *card.Statement) { r.Postings = slices.Delete(r.Postings, 2, 3) }, []Code{PostingMissing}},
+		"no posting of a load fee":     {func(r *books, s *card.Statement) { r.Postings = slices.Delete(r.Postings, 6, 7) }, []Code{PostingMissing}},
+		"no posting of an eSIM":        {func(r *books, _ *card.Statement) { r.Postings = r.Postings[:9] }, []Code{PostingMissing}},
+		"no posting of an eSIM's cost": {func(r *books, _ *card.Statement) { r.Postings = slices.Delete(r.Postings, 8, 9) }, []Code{PostingMissing}},
+		"an eSIM of another cost":      {func(r *books, _ *card.Statement) { r.Esims[0].Cost++ }, []Code{PostingDiffers}},
+		"an eSIM of another price":     {func(r *books, _ *card.Statement) { r.Postings[9] = ledger.Sold("ord_esim", 501) }, []Code{PostingDiffers}},
+		"an eSIM whose cost nobody knows": {func(r *books, _ *card.Statement) {
 			r.Esims[0].Cost = 0
 			r.Postings = slices.Delete(r.Postings, 8, 9)
 		}, nil},
-		"an eSIM posted and not delivered": {func(r *Records, _ *Statement) { r.Orders[3].Status = order.OperatorReview }, []Code{PostingUnexpected}},
-		"a refunded order whose eSIM was made": {func(r *Records, _ *Statement) {
+		"an eSIM posted and not delivered": {func(r *books, _ *card.Statement) { r.Orders[3].Status = order.OperatorReview }, []Code{PostingUnexpected}},
+		"a refunded order whose eSIM was made": {func(r *books, _ *card.Statement) {
 			r.Orders[3].Status = order.Refunded
 			r.Postings[9] = ledger.Refunded("ord_esim", 5_000_000)
 		}, nil},
-		"a posting nobody can explain": {func(r *Records, s *Statement) {
+		"a posting nobody can explain": {func(r *books, s *card.Statement) {
 			r.Postings = append(r.Postings, ledger.Refunded("ord_topup", 50_000_000))
 		}, []Code{PostingUnexpected}},
-		"a posting of another amount": {func(r *Records, _ *Statement) { r.Postings[0] = ledger.Settled("ord_issue", 24_000_000) }, []Code{PostingDiffers}},
-		"a posting of another order":  {func(r *Records, _ *Statement) { r.Postings[0].Order = "ord_x" }, []Code{PostingDiffers}},
-		"a posting that does not balance": {func(r *Records, _ *Statement) {
+		"a posting of another amount": {func(r *books, _ *card.Statement) { r.Postings[0] = ledger.Settled("ord_issue", 24_000_000) }, []Code{PostingDiffers}},
+		"a posting of another order":  {func(r *books, _ *card.Statement) { r.Postings[0].Order = "ord_x" }, []Code{PostingDiffers}},
+		"a posting that does not balance": {func(r *books, _ *card.Statement) {
 			r.Postings[0].Entries[0].Amount++
 		}, []Code{LedgerUnbalanced, PostingDiffers}},
-		"a posting without entries": {func(r *Records, _ *Statement) { r.Postings[0].Entries = nil }, []Code{LedgerUnbalanced, PostingDiffers}},
-		"a refunded order": {func(r *Records, _ *Statement) {
+		"a posting without entries": {func(r *books, _ *card.Statement) { r.Postings[0].Entries = nil }, []Code{LedgerUnbalanced, PostingDiffers}},
+		"a refunded order": {func(r *books, _ *card.Statement) {
 			r.Orders[2].Status = order.Refunded
 		}, []Code{PostingMissing}},
-		"a refunded order with its posting": {func(r *Records, _ *Statement) {
+		"a refunded order with its posting": {func(r *books, _ *card.Statement) {
 			r.Orders[2].Status = order.Refunded
 			r.Postings = append(r.Postings, ledger.Refunded("ord_open", 25_000_000))
 		}, nil},
-		"a card of nobody's": {func(_ *Records, s *Statement) {
-			s.Accounts = append(s.Accounts, StatedAccount{card.Account{ID: "crd_2", Ref: card.Ref{1}, State: card.AccountActive, Loaded: 2500}, 2500})
+		"a card of nobody's": {func(_ *books, s *card.Statement) {
+			s.Accounts = append(s.Accounts, card.StatedAccount{Account: card.Account{ID: "crd_2", Ref: card.Ref{1}, State: card.AccountActive, Loaded: 2500}, Balance: 2500})
 		}, []Code{ProviderUnknown}},
-		"a movement of nobody's": {func(_ *Records, s *Statement) {
+		"a movement of nobody's": {func(_ *books, s *card.Statement) {
 			s.Movements = append(s.Movements, card.Moved{Ref: card.Ref{2}, Account: "crd_1", Direction: card.Load, Amount: 1, State: card.MovePending})
 		}, []Code{ProviderUnknown}},
-		"a load carried out twice": {func(_ *Records, s *Statement) { s.Movements = append(s.Movements, s.Movements[2]) }, []Code{ProviderDuplicate}},
-		"a card opened twice":      {func(_ *Records, s *Statement) { s.Accounts = append(s.Accounts, s.Accounts[0]) }, []Code{ProviderDuplicate}},
-		"a fee withdrawn by two versions": {func(_ *Records, s *Statement) {
+		"a load carried out twice": {func(_ *books, s *card.Statement) { s.Movements = append(s.Movements, s.Movements[2]) }, []Code{ProviderDuplicate}},
+		"a card opened twice":      {func(_ *books, s *card.Statement) { s.Accounts = append(s.Accounts, s.Accounts[0]) }, []Code{ProviderDuplicate}},
+		"a fee withdrawn by two versions": {func(_ *books, s *card.Statement) {
 			s.Movements[0].State = card.MoveSucceeded
 		}, []Code{ProviderDuplicate, ProviderUnrecorded}},
-		"a load of another amount":               {func(_ *Records, s *Statement) { s.Movements[2].Amount = 5000 }, []Code{ProviderDiffers}},
-		"a load on another card":                 {func(_ *Records, s *Statement) { s.Movements[2].Account = "crd_9" }, []Code{ProviderDiffers}},
-		"a withdrawal instead of a load":         {func(_ *Records, s *Statement) { s.Movements[2].Direction = card.Withdrawal }, []Code{ProviderDiffers}},
-		"a card opened with another amount":      {func(_ *Records, s *Statement) { s.Accounts[0].Loaded = 5000 }, []Code{ProviderDiffers}},
-		"a fulfilled top-up that was not loaded": {func(_ *Records, s *Statement) { s.Movements = s.Movements[:2] }, []Code{ProviderRecordMissing}},
-		"a fulfilled top-up that is pending":     {func(_ *Records, s *Statement) { s.Movements[2].State = card.MovePending }, []Code{ProviderRecordMissing}},
-		"a card the issuer does not know":        {func(_ *Records, s *Statement) { s.Accounts = nil }, []Code{ProviderRecordMissing}},
-		"a fee that was never withdrawn":         {func(_ *Records, s *Statement) { s.Movements = slices.Delete(s.Movements, 1, 2) }, []Code{ProviderRecordMissing}},
-		"a load taken back":                      {func(_ *Records, s *Statement) { s.Movements[2].State = card.MoveFailed }, []Code{ProviderReversed}},
-		"a card closed by the issuer":            {func(_ *Records, s *Statement) { s.Accounts[0].State, s.Accounts[0].Balance = card.AccountClosed, 0 }, []Code{ProviderReversed}},
-		"a card closed by both": {func(r *Records, s *Statement) {
+		"a load of another amount":               {func(_ *books, s *card.Statement) { s.Movements[2].Amount = 5000 }, []Code{ProviderDiffers}},
+		"a load on another card":                 {func(_ *books, s *card.Statement) { s.Movements[2].Account = "crd_9" }, []Code{ProviderDiffers}},
+		"a withdrawal instead of a load":         {func(_ *books, s *card.Statement) { s.Movements[2].Direction = card.Withdrawal }, []Code{ProviderDiffers}},
+		"a card opened with another amount":      {func(_ *books, s *card.Statement) { s.Accounts[0].Loaded = 5000 }, []Code{ProviderDiffers}},
+		"a fulfilled top-up that was not loaded": {func(_ *books, s *card.Statement) { s.Movements = s.Movements[:2] }, []Code{ProviderRecordMissing}},
+		"a fulfilled top-up that is pending":     {func(_ *books, s *card.Statement) { s.Movements[2].State = card.MovePending }, []Code{ProviderRecordMissing}},
+		"a card the issuer does not know":        {func(_ *books, s *card.Statement) { s.Accounts = nil }, []Code{ProviderRecordMissing}},
+		"a fee that was never withdrawn":         {func(_ *books, s *card.Statement) { s.Movements = slices.Delete(s.Movements, 1, 2) }, []Code{ProviderRecordMissing}},
+		"a load taken back":                      {func(_ *books, s *card.Statement) { s.Movements[2].State = card.MoveFailed }, []Code{ProviderReversed}},
+		"a card closed by the issuer":            {func(_ *books, s *card.Statement) { s.Accounts[0].State, s.Accounts[0].Balance = card.AccountClosed, 0 }, []Code{ProviderReversed}},
+		"a card closed by both": {func(r *books, s *card.Statement) {
 			s.Accounts[0].State = card.AccountClosed
 			r.Cards[0].Status = card.Closed
 		}, []Code{ProviderReversed}},
-		"a fee that was never on its card": {func(r *Records, s *Statement) { keepFee(r, s) }, nil},
-		"one that is posted as withdrawn": {func(r *Records, s *Statement) {
+		"a fee that was never on its card": {func(r *books, s *card.Statement) { keepFee(r, s) }, nil},
+		"one that is posted as withdrawn": {func(r *books, s *card.Statement) {
 			keepFee(r, s)
 			r.Postings[2] = ledger.FeeWithdrawn("ord_issue", cardID.String(), 1000)
 		}, []Code{PostingMissing, PostingUnexpected}},
-		"a fee that was spent":                   {func(r *Records, s *Statement) { oweFee(r, s) }, nil},
-		"one whose debt is not posted":           {func(r *Records, s *Statement) { oweFee(r, s); r.Postings = slices.Delete(r.Postings, 2, 3) }, []Code{PostingMissing}},
-		"one that was written off":               {func(r *Records, s *Statement) { writeOffFee(r, s) }, nil},
-		"one that nobody has given up":           {func(r *Records, s *Statement) { writeOffFee(r, s); r.Fees[0].Args.WrittenOff = false }, []Code{PostingUnexpected}},
-		"one that was collected after all":       {func(r *Records, s *Statement) { collectFee(r, s, ledger.Receivable(cardID.String())) }, nil},
-		"one collected from the wrong account":   {func(r *Records, s *Statement) { collectFee(r, s, ledger.IssueFeeCost) }, []Code{PostingDiffers}},
-		"a fee given back":                       {func(_ *Records, s *Statement) { s.Movements[1].State = card.MoveFailed; s.Accounts[0].Balance += 1400 }, []Code{ProviderReversed}},
-		"a load that nobody recorded":            {func(r *Records, s *Statement) { r.Orders[2].Status = order.OperatorReview; loadOpen(s) }, []Code{ProviderUnrecorded}},
-		"a load under way":                       {func(_ *Records, s *Statement) { loadOpen(s); s.Accounts[0].Balance = 6400 + 2450 }, nil},
-		"more on a card than it can have":        {func(_ *Records, s *Statement) { s.Accounts[0].Balance = 6401 + 2450 }, []Code{CardBalanceHigh}},
-		"all spent":                              {func(_ *Records, s *Statement) { s.Accounts[0].Balance = 0 }, nil},
-		"a card refused, and then opened":        {func(r *Records, s *Statement) { refuseCard(r); s.Accounts[0].Balance, s.Movements = 0, nil }, []Code{PostingUnexpected, ProviderUnrecorded}},
-		"a card that the issuer opens meanwhile": {func(r *Records, s *Statement) { openCard(r, s) }, nil},
-		"a fee that the issuer withdrew meanwhile": {func(r *Records, _ *Statement) {
+		"a fee that was spent":                 {func(r *books, s *card.Statement) { oweFee(r, s) }, nil},
+		"one whose debt is not posted":         {func(r *books, s *card.Statement) { oweFee(r, s); r.Postings = slices.Delete(r.Postings, 2, 3) }, []Code{PostingMissing}},
+		"one that was written off":             {func(r *books, s *card.Statement) { writeOffFee(r, s) }, nil},
+		"one that nobody has given up":         {func(r *books, s *card.Statement) { writeOffFee(r, s); r.Fees[0].Args.WrittenOff = false }, []Code{PostingUnexpected}},
+		"one that was collected after all":     {func(r *books, s *card.Statement) { collectFee(r, s, ledger.Receivable(cardID.String())) }, nil},
+		"one collected from the wrong account": {func(r *books, s *card.Statement) { collectFee(r, s, ledger.IssueFeeCost) }, []Code{PostingDiffers}},
+		"a fee given back": {func(_ *books, s *card.Statement) {
+			s.Movements[1].State = card.MoveFailed
+			s.Accounts[0].Balance += 1400
+		}, []Code{ProviderReversed}},
+		"a load that nobody recorded":            {func(r *books, s *card.Statement) { r.Orders[2].Status = order.OperatorReview; loadOpen(s) }, []Code{ProviderUnrecorded}},
+		"a load under way":                       {func(_ *books, s *card.Statement) { loadOpen(s); s.Accounts[0].Balance = 6400 + 2450 }, nil},
+		"more on a card than it can have":        {func(_ *books, s *card.Statement) { s.Accounts[0].Balance = 6401 + 2450 }, []Code{CardBalanceHigh}},
+		"all spent":                              {func(_ *books, s *card.Statement) { s.Accounts[0].Balance = 0 }, nil},
+		"a card refused, and then opened":        {func(r *books, s *card.Statement) { refuseCard(r); s.Accounts[0].Balance, s.Movements = 0, nil }, []Code{PostingUnexpected, ProviderUnrecorded}},
+		"a card that the issuer opens meanwhile": {func(r *books, s *card.Statement) { openCard(r, s) }, nil},
+		"a fee that the issuer withdrew meanwhile": {func(r *books, _ *card.Statement) {
 			r.Fees[0].Status = job.Processing
 			r.Postings = slices.Delete(r.Postings, 2, 3)
 		}, nil},
-		"a fee withdrawn after all": {func(r *Records, _ *Statement) {
+		"a fee withdrawn after all": {func(r *books, _ *card.Statement) {
 			r.Fees[0].Status = job.OperatorReview
 			r.Postings = slices.Delete(r.Postings, 2, 3)
 		}, []Code{ProviderUnrecorded}},
@@ -318,37 +341,37 @@ func TestEachDifferenceHasItsCode(t *testing.T) {
 }
 
 // keepFee opens the card without the fee, as an issuer with limits does.
-func keepFee(r *Records, s *Statement) {
+func keepFee(r *books, s *card.Statement) {
 	r.Cards[0].Load, r.Fees[0].Args.Kept = 1500, true
 	r.Postings[1], r.Postings[2] = ledger.Loaded("ord_issue", cardID.String(), 1500), ledger.FeeKept("ord_issue", 1000)
 	s.Accounts[0].Loaded, s.Movements = 1500, s.Movements[2:]
 }
 
 // oweFee lets the holder be quicker than the withdrawal.
-func oweFee(r *Records, s *Statement) {
+func oweFee(r *books, s *card.Statement) {
 	r.Fees[0].Status, r.Fees[0].Args.Owed = job.Failed, true
 	r.Postings[2] = ledger.FeeOwed("ord_issue", cardID.String(), 1000)
 	s.Movements[1].State = card.MoveFailed
 }
 
-func writeOffFee(r *Records, s *Statement) {
+func writeOffFee(r *books, s *card.Statement) {
 	oweFee(r, s)
 	r.Fees[0].Args.WrittenOff = true
 	r.Postings = append(r.Postings, ledger.FeeWrittenOff("ord_issue", cardID.String(), 1000))
 }
 
-func collectFee(r *Records, s *Statement, from ledger.Account) {
+func collectFee(r *books, s *card.Statement, from ledger.Account) {
 	oweFee(r, s)
 	r.Fees[0].Status, s.Movements[1].State = job.Succeeded, card.MoveSucceeded
 	r.Postings = append(r.Postings, ledger.FeeCollected("ord_issue", cardID.String(), 1000, from))
 }
 
-func loadOpen(s *Statement) {
+func loadOpen(s *card.Statement) {
 	s.Movements = append(s.Movements, card.Moved{Ref: openRef, Account: "crd_1", Direction: card.Load, Amount: 2450, State: card.MoveSucceeded})
 }
 
 // refuseCard leaves the purchase of the card alone, refused by the issuer and with an operator.
-func refuseCard(r *Records) {
+func refuseCard(r *books) {
 	r.Cards[0].Status, r.Orders[0].Status, r.Fees = card.Failed, order.OperatorReview, nil
 	r.Postings = r.Postings[:2]
 	r.Esims = nil
@@ -356,7 +379,7 @@ func refuseCard(r *Records) {
 }
 
 // openCard is the moment between the issuer's opening of a card and our record of it.
-func openCard(r *Records, s *Statement) {
+func openCard(r *books, s *card.Statement) {
 	refuseCard(r)
 	r.Cards[0].Status, r.Orders[0].Status = card.Pending, order.Provisioning
 	r.Postings = r.Postings[:1]

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	usd "github.com/roamcard/roamcard/internal/money"
-	"github.com/roamcard/roamcard/internal/reconcile"
+	"github.com/roamcard/roamcard/internal/product/card"
 	kit "github.com/roamcard/roamcard/internal/reconcile/reconciletest"
 )
 
@@ -12,7 +12,7 @@ func money(units int64) usd.USDC   { return usd.USDC(units) }
 func cents(amount int64) usd.Cents { return usd.Cents(amount) }
 
 // line is a change of the issuer's.
-func (w *world) line(l reconcile.Line) { w.lines = append(w.lines, l) }
+func (w *world) line(l card.Line) { w.lines = append(w.lines, l) }
 
 // unlocked runs statements on tables that nobody may change.
 func (w *world) unlocked(sql string) {

@@ -18,13 +18,14 @@ import (
 
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // Config is what a Reconciler is made of.
 type Config struct {
 	Chain     Chain
-	Issuer    Issuer
+	Issuer    card.Book
 	Arrivals  Arrivals
 	Unread    Unread
 	Books     Books

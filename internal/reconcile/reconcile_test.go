@@ -43,7 +43,7 @@ type world struct {
 	asked   [][2]uint64
 	down    error
 
-	lines []reconcile.Line
+	lines []card.Line
 	// meanwhile happens when the issuer is read for the nth time.
 	reads     int
 	meanwhile map[int]func()
@@ -83,7 +83,7 @@ func (w *world) Transfers(_ context.Context, _ x402.Address, from, to uint64) (f
 }
 
 // Changes shows the lines by their place in the list.
-func (w *world) Changes(_ context.Context, after string) (reconcile.Page, error) {
+func (w *world) Changes(_ context.Context, after string) (card.Page, error) {
 	w.reads++
 	if do := w.meanwhile[w.reads]; do != nil {
 		do()
@@ -91,7 +91,7 @@ func (w *world) Changes(_ context.Context, after string) (reconcile.Page, error)
 	from := 0
 	_, _ = fmt.Sscan(after, &from)
 	to := min(len(w.lines), from+500)
-	return reconcile.Page{Lines: w.lines[from:to], Next: fmt.Sprint(to), More: to < len(w.lines)}, nil
+	return card.Page{Lines: w.lines[from:to], Next: fmt.Sprint(to), More: to < len(w.lines)}, nil
 }
 
 func (w *world) run() reconcile.Report {
@@ -161,7 +161,7 @@ func TestWhatHappensBetweenTwoReadingsIsNoDifference(t *testing.T) {
 	w.sells(1)
 	w.wants("good books")
 	// The issuer's line of the card is hidden from the first reading, and there for the second.
-	line := reconcile.Line{ID: "crd_1", Card: &reconcile.StatedAccount{
+	line := card.Line{ID: "crd_1", Card: &card.StatedAccount{
 		Account: card.Account{ID: "crd_1", Ref: kit.CardRef(1), State: card.AccountActive, Loaded: 2500}, Balance: 1500}}
 	w.execute("DELETE FROM issuer_lines WHERE id = 'crd_1'")
 	w.meanwhile[w.reads+3] = func() { w.lines = append(w.lines, line) }
@@ -364,17 +364,17 @@ func TestNobodyClosesTheGateForOthers(t *testing.T) {
 		t.Errorf("closed for %v", shut())
 	}
 	// A card of nobody's, and a movement of nobody's on the second owner's card.
-	w.line(reconcile.Line{ID: "crd_x", Card: &reconcile.StatedAccount{Account: card.Account{ID: "crd_x", Ref: card.Ref(uuid.New()), State: card.AccountActive, Loaded: 1}, Balance: 1}})
+	w.line(card.Line{ID: "crd_x", Card: &card.StatedAccount{Account: card.Account{ID: "crd_x", Ref: card.Ref(uuid.New()), State: card.AccountActive, Loaded: 1}, Balance: 1}})
 	if r := w.wants("a card of nobody's", reconcile.ProviderUnknown, reconcile.TransferUnmatched); r.Blocks() || shut() != nil {
 		t.Errorf("closed for %v", shut())
 	}
-	w.line(reconcile.Line{ID: "mov_x", Movement: &card.Moved{Ref: card.Ref(uuid.New()), Account: kit.Account(2), Direction: card.Load, Amount: 5, State: card.MoveSucceeded}})
+	w.line(card.Line{ID: "mov_x", Movement: &card.Moved{Ref: card.Ref(uuid.New()), Account: kit.Account(2), Direction: card.Load, Amount: 5, State: card.MoveSucceeded}})
 	w.wants("a movement of nobody's", reconcile.ProviderUnknown, reconcile.TransferUnmatched)
 	if diff := cmp.Diff([]int{2}, shut()); diff != "" {
 		t.Errorf("closed for (-want +got):\n%s", diff)
 	}
 	// A merchant's credit on the third owner's card.
-	w.line(reconcile.Line{ID: kit.Account(3), Card: &reconcile.StatedAccount{Account: card.Account{ID: kit.Account(3), Ref: kit.CardRef(3), State: card.AccountActive, Loaded: 2500}, Balance: 1700}})
+	w.line(card.Line{ID: kit.Account(3), Card: &card.StatedAccount{Account: card.Account{ID: kit.Account(3), Ref: kit.CardRef(3), State: card.AccountActive, Loaded: 2500}, Balance: 1700}})
 	w.wants("a merchant's credit", reconcile.CardBalanceHigh, reconcile.ProviderUnknown, reconcile.TransferUnmatched)
 	if diff := cmp.Diff([]int{2}, shut()); diff != "" {
 		t.Errorf("closed for (-want +got):\n%s", diff)
@@ -386,7 +386,7 @@ func TestWhatIsResolvedStaysSoUntilThereIsMore(t *testing.T) {
 	w := newWorld(t)
 	w.sells(1)
 	credit := func(balance int64) {
-		w.line(reconcile.Line{ID: kit.Account(1), Card: &reconcile.StatedAccount{
+		w.line(card.Line{ID: kit.Account(1), Card: &card.StatedAccount{
 			Account: card.Account{ID: kit.Account(1), Ref: kit.CardRef(1), State: card.AccountActive, Loaded: 2500}, Balance: cents(balance)}})
 	}
 	w.wants("good books")

@@ -12,15 +12,16 @@ import (
 
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
-	"github.com/roamcard/roamcard/internal/product/card"
-	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Supplier is an eSIM supplier's own book.
-type Supplier interface {
-	// Purchases are all orders it has of ours, without their material.
-	Purchases(ctx context.Context) ([]esim.Purchase, error)
+// Product is a product as a recovery knows it.
+type Product interface {
+	Kind() order.Kind
+	// References are what its provider knows an order by, one for each attempt at its delivery.
+	References(o order.Order) []order.Reference
+	// Made reads its provider's whole book: all that was made for us, or is about to be.
+	Made(ctx context.Context) ([]order.Goods, error)
 }
 
 // Unmatched is money that arrived by an authorization, that no order has claimed and no operator has resolved.
@@ -36,21 +37,16 @@ type Unmatched struct {
 type Lost struct {
 	// Unmatched are all such transfers, oldest first.
 	Unmatched []Unmatched
-	// Orders are those of their payers and of the owners of the cards below, and whatever is on its way.
+	// Orders are those of their payers and of the owners named, and whatever is on its way.
 	Orders []order.Order
-	// Cards are the cards, by the issuer's name for them, and Fees the jobs that withdraw their fees.
-	Cards map[string]card.Card
-	Fees  []Fee
-	// References are those that a card or an eSIM of ours has.
+	// References are those that something delivered by us has.
 	References map[uuid.UUID]bool
-	// Plans are the supplier's plans that we have sold, by the supplier's name for them.
-	Plans map[string]esim.Plan
 }
 
 // LostBooks keep what a recovery reads and writes.
 type LostBooks interface {
-	// Lost reads what our books have for these accounts at the issuer and for these references.
-	Lost(ctx context.Context, accounts []string, references []uuid.UUID) (Lost, error)
+	// Lost reads what our books have of these owners and for these references.
+	Lost(ctx context.Context, owners []x402.Address, references []uuid.UUID) (Lost, error)
 	// Adopt makes the order of goods and of the transfer that paid for them, or goes on with the order that there is.
 	// It is delivered like any other, from what the provider has. Audited; false when it has been done.
 	Adopt(ctx context.Context, a Adoption, act order.Act) (bool, error)
@@ -118,70 +114,15 @@ func (p Plan) Open() bool {
 
 // made is something that a provider made for us and that our books do not explain.
 type made struct {
-	kind order.Kind
-	ref  uuid.UUID
-	// buyer is whose it is, as far as it is known: a wallet, or the provider's note of one.
-	owner x402.Address
-	known bool
-	note  string
-	// what says it to a person.
-	what string
+	order.Goods
 	// of is an unpaid order of ours that it was made for.
 	of *order.Order
-	// costs says how well an amount fits: 0 not at all, 2 exactly.
-	costs func(money.USDC) int
-	item  func(money.USDC) []byte
-	step  string
-	// later says that something else has to be taken up first.
-	later bool
-}
-
-// Statement is everything that the issuer has opened and moved for us.
-type Statement struct {
-	Accounts  []StatedAccount
-	Movements []card.Moved
-}
-
-// mostPages bounds a reading of the issuer's whole books.
-const mostPages = 1 << 16
-
-// statementOf reads the issuer's whole books. What changes meanwhile comes again, and its last state counts.
-func statementOf(ctx context.Context, i Issuer) (Statement, error) {
-	accounts, movements := map[string]StatedAccount{}, map[string]card.Moved{}
-	var names []string
-	_, ended, err := EachLine(ctx, i, "", mostPages, func(lines []Line) error {
-		for _, l := range lines {
-			_, card := accounts[l.ID]
-			_, moved := movements[l.ID]
-			if !card && !moved {
-				names = append(names, l.ID)
-			}
-			if l.Card != nil {
-				accounts[l.ID] = *l.Card
-			} else {
-				movements[l.ID] = *l.Movement
-			}
-		}
-		return nil
-	})
-	if err == nil && !ended {
-		err = errors.New("the issuer's books do not end")
-	}
-	var s Statement
-	for _, name := range names {
-		if a, ok := accounts[name]; ok {
-			s.Accounts = append(s.Accounts, a)
-		} else {
-			s.Movements = append(s.Movements, movements[name])
-		}
-	}
-	return s, err
 }
 
 // Recovery pairs transfers that belong to no order, what providers have carried out, and our orders.
 type Recovery struct {
-	Issuer   Issuer
-	Supplier Supplier
+	// Products are in the order in which their goods are paired: what others depend on comes first.
+	Products []Product
 	Books    LostBooks
 	Head     Head
 	// ReturnAfter is how old a transfer without goods is before its money goes back.
@@ -192,23 +133,23 @@ type Recovery struct {
 // Plan reads all books and says what is to be done. It changes nothing. The transfers have been read to the head before.
 func (r Recovery) Plan(ctx context.Context) (Plan, error) {
 	// Our books after the providers': what is being delivered now is in ours by then.
-	statement, err := statementOf(ctx, r.Issuer)
-	if err != nil {
-		return Plan{}, fmt.Errorf("read the issuer's books: %w", err)
+	var goods []order.Goods
+	for _, p := range r.Products {
+		all, err := p.Made(ctx)
+		if err != nil {
+			return Plan{}, err
+		}
+		goods = append(goods, all...)
 	}
-	purchases, err := r.Supplier.Purchases(ctx)
-	if err != nil {
-		return Plan{}, fmt.Errorf("read the supplier's books: %w", err)
-	}
-	var accounts []string
+	var owners []x402.Address
 	var refs []uuid.UUID
-	for _, a := range statement.Accounts {
-		accounts, refs = append(accounts, a.ID), append(refs, uuid.UUID(a.Ref))
+	for _, g := range goods {
+		refs = append(refs, g.Reference)
+		if g.Known {
+			owners = append(owners, g.Owner)
+		}
 	}
-	for _, p := range purchases {
-		refs = append(refs, uuid.UUID(p.Ref))
-	}
-	lost, err := r.Books.Lost(ctx, accounts, refs)
+	lost, err := r.Books.Lost(ctx, owners, refs)
 	if err != nil {
 		return Plan{}, fmt.Errorf("read our books: %w", err)
 	}
@@ -218,7 +159,7 @@ func (r Recovery) Plan(ctx context.Context) (Plan, error) {
 			return Plan{}, fmt.Errorf("find the time of block %d: %w", t.Block, err)
 		}
 	}
-	return Plan{At: r.Now().UTC(), Steps: r.steps(lost, unexplained(lost, statement, purchases))}, nil
+	return Plan{At: r.Now().UTC(), Steps: r.steps(lost, r.unexplained(lost, goods))}, nil
 }
 
 // Apply does what a plan says, each step once whoever else does it too. What fails does not keep the others from being done.
@@ -241,6 +182,12 @@ func (r Recovery) Apply(ctx context.Context, p Plan, act order.Act) (Plan, error
 	return p, errs
 }
 
+// owning names what a wallet may have one of.
+type owning struct {
+	kind  order.Kind
+	owner x402.Address
+}
+
 // steps pairs money and goods of each payer, and says what becomes of what is left.
 func (r Recovery) steps(lost Lost, goods []made) []Step {
 	payers := map[string]x402.Address{}
@@ -248,31 +195,29 @@ func (r Recovery) steps(lost Lost, goods []made) []Step {
 		payers[order.BuyerOf(t.From)] = t.From
 	}
 	for i := range goods {
-		if owner, ok := payers[goods[i].note]; ok && !goods[i].known {
-			goods[i].owner, goods[i].known = owner, true
+		if owner, ok := payers[goods[i].Note]; ok && !goods[i].Known {
+			goods[i].Owner, goods[i].Known = owner, true
 		}
 	}
-	owns := map[x402.Address]bool{}
-	for _, c := range lost.Cards {
-		owns[c.Owner] = owns[c.Owner] || c.Status.Live()
-	}
+	// What a payer gets now that it may have one of at most.
+	owns := map[owning]bool{}
 	var all []Step
 	used := make([]bool, len(goods))
 	for i := range lost.Unmatched {
 		t := &lost.Unmatched[i]
 		step := Step{Transfer: t.subject(), Payer: t.From.String(), Amount: t.Value, money: t}
 		switch at := best(goods, used, *t); {
-		case at >= 0 && goods[at].kind == order.CardIssue && owns[t.From]:
+		case at >= 0 && goods[at].Single && (goods[at].Taken(t.From) || owns[owning{goods[at].Kind, t.From}]):
 			used[at] = true
-			step.Kind, step.Reference = goods[at].kind, goods[at].ref.String()
-			step.Act, step.Detail = ActReview, goods[at].what+", and the payer has bought another card since"
+			step.Kind, step.Reference = goods[at].Kind, goods[at].Reference.String()
+			step.Act, step.Detail = ActReview, goods[at].What+", and the payer has bought another since"
 		case at >= 0:
 			used[at] = true
 			step.adopt(goods[at], *t)
-			owns[t.From] = owns[t.From] || goods[at].kind == order.CardIssue
-		case slices.ContainsFunc(goods, func(g made) bool { return g.later && g.known && g.owner == t.From && g.costs(t.Value) > 0 }):
+			owns[owning{goods[at].Kind, t.From}] = true
+		case slices.ContainsFunc(goods, func(g made) bool { return g.Later && g.Known && g.Owner == t.From && g.Costs(t.Value) > 0 }):
 			step.Act, step.Detail = ActReview, "no order has it; the card that it was put on comes first: run this again once that is done"
-		case slices.ContainsFunc(goods, func(g made) bool { return !g.known && g.note == "" && g.costs(t.Value) > 0 }):
+		case slices.ContainsFunc(goods, func(g made) bool { return !g.Known && g.Note == "" && g.Costs(t.Value) > 0 }):
 			step.Act, step.Detail = ActReview, "no order has it; a provider has goods of this price, and does not tell whose they are"
 		case r.Now().Sub(t.At) > r.ReturnAfter:
 			step.Act, step.Detail = ActReturn, "no order and no goods, since "+t.At.UTC().Format(time.DateTime)
@@ -283,9 +228,9 @@ func (r Recovery) steps(lost Lost, goods []made) []Step {
 	}
 	for i, g := range goods {
 		if !used[i] {
-			step := Step{Act: ActReview, Kind: g.kind, Reference: g.ref.String(), Detail: g.what + ", and no transfer that belongs to no order pays for it"}
-			if g.known {
-				step.Payer = g.owner.String()
+			step := Step{Act: ActReview, Kind: g.Kind, Reference: g.Reference.String(), Detail: g.What + ", and no transfer that belongs to no order pays for it"}
+			if g.Known {
+				step.Payer = g.Owner.String()
 			}
 			all = append(all, step)
 		}
@@ -295,8 +240,8 @@ func (r Recovery) steps(lost Lost, goods []made) []Step {
 
 // adopt says that a transfer has paid for goods.
 func (s *Step) adopt(g made, t Unmatched) {
-	s.Act, s.Kind, s.Reference, s.Detail = ActAdopt, g.kind, g.ref.String(), g.what
-	s.adoption = &Adoption{Transfer: t, Kind: g.kind, Reference: g.ref, Item: g.item(t.Value), Step: g.step}
+	s.Act, s.Kind, s.Reference, s.Detail = ActAdopt, g.Kind, g.Reference.String(), g.What
+	s.adoption = &Adoption{Transfer: t, Kind: g.Kind, Reference: g.Reference, Item: g.Item(t.Value), Step: g.Step}
 	if g.of != nil {
 		s.Order, s.adoption.Of = g.of.ID, g.of.ID
 	}
@@ -306,10 +251,10 @@ func (s *Step) adopt(g made, t Unmatched) {
 func best(goods []made, used []bool, t Unmatched) int {
 	at, fit := -1, 0
 	for i, g := range goods {
-		if used[i] || g.later || !g.known || g.owner != t.From {
+		if used[i] || g.Later || !g.Known || g.Owner != t.From {
 			continue
 		}
-		if f := g.costs(t.Value); f > fit {
+		if f := g.Costs(t.Value); f > fit {
 			at, fit = i, f
 		}
 	}

@@ -14,21 +14,39 @@ import (
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/esim"
+	"github.com/roamcard/roamcard/internal/product/topup"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
+// losses are what our books know around what they have lost.
+type losses struct {
+	Unmatched  []Unmatched
+	Orders     []order.Order
+	Cards      map[string]card.Card
+	References map[uuid.UUID]bool
+	Plans      map[string]esim.Plan
+}
+
 // shelf is what the providers and our books have around a loss.
 type shelf struct {
-	statement Statement
+	statement card.Statement
 	purchases []esim.Purchase
-	lost      Lost
+	lost      losses
 
 	adopted  []Adoption
 	returned []Unmatched
 }
 
-func (s *shelf) Purchases(context.Context) ([]esim.Purchase, error)        { return s.purchases, nil }
-func (s *shelf) Lost(context.Context, []string, []uuid.UUID) (Lost, error) { return s.lost, nil }
+func (s *shelf) Purchases(context.Context) ([]esim.Purchase, error) { return s.purchases, nil }
+
+func (s *shelf) ByAccounts(context.Context, []string) (map[string]card.Card, error) {
+	return s.lost.Cards, nil
+}
+func (s *shelf) PlansByCode(context.Context) (map[string]esim.Plan, error) { return s.lost.Plans, nil }
+
+func (s *shelf) Lost(context.Context, []x402.Address, []uuid.UUID) (Lost, error) {
+	return Lost{Unmatched: s.lost.Unmatched, Orders: s.lost.Orders, References: s.lost.References}, nil
+}
 
 func (s *shelf) Adopt(_ context.Context, a Adoption, _ order.Act) (bool, error) {
 	s.adopted = append(s.adopted, a)
@@ -41,26 +59,26 @@ func (s *shelf) Return(_ context.Context, t Unmatched, _ order.Act) (bool, error
 }
 
 // Changes shows the statement a line at a time.
-func (s *shelf) Changes(_ context.Context, after string) (Page, error) {
-	var lines []Line
+func (s *shelf) Changes(_ context.Context, after string) (card.Page, error) {
+	var lines []card.Line
 	for i := range s.statement.Accounts {
-		lines = append(lines, Line{ID: fmt.Sprint("card ", i), Card: &s.statement.Accounts[i]})
+		lines = append(lines, card.Line{ID: fmt.Sprint("card ", i), Card: &s.statement.Accounts[i]})
 	}
 	for i := range s.statement.Movements {
-		lines = append(lines, Line{ID: fmt.Sprint("movement ", i), Movement: &s.statement.Movements[i]})
+		lines = append(lines, card.Line{ID: fmt.Sprint("movement ", i), Movement: &s.statement.Movements[i]})
 	}
 	at, _ := strconv.Atoi(after)
 	if at >= len(lines) {
-		return Page{Next: after}, nil
+		return card.Page{Next: after}, nil
 	}
-	return Page{Lines: lines[at : at+1], Next: strconv.Itoa(at + 1), More: at+1 < len(lines)}, nil
+	return card.Page{Lines: lines[at : at+1], Next: strconv.Itoa(at + 1), More: at+1 < len(lines)}, nil
 }
 
 const blockSeconds = 1000 // between two blocks of the shelf's chain, so that their ages differ
 
 func (s *shelf) recovery() Recovery {
 	return Recovery{
-		Issuer: s, Supplier: s, Books: s, Head: agedHead{}, ReturnAfter: 24 * time.Hour,
+		Products: []Product{card.Made{Book: s, Cards: s}, topup.Made{Book: card.Made{Book: s, Cards: s}}, esim.Made{Book: s, Plans: s}}, Books: s, Head: agedHead{}, ReturnAfter: 24 * time.Hour,
 		Now: func() time.Time { return time.Unix(500*blockSeconds, 0) },
 	}
 }
@@ -76,8 +94,8 @@ func arrivedAt(n byte, block uint64, from x402.Address, value money.USDC) Unmatc
 	return Unmatched{Transfer: moved(n, block, from, value)}
 }
 
-func account(ref byte, id string, loaded money.Cents, note string) StatedAccount {
-	return StatedAccount{Account: card.Account{ID: id, Ref: card.Ref{ref}, State: card.AccountActive, Loaded: loaded, Buyer: note, Last4: "4242"}}
+func account(ref byte, id string, loaded money.Cents, note string) card.StatedAccount {
+	return card.StatedAccount{Account: card.Account{ID: id, Ref: card.Ref{ref}, State: card.AccountActive, Loaded: loaded, Buyer: note, Last4: "4242"}}
 }
 
 // told is a plan in short: what becomes of each transfer and of the goods left over.
@@ -103,8 +121,8 @@ func (s *shelf) told(t *testing.T) (lines []string) {
 func TestRecoveryPairsWhatBelongsTogether(t *testing.T) {
 	adas, eves := order.BuyerOf(ada), order.BuyerOf(eve)
 	plans := map[string]esim.Plan{"jp": {ID: "pln_jp", Price: 500, DataMB: 1000, ValidityDays: 7}}
-	opened := order.Order{ID: "ord_open", Kind: order.CardIssue, Owner: ada, Status: order.Expired, Price: 2500, Delivery: 1}
-	under := order.Order{ID: "ord_under", Kind: order.CardIssue, Owner: ada, Status: order.Provisioning, Price: 2500, Delivery: 1}
+	opened := order.Order{ID: "ord_open", Kind: card.Kind, Owner: ada, Status: order.Expired, Price: 2500, Delivery: 1}
+	under := order.Order{ID: "ord_under", Kind: card.Kind, Owner: ada, Status: order.Provisioning, Price: 2500, Delivery: 1}
 	known := card.Card{ID: uuid.UUID{9}, Account: "crd_ada", Owner: ada}
 	load := func(ref byte, account string, amount money.Cents) card.Moved {
 		return card.Moved{Ref: card.Ref{ref}, Account: account, Direction: card.Load, Amount: amount, State: card.MoveSucceeded}
@@ -115,72 +133,72 @@ func TestRecoveryPairsWhatBelongsTogether(t *testing.T) {
 	}{
 		"nothing is lost": {shelf{}, nil},
 		"a card of the payer's": {shelf{
-			statement: Statement{Accounts: []StatedAccount{account(1, "crd_1", 2500, adas)}},
-			lost:      Lost{Unmatched: []Unmatched{arrivedAt(7, 490, ada, 25_000_000)}},
+			statement: card.Statement{Accounts: []card.StatedAccount{account(1, "crd_1", 2500, adas)}},
+			lost:      losses{Unmatched: []Unmatched{arrivedAt(7, 490, ada, 25_000_000)}},
 		}, []string{"adopt 7 card_issue 1"}},
 		"a card of somebody else's": {shelf{
-			statement: Statement{Accounts: []StatedAccount{account(1, "crd_1", 2500, eves)}},
-			lost:      Lost{Unmatched: []Unmatched{arrivedAt(7, 490, ada, 25_000_000)}},
+			statement: card.Statement{Accounts: []card.StatedAccount{account(1, "crd_1", 2500, eves)}},
+			lost:      losses{Unmatched: []Unmatched{arrivedAt(7, 490, ada, 25_000_000)}},
 		}, []string{"leave 7", "review card_issue 1"}},
 		"two cards, each its owner's": {shelf{
-			statement: Statement{Accounts: []StatedAccount{account(1, "crd_1", 2500, eves), account(2, "crd_2", 2500, adas)}},
-			lost:      Lost{Unmatched: []Unmatched{arrivedAt(7, 490, ada, 25_000_000), arrivedAt(8, 491, eve, 25_000_000)}},
+			statement: card.Statement{Accounts: []card.StatedAccount{account(1, "crd_1", 2500, eves), account(2, "crd_2", 2500, adas)}},
+			lost:      losses{Unmatched: []Unmatched{arrivedAt(7, 490, ada, 25_000_000), arrivedAt(8, 491, eve, 25_000_000)}},
 		}, []string{"adopt 7 card_issue 2", "adopt 8 card_issue 1"}},
 		"one card, two payments": {shelf{
-			statement: Statement{Accounts: []StatedAccount{account(1, "crd_1", 2500, adas)}},
-			lost:      Lost{Unmatched: []Unmatched{arrivedAt(7, 490, ada, 25_000_000), arrivedAt(8, 491, ada, 25_000_000)}},
+			statement: card.Statement{Accounts: []card.StatedAccount{account(1, "crd_1", 2500, adas)}},
+			lost:      losses{Unmatched: []Unmatched{arrivedAt(7, 490, ada, 25_000_000), arrivedAt(8, 491, ada, 25_000_000)}},
 		}, []string{"adopt 7 card_issue 1", "leave 8"}},
 		"a card beside one that was bought since": {shelf{
-			statement: Statement{Accounts: []StatedAccount{account(1, "crd_1", 2500, adas)}},
-			lost: Lost{
+			statement: card.Statement{Accounts: []card.StatedAccount{account(1, "crd_1", 2500, adas)}},
+			lost: losses{
 				Unmatched: []Unmatched{arrivedAt(7, 490, ada, 25_000_000)},
 				Cards:     map[string]card.Card{"crd_2": {Account: "crd_2", Owner: ada, Status: card.Active}},
 			},
 		}, []string{"review 7 card_issue 1"}},
 		"an issuer that keeps no notes": {shelf{
-			statement: Statement{Accounts: []StatedAccount{account(1, "crd_1", 2500, "")}},
-			lost:      Lost{Unmatched: []Unmatched{arrivedAt(7, 490, ada, 25_000_000), arrivedAt(8, 490, ada, 9_000_000)}},
+			statement: card.Statement{Accounts: []card.StatedAccount{account(1, "crd_1", 2500, "")}},
+			lost:      losses{Unmatched: []Unmatched{arrivedAt(7, 490, ada, 25_000_000), arrivedAt(8, 490, ada, 9_000_000)}},
 		}, []string{"review 7", "leave 8", "review card_issue 1"}},
 		"money without goods, old and new": {shelf{
-			lost: Lost{Unmatched: []Unmatched{arrivedAt(7, 400, ada, 25_000_000), arrivedAt(8, 499, ada, 25_000_000)}},
+			lost: losses{Unmatched: []Unmatched{arrivedAt(7, 400, ada, 25_000_000), arrivedAt(8, 499, ada, 25_000_000)}},
 		}, []string{"return 7", "leave 8"}},
 		"a card that was refused": {shelf{
-			statement: Statement{Accounts: []StatedAccount{{Account: card.Account{Ref: card.Ref{1}, State: card.AccountRejected, Loaded: 2500, Buyer: adas}}}},
-			lost:      Lost{Unmatched: []Unmatched{arrivedAt(7, 400, ada, 25_000_000)}},
+			statement: card.Statement{Accounts: []card.StatedAccount{{Account: card.Account{Ref: card.Ref{1}, State: card.AccountRejected, Loaded: 2500, Buyer: adas}}}},
+			lost:      losses{Unmatched: []Unmatched{arrivedAt(7, 400, ada, 25_000_000)}},
 		}, []string{"return 7"}},
 		"a card that our books have": {shelf{
-			statement: Statement{Accounts: []StatedAccount{account(1, "crd_1", 2500, adas)}},
-			lost:      Lost{Unmatched: []Unmatched{arrivedAt(7, 499, ada, 25_000_000)}, References: map[uuid.UUID]bool{{1}: true}},
+			statement: card.Statement{Accounts: []card.StatedAccount{account(1, "crd_1", 2500, adas)}},
+			lost:      losses{Unmatched: []Unmatched{arrivedAt(7, 499, ada, 25_000_000)}, References: map[uuid.UUID]bool{{1}: true}},
 		}, []string{"leave 7"}},
 		"a card that is on its way": {shelf{
-			statement: Statement{Accounts: []StatedAccount{{Account: card.Account{Ref: card.OpeningRef("ord_under", 1), State: card.AccountActive, Loaded: 2500, Buyer: adas}}}},
-			lost:      Lost{Orders: []order.Order{under}},
+			statement: card.Statement{Accounts: []card.StatedAccount{{Account: card.Account{Ref: card.OpeningRef("ord_under", 1), State: card.AccountActive, Loaded: 2500, Buyer: adas}}}},
+			lost:      losses{Orders: []order.Order{under}},
 		}, nil},
 		"a load on a card of the payer's": {shelf{
-			statement: Statement{Movements: []card.Moved{load(3, "crd_ada", 2450)}},
-			lost:      Lost{Unmatched: []Unmatched{arrivedAt(7, 490, ada, 25_000_000)}, Cards: map[string]card.Card{"crd_ada": known}},
+			statement: card.Statement{Movements: []card.Moved{load(3, "crd_ada", 2450)}},
+			lost:      losses{Unmatched: []Unmatched{arrivedAt(7, 490, ada, 25_000_000)}, Cards: map[string]card.Card{"crd_ada": known}},
 		}, []string{"adopt 7 card_topup 3"}},
 		"a load of another amount": {shelf{
-			statement: Statement{Movements: []card.Moved{load(3, "crd_ada", 2500)}},
-			lost:      Lost{Unmatched: []Unmatched{arrivedAt(7, 490, ada, 25_000_000)}, Cards: map[string]card.Card{"crd_ada": known}},
+			statement: card.Statement{Movements: []card.Moved{load(3, "crd_ada", 2500)}},
+			lost:      losses{Unmatched: []Unmatched{arrivedAt(7, 490, ada, 25_000_000)}, Cards: map[string]card.Card{"crd_ada": known}},
 		}, []string{"leave 7", "review card_topup 3"}},
 		"a load on a card that was lost too": {shelf{
-			statement: Statement{Accounts: []StatedAccount{account(1, "crd_1", 2500, adas)}, Movements: []card.Moved{load(3, "crd_1", 4900)}},
-			lost:      Lost{Unmatched: []Unmatched{arrivedAt(7, 490, ada, 25_000_000), arrivedAt(8, 491, ada, 50_000_000)}},
+			statement: card.Statement{Accounts: []card.StatedAccount{account(1, "crd_1", 2500, adas)}, Movements: []card.Moved{load(3, "crd_1", 4900)}},
+			lost:      losses{Unmatched: []Unmatched{arrivedAt(7, 490, ada, 25_000_000), arrivedAt(8, 491, ada, 50_000_000)}},
 		}, []string{"adopt 7 card_issue 1", "review 8", "review card_topup 3"}},
 		"an eSIM at today's price before one at an earlier price": {shelf{
 			purchases: []esim.Purchase{
 				{Ref: esim.Ref{4}, Code: "us", State: esim.PurchaseReady, Cost: 3_000_000, Buyer: adas},
 				{Ref: esim.Ref{5}, Code: "jp", State: esim.PurchaseReady, Cost: 4_000_000, Buyer: adas},
 			},
-			lost: Lost{
+			lost: losses{
 				Unmatched: []Unmatched{arrivedAt(7, 490, ada, 5_000_000), arrivedAt(8, 491, ada, 4_200_000)},
 				Plans:     map[string]esim.Plan{"jp": plans["jp"], "us": {ID: "pln_us", Price: 400}},
 			},
 		}, []string{"adopt 7 esim 5", "adopt 8 esim 4"}},
 		"an order that was opened before, and paid in the lost time": {shelf{
-			statement: Statement{Accounts: []StatedAccount{{Account: card.Account{ID: "crd_1", Ref: card.OpeningRef("ord_open", 1), State: card.AccountActive, Loaded: 2500}}}},
-			lost:      Lost{Unmatched: []Unmatched{arrivedAt(7, 490, ada, 25_000_000)}, Orders: []order.Order{opened}},
+			statement: card.Statement{Accounts: []card.StatedAccount{{Account: card.Account{ID: "crd_1", Ref: card.OpeningRef("ord_open", 1), State: card.AccountActive, Loaded: 2500}}}},
+			lost:      losses{Unmatched: []Unmatched{arrivedAt(7, 490, ada, 25_000_000)}, Orders: []order.Order{opened}},
 		}, []string{fmt.Sprintf("adopt 7 card_issue %d", card.OpeningRef("ord_open", 1)[0])}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -194,8 +212,8 @@ func TestRecoveryPairsWhatBelongsTogether(t *testing.T) {
 // TestRecoveryDoesWhatItShows: applying a plan carries out its adoptions and returns, and nothing else.
 func TestRecoveryDoesWhatItShows(t *testing.T) {
 	s := &shelf{
-		statement: Statement{Accounts: []StatedAccount{account(1, "crd_1", 2500, order.BuyerOf(ada)), account(2, "crd_2", 2500, "")}},
-		lost:      Lost{Unmatched: []Unmatched{arrivedAt(7, 490, ada, 25_000_000), arrivedAt(8, 400, eve, 7_000_000), arrivedAt(9, 499, eve, 7_000_000)}},
+		statement: card.Statement{Accounts: []card.StatedAccount{account(1, "crd_1", 2500, order.BuyerOf(ada)), account(2, "crd_2", 2500, "")}},
+		lost:      losses{Unmatched: []Unmatched{arrivedAt(7, 490, ada, 25_000_000), arrivedAt(8, 400, eve, 7_000_000), arrivedAt(9, 499, eve, 7_000_000)}},
 	}
 	r := s.recovery()
 	plan, err := r.Plan(t.Context())

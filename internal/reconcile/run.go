@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/product/card"
 )
 
 // run is one comparison.
@@ -76,7 +77,7 @@ func (r *run) feed(ctx context.Context) error {
 	if whole {
 		p.Issuer.begin(r.began)
 	}
-	next, _, err := EachLine(ctx, r.Issuer, p.Feed, math.MaxInt, r.enter(ctx))
+	next, _, err := card.EachLine(ctx, r.Issuer, p.Feed, math.MaxInt, r.enter(ctx))
 	if err != nil {
 		return err
 	}
@@ -90,7 +91,7 @@ func (r *run) feed(ctx context.Context) error {
 func (r *run) sweep(ctx context.Context) error {
 	round := &r.progress.Issuer
 	round.begin(r.began)
-	next, ended, err := EachLine(ctx, r.Issuer, round.After, sweptPages, r.enter(ctx))
+	next, ended, err := card.EachLine(ctx, r.Issuer, round.After, sweptPages, r.enter(ctx))
 	if err != nil {
 		return err
 	}
@@ -98,8 +99,8 @@ func (r *run) sweep(ctx context.Context) error {
 	return nil
 }
 
-func (r *run) enter(ctx context.Context) func([]Line) error {
-	return func(lines []Line) error {
+func (r *run) enter(ctx context.Context) func([]card.Line) error {
+	return func(lines []card.Line) error {
 		if err := r.Books.Enter(ctx, lines, r.progress.Issuer.Number+1); err != nil {
 			return fmt.Errorf("copy the issuer's books: %w", err)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/store/storetest"
@@ -115,7 +116,7 @@ func TestArrivedMoneyIsFoundUntilItIsClaimed(t *testing.T) {
 
 func claimedID(t *testing.T, s *store.Store, key string) order.ID {
 	t.Helper()
-	o, err := s.Orders().FindByKey(t.Context(), order.CardIssue, payer, key)
+	o, err := s.Orders().FindByKey(t.Context(), card.Kind, payer, key)
 	if err != nil {
 		t.Fatal(err)
 	}

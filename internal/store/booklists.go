@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/roamcard/roamcard/internal/money"
-	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/reconcile"
 )
 
@@ -84,82 +82,6 @@ func (t Treasury) Page(ctx context.Context, l reconcile.List, since time.Time, a
 	return units, next, nil
 }
 
-// candidates bounds the orders that are looked through for those that explain some lines.
-const candidates = 20_000
-
-// A movement's order is not known by its reference; it is one of the owner of the card that it is on.
-const ordersOfLinesSQL = `
-	SELECT order_id FROM issuer_lines WHERE id = ANY($1) AND order_id <> ''
-	UNION
-	SELECT c.order_id FROM issuer_lines l JOIN cards c ON c.reference = l.reference WHERE l.id = ANY($1)
-	UNION
-	SELECT o.id FROM issuer_lines l
-		JOIN cards c ON c.account = l.account AND c.account <> ''
-		JOIN orders o ON o.owner = c.owner AND o.kind IN ('card_issue', 'card_topup') AND o.status NOT IN ('payment_required', 'expired')
-	WHERE l.id = ANY($1) AND l.order_id = ''
-	LIMIT $2`
-
-// OrdersOfLines implements reconcile.Books.
-func (t Treasury) OrdersOfLines(ctx context.Context, lines []string) ([]order.ID, error) {
-	ctx, cancel := detached(ctx)
-	defer cancel()
-	rows, err := t.s.pool.Query(ctx, ordersOfLinesSQL, lines, candidates)
-	if err != nil {
-		return nil, mapError(err)
-	}
-	found, err := pgx.CollectRows(rows, pgx.RowTo[order.ID])
-	return found, mapError(err)
-}
-
-// enterSQL copies lines. One that says what it said before is not compared again.
-const enterSQL = `
-	INSERT INTO issuer_lines (id, reference, account, direction, state, amount_usd_cents, balance_usd_cents, epoch, changed_at)
-	SELECT l.*, $8, $9 FROM unnest($1::varchar[], $2::uuid[], $3::varchar[], $4::varchar[], $5::varchar[], $6::bigint[], $7::bigint[]) AS l
-	ON CONFLICT (id) DO UPDATE SET epoch = greatest(issuer_lines.epoch, excluded.epoch), reference = excluded.reference,
-		account = excluded.account, direction = excluded.direction, state = excluded.state, amount_usd_cents = excluded.amount_usd_cents,
-		balance_usd_cents = excluded.balance_usd_cents,
-		pending = issuer_lines.pending OR ` + lineDiffers + `,
-		changed_at = CASE WHEN ` + lineDiffers + ` THEN excluded.changed_at ELSE issuer_lines.changed_at END
-	WHERE issuer_lines.epoch < excluded.epoch OR ` + lineDiffers
-
-const lineDiffers = `(issuer_lines.reference, issuer_lines.account, issuer_lines.direction, issuer_lines.state,
-	issuer_lines.amount_usd_cents, issuer_lines.balance_usd_cents) <> (excluded.reference, excluded.account, excluded.direction,
-	excluded.state, excluded.amount_usd_cents, excluded.balance_usd_cents)`
-
-// Enter implements reconcile.Books.
-func (t Treasury) Enter(ctx context.Context, lines []reconcile.Line, epoch int64) error {
-	if len(lines) == 0 {
-		return nil
-	}
-	var ids, accounts, directions, states []string
-	var refs []uuid.UUID
-	var amounts, balances []int64
-	at := map[string]int{}
-	for _, l := range lines {
-		ref, account, direction, state, amount, balance := columnsOf(l)
-		if i, twice := at[l.ID]; twice { // the later one is how it stands
-			refs[i], accounts[i], directions[i], states[i], amounts[i], balances[i] = ref, account, direction, state, amount, balance
-			continue
-		}
-		at[l.ID] = len(ids)
-		ids, refs, accounts = append(ids, l.ID), append(refs, ref), append(accounts, account)
-		directions, states = append(directions, direction), append(states, state)
-		amounts, balances = append(amounts, amount), append(balances, balance)
-	}
-	ctx, cancel := detached(ctx)
-	defer cancel()
-	_, err := t.s.pool.Exec(ctx, enterSQL, ids, refs, accounts, directions, states, amounts, balances, epoch, t.s.stamp())
-	return mapError(err)
-}
-
-func columnsOf(l reconcile.Line) (ref uuid.UUID, account, direction, state string, amount, balance int64) {
-	if c := l.Card; c != nil {
-		return uuid.UUID(c.Ref), c.ID, "", string(c.State), int64(c.Loaded), int64(c.Balance)
-	}
-	m := l.Movement
-	return uuid.UUID(m.Ref), m.Account, string(m.Direction), string(m.State), int64(m.Amount), 0
-}
-
 // sumSQL adds entries up by kind of account: the part before the colon where there is one account for each order or card.
 const sumSQL = `
 	SELECT CASE WHEN split_part(account, ':', 1) IN ('customer', 'card', 'holder') THEN split_part(account, ':', 1) ELSE account END,
@@ -185,12 +107,6 @@ func (t Treasury) Sum(ctx context.Context, after, upto int64) (sums map[string]m
 	}
 	return sums, last, nil
 }
-
-// explainSQL notes what explains lines, and that they are compared.
-const explainSQL = `
-	UPDATE issuer_lines l SET order_id = e.order_id, spent_usd_cents = e.spent, pending = false
-	FROM unnest($1::varchar[], $2::varchar[], $3::bigint[]) AS e (id, order_id, spent)
-	WHERE l.id = e.id AND (l.pending OR l.order_id <> e.order_id OR l.spent_usd_cents <> e.spent)`
 
 // concludeSQL stores findings: $1 is the payee's row, $2 the time. A row that an operator has resolved keeps the evidence that the
 // operator saw, until there is more.

@@ -2,19 +2,15 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
-	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -23,7 +19,7 @@ import (
 // into an index for each key around, into a scan of everything: tables that have just grown have no statistics.
 const (
 	soldSQL = `
-		SELECT id, kind, status, owner, price_usd_cents, item, delivery_attempt,
+		SELECT id, kind, status, owner, price_usd_cents, delivery_attempt,
 			coalesce('adopted:' || adopted_reference, reference::text, id),
 			status = 'fulfilled' AND EXISTS (SELECT FROM timeline WHERE order_id = orders.id AND to_status = 'fulfilled' AND actor LIKE 'operator:%')
 		FROM orders WHERE id = ANY($1) ORDER BY id`
@@ -44,15 +40,6 @@ const (
 		WHERE p.order_id = ANY($3) AND a.asset = $1 AND a.pay_to = $2
 		ORDER BY 3, 2`
 
-	cardsOfSQL = `SELECT id, order_id, status, reference, account, load_usd_cents FROM cards WHERE order_id = ANY($1) ORDER BY id`
-
-	accountsOfSQL = `SELECT id, account FROM cards WHERE id = ANY($1)`
-
-	esimsOfSQL = `SELECT order_id, cost_micros FROM esim_profiles WHERE status = 'ready' AND order_id = ANY($1) ORDER BY id`
-
-	// A fee's job is found by its card.
-	feesOfSQL = `SELECT status, payload FROM jobs WHERE kind = $1 AND unique_key = ANY($2::text[]) ORDER BY id`
-
 	postingColumns = `p.id, p.order_id, p.kind, p.at, array_agg(e.account ORDER BY e.id) FILTER (WHERE e.id IS NOT NULL),
 		array_agg(e.amount ORDER BY e.id) FILTER (WHERE e.id IS NOT NULL)
 		FROM ledger_postings p LEFT JOIN LATERAL (
@@ -62,22 +49,6 @@ const (
 		GROUP BY p.id, p.owner ORDER BY p.id`
 
 	postedAsSQL = `SELECT ` + postingColumns + ` WHERE p.id = ANY($1) GROUP BY p.id, p.owner ORDER BY p.id`
-
-	onCardsSQL = `
-		SELECT account, sum(amount)::bigint FROM ledger_entries WHERE account LIKE 'card:%' AND account = ANY($1) GROUP BY account`
-
-	// What the issuer may be loading onto the cards of some owners, or may have loaded past our record.
-	loadingSQL = `
-		SELECT item->>'card', sum((item->>'cardCreditUsdCents')::bigint)::bigint FROM orders
-		WHERE owner = ANY($1) AND kind = 'card_topup' AND (status IN ('settled', 'provisioning') OR status = 'fulfilled'
-			AND EXISTS (SELECT FROM timeline WHERE order_id = orders.id AND to_status = 'fulfilled' AND actor LIKE 'operator:%'))
-		GROUP BY 1`
-
-	linesOfSQL = `
-		SELECT l.id, l.reference, l.account, l.direction, l.state, l.amount_usd_cents, l.balance_usd_cents, l.order_id, l.epoch,
-			coalesce((SELECT owner FROM cards c WHERE c.account = l.account AND c.account <> '' LIMIT 1), '')
-		FROM issuer_lines l
-		WHERE l.reference = ANY($1) OR l.order_id = ANY($2) AND l.order_id <> '' OR l.id = ANY($3) ORDER BY l.changed_at, l.id`
 
 	unreadSQL = `SELECT subject FROM findings
 		WHERE reconciliation_id = $1 AND unit LIKE 'block/%' AND closed_at IS NULL`
@@ -133,85 +104,23 @@ func (t Treasury) OfOrders(ctx context.Context, orders []order.ID, lines []strin
 			readAll(b, &r.Orders, scanSold, soldSQL, ids),
 			readAll(b, &r.Payments, scanPaid, paidForSQL, t.asset, t.payTo, ids),
 			readAll(b, &r.Arrivals, scanArrival, arrivedForSQL, t.asset, t.payTo, ids),
-			readAll(b, &r.Cards, scanCard, cardsOfSQL, ids),
-			readAll(b, &r.Esims, scanEsim, esimsOfSQL, ids),
 			readAll(b, &r.Postings, scanPosting, postedForSQL, ids),
 		); err != nil {
 			return err
 		}
-		return b.issued(&r, ids, lines)
+		for _, p := range t.s.products {
+			if p.records == nil {
+				continue
+			}
+			goods, err := p.records(b, ids)
+			if err != nil {
+				return err
+			}
+			r.Goods = append(r.Goods, goods)
+		}
+		return b.issuerLines(&r, ids, lines)
 	})
 	return r, err
-}
-
-// issued reads what concerns the cards of orders, and the issuer's lines.
-func (b booksReader) issued(r *reconcile.Records, ids, lines []string) error {
-	var keys, accounts []string
-	var cards []uuid.UUID
-	for _, k := range r.Cards {
-		keys, cards = append(keys, k.ID.String()), append(cards, k.ID)
-	}
-	owners := map[string]bool{}
-	for _, o := range r.Orders {
-		if o.Kind == order.CardTopup {
-			cards = append(cards, o.Topup.Card)
-		}
-		if o.Kind != order.ESIM {
-			owners[o.Owner.Lower()] = true
-		}
-	}
-	for _, id := range cards {
-		accounts = append(accounts, string(ledger.Card(id.String())))
-	}
-	if err := readAll(b, &r.Fees, scanFee, feesOfSQL, card.FeeJob, keys)(); err != nil {
-		return err
-	}
-	r.Accounts, r.Balances, r.Loading = map[uuid.UUID]string{}, map[uuid.UUID]money.USDC{}, map[uuid.UUID]money.Cents{}
-	var name string
-	var id uuid.UUID
-	var amount int64
-	var loaded *uuid.UUID
-	refs := []uuid.UUID{}
-	read := func(into []any, each func() error, sql string, args ...any) func() error {
-		return func() error {
-			rows, err := b.tx.Query(b.ctx, sql, args...)
-			if err == nil {
-				_, err = pgx.ForEachRow(rows, into, each)
-			}
-			if err != nil {
-				return fmt.Errorf("read what is on the cards: %w", mapError(err))
-			}
-			return nil
-		}
-	}
-	if err := b.all(
-		read([]any{&id, &name}, func() error { r.Accounts[id] = name; return nil }, accountsOfSQL, cards),
-		read([]any{&name, &amount}, func() error {
-			id, err := uuid.Parse(name[len(ledger.Card("")):])
-			r.Balances[id] = money.USDC(amount)
-			return err
-		}, onCardsSQL, accounts),
-		read([]any{&loaded, &amount}, func() error {
-			if loaded != nil {
-				r.Loading[*loaded] = money.Cents(amount)
-			}
-			return nil
-		}, loadingSQL, names(owners)),
-	); err != nil {
-		return err
-	}
-	for _, ref := range r.Refs() {
-		refs = append(refs, uuid.UUID(ref))
-	}
-	return readAll(b, &r.Lines, scanLine, linesOfSQL, refs, ids, lines)()
-}
-
-func names(set map[string]bool) []string {
-	all := make([]string, 0, len(set))
-	for name := range set {
-		all = append(all, name)
-	}
-	return all
 }
 
 func orderNames(orders []order.ID) []string {
@@ -306,15 +215,12 @@ func claimedOrder(t *reconcile.Transfer, transaction, sender, nonce string, inde
 	return errors.Join(err1, err2, err3)
 }
 
-func scanSold(row pgx.CollectableRow) (o reconcile.Order, err error) {
-	var item json.RawMessage
+func scanSold(row pgx.CollectableRow) (o order.Sale, err error) {
 	var owner string
-	if err := row.Scan(&o.ID, &o.Kind, &o.Status, &owner, (*int64)(&o.Price), &item, &o.Delivery, &o.Name, &o.ByHand); err != nil {
+	if err := row.Scan(&o.ID, &o.Kind, &o.Status, &owner, (*int64)(&o.Price), &o.Delivery, &o.Name, &o.ByHand); err != nil {
 		return o, err
 	}
-	if o.Owner, err = x402.ParseAddress(owner); err == nil && o.Kind == order.CardTopup {
-		o.Topup, err = card.TopupItem(order.Order{Item: item})
-	}
+	o.Owner, err = x402.ParseAddress(owner)
 	return o, err
 }
 
@@ -334,26 +240,6 @@ func scanPaid(row pgx.CollectableRow) (p reconcile.Payment, err error) {
 	return p, errors.Join(err1, err2, err3)
 }
 
-func scanCard(row pgx.CollectableRow) (c card.Card, err error) {
-	var ref uuid.UUID
-	err = row.Scan(&c.ID, &c.Order, &c.Status, &ref, &c.Account, (*int64)(&c.Load))
-	c.Ref = card.Ref(ref)
-	return c, err
-}
-
-func scanEsim(row pgx.CollectableRow) (e reconcile.Esim, err error) {
-	return e, row.Scan(&e.Order, (*int64)(&e.Cost))
-}
-
-func scanFee(row pgx.CollectableRow) (f reconcile.Fee, err error) {
-	var j job.Row
-	if err := row.Scan(&f.Status, &j.Payload); err != nil {
-		return f, err
-	}
-	f.Args, err = job.Decode[card.FeeArgs](j)
-	return f, err
-}
-
 func scanPosting(row pgx.CollectableRow) (p ledger.Posting, err error) {
 	var accounts []string
 	var amounts []int64
@@ -364,26 +250,6 @@ func scanPosting(row pgx.CollectableRow) (p ledger.Posting, err error) {
 		p.Entries = append(p.Entries, ledger.Entry{Account: ledger.Account(accounts[i]), Amount: money.USDC(amounts[i])})
 	}
 	return p, nil
-}
-
-func scanLine(row pgx.CollectableRow) (l reconcile.Line, err error) {
-	var ref uuid.UUID
-	var account, direction, state string
-	var amount, balance int64
-	if err := row.Scan(&l.ID, &ref, &account, &direction, &state, &amount, &balance, &l.Order, &l.Epoch, &l.Owner); err != nil {
-		return l, err
-	}
-	if direction == "" {
-		l.Card = &reconcile.StatedAccount{
-			Account: card.Account{ID: account, Ref: card.Ref(ref), State: card.AccountState(state), Loaded: money.Cents(amount)},
-			Balance: money.Cents(balance),
-		}
-		return l, nil
-	}
-	l.Movement = &card.Moved{
-		Ref: card.Ref(ref), Account: account, Direction: card.Direction(direction), Amount: money.Cents(amount), State: card.MovedState(state),
-	}
-	return l, nil
 }
 
 func scanBlock(row pgx.CollectableRow) (block uint64, err error) {

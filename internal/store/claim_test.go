@@ -18,6 +18,7 @@ import (
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/esim"
+	"github.com/roamcard/roamcard/internal/product/topup"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/store/storetest"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -30,8 +31,8 @@ func claimRequest(key string, change ...func(*checkout.ClaimRequest)) checkout.C
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	p := checkout.ClaimRequest{
 		Order: order.Order{
-			ID: order.NewID(time.Now()), Operation: uuid.New(), Kind: order.CardIssue, Owner: payer, Key: key, Price: 2500,
-			Fingerprint: order.FingerprintOf(order.CardIssue, json.RawMessage(`{}`)), Item: json.RawMessage(`{}`),
+			ID: order.NewID(time.Now()), Operation: uuid.New(), Kind: card.Kind, Owner: payer, Key: key, Price: 2500,
+			Fingerprint: order.FingerprintOf(card.Kind, json.RawMessage(`{}`)), Item: json.RawMessage(`{}`),
 			CreatedAt: now, UpdatedAt: now,
 		},
 		Payment: payment.Payment{
@@ -114,7 +115,7 @@ func TestOneKeyIsOneOrderWhateverPaysForIt(t *testing.T) {
 	stranger := claimRequest("0", func(p *checkout.ClaimRequest) {
 		p.Order.Owner, p.Payment.Authorization.From = x402.Address{1}, x402.Address{1}
 	})
-	product := claimRequest("0", func(p *checkout.ClaimRequest) { p.Order.Kind = order.CardTopup })
+	product := claimRequest("0", func(p *checkout.ClaimRequest) { p.Order.Kind = topup.Kind })
 	for _, p := range []checkout.ClaimRequest{stranger, product} {
 		if got := claim(t, s, p); got.Claim != checkout.Fresh {
 			t.Errorf("%s of %s: claim %d", p.Order.Kind, p.Order.Owner, got.Claim)
@@ -215,7 +216,7 @@ func move(p checkout.ClaimRequest, from, to order.Status) order.Move {
 	case order.Settled:
 		m.Postings = settled(p).Postings()
 	case order.Fulfilled:
-		for _, sold := range []checkout.Product{&card.Cards{}, card.Topups{}, &esim.Esims{}} {
+		for _, sold := range []checkout.Product{&card.Cards{}, topup.Topups{}, &esim.Esims{}} {
 			if sold.Kind() == p.Order.Kind {
 				m.Postings, _ = sold.Postings(p.Order) // an item that cannot be read posts nothing
 			}

@@ -9,6 +9,7 @@ import (
 
 	"entgo.io/ent/dialect/sql"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/roamcard/roamcard/ent"
 	"github.com/roamcard/roamcard/ent/esimplan"
@@ -19,6 +20,7 @@ import (
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/esim"
+	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 )
 
@@ -34,6 +36,38 @@ func (e Esims) Reserved(ctx context.Context, resource string, asOf time.Time) (i
 
 // Esims is the part of the store that the eSIM product uses.
 func (s *Store) Esims() Esims { return Esims{s} }
+
+// EsimProduct is what the store knows of eSIMs.
+func EsimProduct() Product {
+	return Product{
+		Kind: esim.Kind, records: esimRecords, referencesSQL: `SELECT reference FROM esim_profiles WHERE reference = ANY($1)`,
+	}
+}
+
+const (
+	esimsOfSQL = `SELECT order_id, cost_micros FROM esim_profiles WHERE status = 'ready' AND order_id = ANY($1) ORDER BY id`
+)
+
+// esimRecords reads the profiles of orders that their supplier made.
+func esimRecords(b booksReader, orders []string) (reconcile.Goods, error) {
+	var r esim.Records
+	err := readAll(b, &r.Profiles, scanEsim, esimsOfSQL, orders)()
+	return r, err
+}
+
+func scanEsim(row pgx.CollectableRow) (p esim.Profile, err error) {
+	return p, row.Scan(&p.Order, (*int64)(&p.Cost))
+}
+
+// PlansByCode implements esim.Plans.
+func (e Esims) PlansByCode(ctx context.Context) (map[string]esim.Plan, error) {
+	rows, err := e.s.ent.EsimPlan.Query().All(ctx)
+	all := map[string]esim.Plan{}
+	for _, row := range rows {
+		all[row.Code] = planOf(row)
+	}
+	return all, mapError(err)
+}
 
 // catalogueID names the one row that tells when the catalogue was synced.
 const catalogueID = "catalogue"

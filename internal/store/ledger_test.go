@@ -20,6 +20,7 @@ import (
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/product/esim/esimtest"
+	"github.com/roamcard/roamcard/internal/product/topup"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/store/storetest"
 )
@@ -78,14 +79,14 @@ func atOnce(do func() error) (well int) {
 
 func TestATopupIsPostedOnceHoweverOftenItIsMoved(t *testing.T) {
 	s := storetest.New(t)
-	item := card.TopupOf(2599)
+	item := topup.SplitOf(2599)
 	item.Card = uuid.New()
 	p := claimRequest("k", func(p *checkout.ClaimRequest) {
 		text, err := json.Marshal(item)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.Order.Kind, p.Order.Item, p.Order.Price = order.CardTopup, text, 2599
+		p.Order.Kind, p.Order.Item, p.Order.Price = topup.Kind, text, 2599
 		p.Payment.Authorization.Value = 25_990_000
 	})
 	fence := claim(t, s, p).Job.Fence()
@@ -113,7 +114,7 @@ func TestATopupIsPostedOnceHoweverOftenItIsMoved(t *testing.T) {
 func boughtEsim(t *testing.T, s *store.Store, cost money.USDC) (p checkout.ClaimRequest, fence job.Fence) {
 	t.Helper()
 	p = claimRequest(uuid.NewString(), func(p *checkout.ClaimRequest) {
-		p.Order.Kind, p.Order.Price, p.Payment.Authorization.Value = order.ESIM, 500, 5_000_000
+		p.Order.Kind, p.Order.Price, p.Payment.Authorization.Value = esim.Kind, 500, 5_000_000
 		p.Order.Owner[5] = byte(time.Now().UnixNano())
 	})
 	fence = claim(t, s, p).Job.Fence()

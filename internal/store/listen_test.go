@@ -96,7 +96,7 @@ func TestCloseSendsTheLastWakeUps(t *testing.T) {
 	wake, cancel := there.Subscribe("order", "1")
 	defer cancel()
 	hears(t, wake, func() {
-		here, err := store.Open(t.Context(), store.Config{URL: url})
+		here, err := store.Open(t.Context(), store.Config{URL: url, Products: storetest.Products()})
 		if err != nil {
 			t.Fatal(err)
 		}

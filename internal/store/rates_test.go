@@ -138,7 +138,7 @@ func TestAnOwnerHasSoManyUnpaidOrders(t *testing.T) {
 	s, ahead := clocked(t, url)
 	other := storetest.Open(t, url)
 	b := checkout.Bounds{MostUnpaid: 5}
-	kinds := order.Kinds()
+	kinds := storetest.Kinds()
 	errs := make([]error, 24)
 	var all sync.WaitGroup
 	for i := range errs {

@@ -14,8 +14,6 @@ import (
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
-	"github.com/roamcard/roamcard/internal/product/card"
-	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -62,19 +60,13 @@ const (
 			ORDER BY payer, nonce, source
 		) u ORDER BY block, log_index`
 
-	lostCardsSQL = `SELECT owner, id, order_id, status, reference, account FROM cards WHERE account = ANY($1)`
-
-	lostRefsSQL = `SELECT reference FROM cards WHERE reference = ANY($1) UNION SELECT reference FROM esim_profiles WHERE reference = ANY($1)`
-
-	lostFeesSQL = `SELECT status, payload FROM jobs WHERE kind = $1 AND unique_key = ANY($2)`
-
 	// Besides, what is on its way has no row for its goods yet.
 	lostOrdersSQL = `SELECT ` + orderColumns + ` FROM orders
 		WHERE owner = ANY($1) OR status IN ('settling', 'settled', 'provisioning', 'operator_review') ORDER BY id`
 )
 
 // Lost implements reconcile.LostBooks: all of it as it is at one moment.
-func (r Recovery) Lost(ctx context.Context, accounts []string, references []uuid.UUID) (lost reconcile.Lost, err error) {
+func (r Recovery) Lost(ctx context.Context, owners []x402.Address, references []uuid.UUID) (lost reconcile.Lost, err error) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
 	tx, err := r.t.s.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
@@ -83,43 +75,32 @@ func (r Recovery) Lost(ctx context.Context, accounts []string, references []uuid
 	}
 	defer func() { _ = tx.Rollback(ctx) }() // nothing was written
 	b := booksReader{ctx, tx}
-	var cards []card.Card
-	var refs []uuid.UUID
-	for _, read := range []func() error{
-		readAll(b, &lost.Unmatched, scanUnmatched, lostTransfersSQL, x402.NetworkID, r.t.asset, r.t.payTo),
-		readAll(b, &cards, scanOwnedCard, lostCardsSQL, accounts),
-		readAll(b, &refs, pgx.RowTo[uuid.UUID], lostRefsSQL, references),
-	} {
-		if err := read(); err != nil {
+	if err := readAll(b, &lost.Unmatched, scanUnmatched, lostTransfersSQL, x402.NetworkID, r.t.asset, r.t.payTo)(); err != nil {
+		return lost, err
+	}
+	lost.References = map[uuid.UUID]bool{}
+	for _, p := range r.t.s.products {
+		if p.referencesSQL == "" {
+			continue
+		}
+		var refs []uuid.UUID
+		if err := readAll(b, &refs, pgx.RowTo[uuid.UUID], p.referencesSQL, references)(); err != nil {
 			return lost, err
 		}
+		for _, ref := range refs {
+			lost.References[ref] = true
+		}
 	}
-	lost.Cards, lost.References = map[string]card.Card{}, map[uuid.UUID]bool{}
-	var owners, names []string
-	for _, c := range cards {
-		lost.Cards[c.Account] = c
-		owners, names = append(owners, c.Owner.Lower()), append(names, c.ID.String())
+	var of []string
+	for _, owner := range owners {
+		of = append(of, owner.Lower())
 	}
 	for _, t := range lost.Unmatched {
-		owners = append(owners, t.From.Lower())
+		of = append(of, t.From.Lower())
 	}
-	for _, ref := range refs {
-		lost.References[ref] = true
-	}
-	for _, read := range []func() error{
-		readAll(b, &lost.Fees, scanFee, lostFeesSQL, card.FeeJob, names),
-		readAll(b, &lost.Orders, func(row pgx.CollectableRow) (order.Order, error) { return scanOrder(row) }, lostOrdersSQL, owners),
-	} {
-		if err := read(); err != nil {
-			return lost, err
-		}
-	}
-	plans, err := r.t.s.ent.EsimPlan.Query().All(ctx)
-	lost.Plans = map[string]esim.Plan{}
-	for _, row := range plans {
-		lost.Plans[row.Code] = planOf(row)
-	}
-	return lost, mapError(err)
+	orders := func(row pgx.CollectableRow) (order.Order, error) { return scanOrder(row) }
+	err = readAll(b, &lost.Orders, orders, lostOrdersSQL, of)()
+	return lost, err
 }
 
 func scanUnmatched(row pgx.CollectableRow) (u reconcile.Unmatched, err error) {
@@ -129,17 +110,6 @@ func scanUnmatched(row pgx.CollectableRow) (u reconcile.Unmatched, err error) {
 		return u, err
 	}
 	return u, claimedOrder(&u.Transfer, transaction, sender, nonce, index, block)
-}
-
-func scanOwnedCard(row pgx.CollectableRow) (c card.Card, err error) {
-	var owner string
-	var ref uuid.UUID
-	if err := row.Scan(&owner, &c.ID, &c.Order, &c.Status, &ref, &c.Account); err != nil {
-		return c, err
-	}
-	c.Ref = card.Ref(ref)
-	c.Owner, err = x402.ParseAddress(owner)
-	return c, err
 }
 
 // adopted and returned are what the audit trail keeps.
@@ -160,7 +130,8 @@ func (r Recovery) Adopt(ctx context.Context, a reconcile.Adoption, act order.Act
 
 // Return implements reconcile.LostBooks.
 func (r Recovery) Return(ctx context.Context, t reconcile.Unmatched, act order.Act) (bool, error) {
-	o, err := r.order(t, order.CardIssue, []byte("{}"))
+	// Nothing is delivered: it may be of any kind.
+	o, err := r.order(t, r.t.s.products[0].Kind, []byte("{}"))
 	if err != nil {
 		return false, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/store/storetest"
@@ -54,7 +55,7 @@ func TestATransferIsRecoveredOnce(t *testing.T) {
 	act := order.Act{Operator: "ada", Reason: "why"}
 	for name, do := range map[string]func(reconcile.Unmatched) (bool, error){
 		"adopted": func(u reconcile.Unmatched) (bool, error) {
-			a := reconcile.Adoption{Transfer: u, Kind: order.CardIssue, Reference: uuid.New(), Item: []byte("{}"), Step: "open"}
+			a := reconcile.Adoption{Transfer: u, Kind: card.Kind, Reference: uuid.New(), Item: []byte("{}"), Step: "open"}
 			return r.Adopt(t.Context(), a, act)
 		},
 		"returned": func(u reconcile.Unmatched) (bool, error) { return r.Return(t.Context(), u, act) },
@@ -90,7 +91,7 @@ func TestARecoveryIsStoredWholeOrNotAtAll(t *testing.T) {
 	r := s.Recovery(lostAsset, lostPayTo, time.Hour)
 	arrives(t, s, 25_000_000)
 	u := lostOf(t, s).Unmatched[0]
-	a := reconcile.Adoption{Transfer: u, Kind: order.CardIssue, Reference: uuid.New(), Item: []byte("{}"), Step: "open"}
+	a := reconcile.Adoption{Transfer: u, Kind: card.Kind, Reference: uuid.New(), Item: []byte("{}"), Step: "open"}
 	if err := faultpoint.Arm("recover.before_commit:error"); err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +119,7 @@ func TestAnOpenedOrderIsGoneOnWith(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := reconcile.Adoption{Transfer: u, Kind: order.CardIssue, Of: opened.ID, Reference: uuid.New(), Item: []byte("{}"), Step: "open"}
+	a := reconcile.Adoption{Transfer: u, Kind: card.Kind, Of: opened.ID, Reference: uuid.New(), Item: []byte("{}"), Step: "open"}
 	for i, want := range []bool{true, false} {
 		if done, err := s.Recovery(lostAsset, lostPayTo, time.Hour).Adopt(t.Context(), a, order.Act{Operator: "ada", Reason: "why"}); done != want || err != nil {
 			t.Errorf("adopted, time %d: %v, %v", i+1, done, err)
@@ -141,7 +142,7 @@ func TestGoodsAreAdoptedOnce(t *testing.T) {
 			Transaction: nonce(), From: x402.Address{0: 0xb0, 19: byte(n)}, Value: 25_000_000, Nonce: nonce(),
 		}}
 		group.Go(func() {
-			a := reconcile.Adoption{Transfer: u, Kind: order.CardIssue, Reference: goods, Item: []byte("{}"), Step: "open"}
+			a := reconcile.Adoption{Transfer: u, Kind: card.Kind, Reference: goods, Item: []byte("{}"), Step: "open"}
 			done, err := r.Adopt(t.Context(), a, act)
 			if err != nil {
 				t.Error(err)
@@ -162,11 +163,11 @@ func TestAnAdoptedOrderIsFoundByItsKey(t *testing.T) {
 	s := storetest.New(t)
 	arrives(t, s, 25_000_000)
 	ref := uuid.New()
-	a := reconcile.Adoption{Transfer: lostOf(t, s).Unmatched[0], Kind: order.CardIssue, Reference: ref, Item: []byte("{}"), Step: "open"}
+	a := reconcile.Adoption{Transfer: lostOf(t, s).Unmatched[0], Kind: card.Kind, Reference: ref, Item: []byte("{}"), Step: "open"}
 	if done, err := s.Recovery(lostAsset, lostPayTo, time.Hour).Adopt(t.Context(), a, order.Act{Operator: "ada", Reason: "why"}); !done || err != nil {
 		t.Fatal(done, err)
 	}
-	say := checkout.Rebinding{Kind: order.CardIssue, Owner: lostBuyer, Key: "my-key", Fingerprint: order.FingerprintOf(order.CardIssue, []byte("{}")), Reference: ref}
+	say := checkout.Rebinding{Kind: card.Kind, Owner: lostBuyer, Key: "my-key", Fingerprint: order.FingerprintOf(card.Kind, []byte("{}")), Reference: ref}
 	other := say
 	other.Owner = x402.Address{19: 0xd}
 	if _, err := s.Orders().Rebind(t.Context(), other); err == nil {
@@ -176,7 +177,7 @@ func TestAnAdoptedOrderIsFoundByItsKey(t *testing.T) {
 	if err != nil || got.Key != "my-key" || got.Fingerprint != say.Fingerprint || *got.Adopted != ref {
 		t.Fatalf("rebound: %+v, %v", got, err)
 	}
-	if known, err := s.Orders().FindByKey(t.Context(), order.CardIssue, lostBuyer, "my-key"); err != nil || known.ID != got.ID {
+	if known, err := s.Orders().FindByKey(t.Context(), card.Kind, lostBuyer, "my-key"); err != nil || known.ID != got.ID {
 		t.Errorf("found by its key: %+v, %v", known, err)
 	}
 	say.Key = "another-key"

@@ -18,6 +18,8 @@ import (
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/product/esim"
+	"github.com/roamcard/roamcard/internal/product/topup"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/store/storetest"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -246,16 +248,16 @@ func TestASwitchIsSetOnceForEachKeyAndSeenByAll(t *testing.T) {
 	url := storetest.URL(t)
 	s, other := storetest.Open(t, url), storetest.Open(t, url)
 	all, err := other.Admin().Switches(t.Context())
-	if want := []availability.Switch{{Product: order.CardIssue}, {Product: order.CardTopup}, {Product: order.ESIM}}; err != nil || !cmp.Equal(all, want) {
+	if want := []availability.Switch{{Product: card.Kind}, {Product: topup.Kind}, {Product: esim.Kind}}; err != nil || !cmp.Equal(all, want) {
 		t.Fatalf("switches %+v, %v", all, err)
 	}
 	for range 3 {
-		set, err := s.Admin().SetSwitch(t.Context(), order.CardTopup, true, ann)
+		set, err := s.Admin().SetSwitch(t.Context(), topup.Kind, true, ann)
 		if err != nil || !set.Paused || set.Operator != "ann" || set.Reason != "because" {
 			t.Fatalf("set %+v, %v", set, err)
 		}
 	}
-	if _, err := s.Admin().SetSwitch(t.Context(), order.CardTopup, false, ann); !errors.Is(err, checkout.ErrKeyReused) {
+	if _, err := s.Admin().SetSwitch(t.Context(), topup.Kind, false, ann); !errors.Is(err, checkout.ErrKeyReused) {
 		t.Errorf("another change with the key: %v", err)
 	}
 	if all, err = other.Admin().Switches(t.Context()); err != nil || all[0].Paused || !all[1].Paused || all[2].Paused {
@@ -265,7 +267,7 @@ func TestASwitchIsSetOnceForEachKeyAndSeenByAll(t *testing.T) {
 	for i := range 8 {
 		changes.Go(func() {
 			act := order.Act{Operator: fmt.Sprint("op", i), Key: "k", Reason: "r"}
-			if _, err := s.Admin().SetSwitch(t.Context(), order.ESIM, i%2 == 0, act); err != nil {
+			if _, err := s.Admin().SetSwitch(t.Context(), esim.Kind, i%2 == 0, act); err != nil {
 				t.Error(err)
 			}
 		})

@@ -23,6 +23,8 @@ type Config struct {
 	MaxConns int
 	Log      *slog.Logger
 	Now      func() time.Time
+	// Products are what is sold, in the order in which it is shown.
+	Products []Product
 }
 
 // Store is the service's state.
@@ -33,6 +35,8 @@ type Store struct {
 	bus  *bus
 	log  *slog.Logger
 	now  func() time.Time
+	// products are in the order in which they are shown.
+	products []Product
 	// mark is nil until something keeps marks.
 	mark atomic.Pointer[mark]
 }
@@ -74,6 +78,8 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 		bus:  newBus(pool, config.ConnConfig, c.Log),
 		log:  c.Log,
 		now:  c.Now,
+
+		products: c.Products,
 	}
 	if err := s.Ping(ctx); err != nil {
 		s.Close()

@@ -20,7 +20,7 @@ const setSwitchSQL = `
 
 // Switches implements availability.SwitchStore.
 func (d Admin) Switches(ctx context.Context) ([]availability.Switch, error) {
-	all, err := switches(ctx, d.s.ent.KillSwitch)
+	all, err := d.s.switches(ctx, d.s.ent.KillSwitch)
 	return all, mapError(err)
 }
 
@@ -28,7 +28,7 @@ func (d Admin) Switches(ctx context.Context) ([]availability.Switch, error) {
 func (d Admin) LookAtSwitches(ctx context.Context, act order.Act) ([]availability.Switch, error) {
 	var all []availability.Switch
 	err := d.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) (err error) {
-		if all, err = switches(ctx, tx.KillSwitch); err != nil {
+		if all, err = d.s.switches(ctx, tx.KillSwitch); err != nil {
 			return err
 		}
 		return d.s.record(ctx, tx, act, actSwitches, "", nil, nil)
@@ -36,7 +36,7 @@ func (d Admin) LookAtSwitches(ctx context.Context, act order.Act) ([]availabilit
 	return all, err
 }
 
-func switches(ctx context.Context, c *ent.KillSwitchClient) ([]availability.Switch, error) {
+func (s *Store) switches(ctx context.Context, c *ent.KillSwitchClient) ([]availability.Switch, error) {
 	rows, err := c.Query().All(ctx)
 	if err != nil {
 		return nil, err
@@ -48,10 +48,10 @@ func switches(ctx context.Context, c *ent.KillSwitchClient) ([]availability.Swit
 		}
 	}
 	var all []availability.Switch
-	for _, product := range order.Kinds() {
-		s := set[product]
-		s.Product = product
-		all = append(all, s)
+	for _, p := range s.products {
+		one := set[p.Kind]
+		one.Product = p.Kind
+		all = append(all, one)
 	}
 	return all, nil
 }
@@ -70,7 +70,7 @@ func (d Admin) SetSwitch(ctx context.Context, product order.Kind, paused bool, a
 		if err != nil {
 			return err
 		}
-		all, err := switches(ctx, tx.KillSwitch)
+		all, err := d.s.switches(ctx, tx.KillSwitch)
 		if err != nil {
 			return err
 		}

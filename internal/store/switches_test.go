@@ -8,6 +8,7 @@ import (
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/store/storetest"
 )
@@ -42,7 +43,7 @@ func TestASwitchIsAnsweredOnceNoClaimCanSucceed(t *testing.T) {
 	awaitWaiting(t, operators, 1, nil)
 	go func() {
 		defer close(answered)
-		pause(t, operators, order.CardIssue, true, "1")
+		pause(t, operators, card.Kind, true, "1")
 	}()
 	awaitWaiting(t, operators, 2, answered)
 	select {
@@ -92,7 +93,7 @@ func awaitWaiting(t *testing.T, s *store.Store, want int, ended <-chan struct{})
 
 func TestASwitchClosesItsOwnProductWhateverWayItIsBought(t *testing.T) {
 	s := storetest.New(t)
-	for _, product := range order.Kinds() {
+	for _, product := range storetest.Kinds() {
 		of := func(p *checkout.ClaimRequest) { p.Order.Kind = product }
 		opened := claimRequest("opened "+string(product), of)
 		until := time.Now().Add(time.Hour)
@@ -112,7 +113,7 @@ func TestASwitchClosesItsOwnProductWhateverWayItIsBought(t *testing.T) {
 		if _, err := s.Orders().Create(t.Context(), claimRequest("another", of).Order, checkout.Bounds{}); !errors.Is(err, availability.ErrPaused) {
 			t.Errorf("%s: another open order: %v", product, err)
 		}
-		for _, other := range order.Kinds() {
+		for _, other := range storetest.Kinds() {
 			if other == product {
 				continue
 			}

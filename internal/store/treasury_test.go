@@ -102,17 +102,18 @@ func TestRecordsAreWhatWasStored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Orders) != 1 || r.Orders[0] != (reconcile.Order{ID: c.Order, Kind: order.CardIssue, Status: order.Settling, Owner: c.Owner, Price: 2500, Delivery: 1, Name: string(c.Order)}) {
+	if len(r.Orders) != 1 || r.Orders[0] != (order.Sale{ID: c.Order, Kind: card.Kind, Status: order.Settling, Owner: c.Owner, Price: 2500, Delivery: 1, Name: string(c.Order)}) {
 		t.Errorf("orders %+v", r.Orders)
 	}
 	if len(r.Payments) != 1 || r.Payments[0].Order != c.Order || r.Payments[0].Status != payment.Claimed || r.Payments[0].Payer != c.Owner || r.Payments[0].Value != 25_000_000 {
 		t.Errorf("payments %+v", r.Payments)
 	}
-	if len(r.Cards) != 1 || r.Cards[0] != (card.Card{ID: c.ID, Order: c.Order, Status: card.Active, Ref: c.Ref, Load: c.Load, Account: c.Account}) {
-		t.Errorf("cards %+v", r.Cards)
+	of, ok := r.Goods[0].(card.Records)
+	if !ok || len(of.Cards) != 1 || of.Cards[0] != (card.Card{ID: c.ID, Order: c.Order, Status: card.Active, Ref: c.Ref, Load: c.Load, Account: c.Account}) {
+		t.Errorf("cards %+v", r.Goods)
 	}
-	if len(r.Fees) != 1 || r.Fees[0] != (reconcile.Fee{Status: job.Succeeded, Args: a}) {
-		t.Errorf("fees %+v", r.Fees)
+	if len(of.Fees) != 1 || of.Fees[0] != (card.FeeRecord{Status: job.Succeeded, Args: a}) {
+		t.Errorf("fees %+v", of.Fees)
 	}
 	if len(r.Postings) != 2 {
 		t.Errorf("postings %+v", r.Postings)

@@ -13,6 +13,7 @@ import (
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/product/topup"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/store/storetest"
 )
@@ -21,7 +22,7 @@ import (
 func clocked(t *testing.T, url string) (*store.Store, *atomic.Int64) {
 	t.Helper()
 	var ahead atomic.Int64
-	s, err := store.Open(t.Context(), store.Config{URL: url, MaxConns: 8, Now: func() time.Time {
+	s, err := store.Open(t.Context(), store.Config{URL: url, Products: storetest.Products(), MaxConns: 8, Now: func() time.Time {
 		return time.Now().Add(time.Duration(ahead.Load()))
 	}})
 	if err != nil {
@@ -214,7 +215,7 @@ func TestOneKeyOpensOneOrder(t *testing.T) {
 			if alone {
 				return unpaid(order.Keyless(order.ID(fmt.Sprint("ord_", i))))
 			}
-			return unpaid("k", func(o *order.Order) { o.Kind = order.CardTopup })
+			return unpaid("k", func(o *order.Order) { o.Kind = topup.Kind })
 		})
 		if len(ids) != 1 {
 			t.Errorf("alone %t: %d orders", alone, len(ids))

@@ -31,11 +31,8 @@ const (
 	// Remaining is expected on the card after that.
 	Remaining = Price - Fee
 
-	MinOrder     money.Cents = 2500
-	DefaultOrder money.Cents = 2500
-	MaxOrder     money.Cents = 25_000
-	// LoadFeeBPS is the top-up fee in hundredths of a percent.
-	LoadFeeBPS = 200
+	// MaxLoad is the most that is put on a card at once.
+	MaxLoad money.Cents = 25_000
 )
 
 // Status is how a card stands.
@@ -137,11 +134,8 @@ type Store interface {
 // references are derived, so that a lost row could not change them.
 var references = uuid.MustParse("6f1b5a52-8f0e-5c3e-9a57-0d1b7c5b2f10")
 
-// The steps of a delivery, as the job's marker and the references name them.
-const (
-	OpeningStep = "open"
-	LoadStep    = "load"
-)
+// OpeningStep is the opening in a delivery, as the job's marker and the references name it.
+const OpeningStep = "open"
 
 func openingRef(o order.Order) Ref { return OpeningRef(o.Name(), o.Delivery) }
 
@@ -175,6 +169,3 @@ func referencesOf(step string, o order.Order) []order.Reference {
 
 // References are what the issuer knows an order's card by.
 func (c *Cards) References(o order.Order) []order.Reference { return referencesOf(OpeningStep, o) }
-
-// References are what the issuer knows an order's load by.
-func (t Topups) References(o order.Order) []order.Reference { return referencesOf(LoadStep, o) }

@@ -11,6 +11,7 @@ import (
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/card/cardtest"
+	"github.com/roamcard/roamcard/internal/product/topup"
 )
 
 func TestTheFeeIsTakenOnceWhateverTheAnswer(t *testing.T) {
@@ -127,8 +128,8 @@ func TestAFeeThatWasSpentIsOwed(t *testing.T) {
 		if owed, err := s.store.Owes(s.Context(), owner); err != nil || owed != card.Fee {
 			t.Errorf("owed %s, %v", owed, err)
 		}
-		_, err := (card.Topups{Cards: s.Cards}).Reserve(s.Context(), owner, topup)
+		_, err := (topup.Topups{Cards: s.Cards}).Reserve(s.Context(), owner, credit)
 		wantFault(t, err, fault.FeeOutstanding)
-		wantFault(t, card.Topups{Cards: s.Cards}.Invite(s.Context(), owner), fault.FeeOutstanding)
+		wantFault(t, topup.Topups{Cards: s.Cards}.Invite(s.Context(), owner), fault.FeeOutstanding)
 	})
 }

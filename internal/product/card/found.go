@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/google/uuid"
+
 	"github.com/roamcard/roamcard/internal/order"
 )
 
@@ -15,11 +17,11 @@ func (c *Cards) Found(ctx context.Context, o order.Order) (bool, error) {
 	return found(c.Issuer.Account(ctx, openingRef(o)))
 }
 
-// Found implements checkout.Finder: the issuer has a load under the order's reference.
-func (t Topups) Found(ctx context.Context, o order.Order) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, t.CallTimeout)
+// Loaded reports whether the issuer has a load under a reference.
+func (c *Cards) Loaded(ctx context.Context, reference uuid.UUID) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.CallTimeout)
 	defer cancel()
-	return found(t.Issuer.Moved(ctx, LoadRef(o.Name(), o.Delivery)))
+	return found(c.Issuer.Moved(ctx, Ref(reference)))
 }
 
 func found[T any](_ T, err error) (bool, error) {

@@ -12,6 +12,8 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/product/esim"
+	"github.com/roamcard/roamcard/internal/product/topup"
 )
 
 // switches keeps kill switches.
@@ -36,9 +38,9 @@ func TestCardsAndTopupsHaveSwitchesOfTheirOwn(t *testing.T) {
 		card, credit  fault.Code
 	}{
 		"nothing":                       {},
-		"cards":                         {paused: []order.Kind{order.CardIssue}, card: fault.IssuePaused},
-		"top-ups":                       {paused: []order.Kind{order.CardTopup}, credit: fault.TopupPaused},
-		"another product":               {paused: []order.Kind{order.ESIM}},
+		"cards":                         {paused: []order.Kind{card.Kind}, card: fault.IssuePaused},
+		"top-ups":                       {paused: []order.Kind{topup.Kind}, credit: fault.TopupPaused},
+		"another product":               {paused: []order.Kind{esim.Kind}},
 		"cards, in the configuration":   {issue: true, card: fault.IssuePaused},
 		"top-ups, in the configuration": {topups: true, credit: fault.TopupPaused},
 	} {
@@ -47,7 +49,7 @@ func TestCardsAndTopupsHaveSwitchesOfTheirOwn(t *testing.T) {
 			s.Switches, s.Paused = availability.NewSwitches(switches{paused: tc.paused}, time.Now), tc.issue
 			_, err := offered(t.Context(), s.Cards, nil)
 			wantFault(t, err, tc.card)
-			_, err = offered(t.Context(), card.Topups{Cards: s.Cards, TopupPaused: tc.topups}, nil)
+			_, err = offered(t.Context(), topup.Topups{Cards: s.Cards, Switches: s.Switches, Paused: tc.topups}, nil)
 			wantFault(t, err, tc.credit)
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/product/topup"
 )
 
 func TestWhatWasPromisedIsOfferedAgain(t *testing.T) {
@@ -17,8 +18,8 @@ func TestWhatWasPromisedIsOfferedAgain(t *testing.T) {
 	if got, err := offered(t.Context(), s.Cards, &quoted); err != nil || got.Price != 2600 || got.Description == "" {
 		t.Errorf("a card: %+v, %v", got, err)
 	}
-	topups := card.Topups{Cards: s.Cards}
-	item, err := json.Marshal(card.Topup{Gross: 5000, Fee: 75, Credit: 4925, Card: id})
+	topups := topup.Topups{Cards: s.Cards}
+	item, err := json.Marshal(topup.Split{Gross: 5000, Fee: 75, Credit: 4925, Card: id})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,10 +38,10 @@ func TestWhatWasPromisedIsOfferedAgain(t *testing.T) {
 
 func TestAPromisedTopUpIsForTheCardItWasPromisedFor(t *testing.T) {
 	s, _ := owned(t, card.Active)
-	item, err := json.Marshal(card.Topup{Gross: 5000, Fee: 100, Credit: 4900, Card: uuid.New()})
+	item, err := json.Marshal(topup.Split{Gross: 5000, Fee: 100, Credit: 4900, Card: uuid.New()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = card.Topups{Cards: s.Cards}.Reserve(t.Context(), owner, order.Offer{Price: 5000, Item: item})
+	_, err = topup.Topups{Cards: s.Cards}.Reserve(t.Context(), owner, order.Offer{Price: 5000, Item: item})
 	wantFault(t, err, fault.TermsChanged)
 }

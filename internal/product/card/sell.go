@@ -10,6 +10,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -38,6 +39,8 @@ type Config struct {
 	Workers availability.Check
 	// Poll is how often a pending card or movement is read at the issuer.
 	Poll time.Duration
+	// StatesEvery is how often the issuer's list of cards is read; zero is never.
+	StatesEvery time.Duration
 	// CallTimeout bounds one call to the issuer.
 	CallTimeout time.Duration
 	// Deadline is how long the issuer may leave a card pending before an operator looks at it.
@@ -66,8 +69,23 @@ func New(c Config) *Cards {
 	return cards
 }
 
+// Kind names orders for cards.
+const Kind order.Kind = "card_issue"
+
 // Kind implements checkout.Product.
-func (c *Cards) Kind() order.Kind { return order.CardIssue }
+func (c *Cards) Kind() order.Kind { return Kind }
+
+// Path implements checkout.Product.
+func (c *Cards) Path() string { return "/api/card/purchase" }
+
+// Jobs are what is done about cards besides their delivery: the fee, and what their issuer reports of them.
+func (c *Cards) Jobs() []job.Work {
+	all := []job.Work{{Kind: FeeJob, Handler: c.WithdrawFee}}
+	if c.StatesEvery > 0 {
+		all = append(all, job.Work{Kind: StateJob, Handler: c.ReadStates, Every: c.StatesEvery, Args: StateArgs{}})
+	}
+	return all
+}
 
 // item is what a card order remembers; the fixed price leaves nothing to choose.
 type item struct{}
@@ -77,17 +95,19 @@ const floatResource = "float/card"
 // Availability implements checkout.Product.
 func (c *Cards) Availability() availability.Product {
 	return availability.Product{
-		Kind: order.CardIssue, Closed: c.Paused, Switches: c.Switches, Payments: c.Payments,
-		Needs: c.needs(), Shown: c.shown(),
+		Kind: Kind, Refusal: fault.IssuePaused, Detail: "No cards are sold at the moment.",
+		Closed: c.Paused, Switches: c.Switches, Payments: c.Payments,
+		Needs: c.Needs(), Shown: c.Shown(),
 	}
 }
 
-// needs are what loading a card with any amount depends on, be it a new one or not.
-func (c *Cards) needs() []availability.Check {
+// Needs are what loading a card with any amount depends on, be it a new one or not.
+func (c *Cards) Needs() []availability.Check {
 	return []availability.Check{c.answers(), {Name: "range", Run: c.ranged}, c.Workers}
 }
 
-func (c *Cards) shown() []availability.Check { return []availability.Check{c.answers(), c.Workers} }
+// Shown are those that a ready route shows.
+func (c *Cards) Shown() []availability.Check { return []availability.Check{c.answers(), c.Workers} }
 
 // answers checks that the issuer tells its stock.
 func (c *Cards) answers() availability.Check {
@@ -112,15 +132,15 @@ func (c *Cards) Offer(ctx context.Context, _ json.RawMessage, quoted *order.Offe
 	if quoted != nil {
 		o = *quoted
 	}
-	if err := c.covers(ctx, o.Price); err != nil {
+	if err := c.Covers(ctx, o.Price); err != nil {
 		return order.Offer{}, err
 	}
 	o.Description = "Virtual card, " + o.Price.String() + " USD: " + (o.Price - Fee).String() + " to spend after the " + Fee.String() + " issue fee"
 	return o, nil
 }
 
-// covers fails while the issuer has less float than an amount that nobody else was promised.
-func (c *Cards) covers(ctx context.Context, amount money.Cents) error {
+// Covers fails while the issuer has less float than an amount that nobody else was promised.
+func (c *Cards) Covers(ctx context.Context, amount money.Cents) error {
 	inv, err := c.inventory(ctx)
 	if err == nil && inv.Float-inv.Reserved < amount {
 		err = fault.New(fault.FloatUnavailable, noFloat)
@@ -155,14 +175,14 @@ func (c *Cards) take(ctx context.Context) (Inventory, error) {
 	return inv, nil
 }
 
-// floatReservation takes an amount of the issuer's float for an order.
-func (c *Cards) floatReservation(ctx context.Context, amount money.Cents) (order.Reservation, error) {
+// Float takes an amount of the issuer's float for an order.
+func (c *Cards) Float(ctx context.Context, amount money.Cents) (order.Reservation, error) {
 	inv, err := c.inventory(ctx)
 	if err != nil {
 		return order.Reservation{}, err
 	}
 	return order.Reservation{
-		Resource: floatResource, Units: int64(amount), Most: int64(MaxOrder), Limit: int64(inv.Float), AsOf: inv.AsOf,
+		Resource: floatResource, Units: int64(amount), Most: int64(MaxLoad), Limit: int64(inv.Float), AsOf: inv.AsOf,
 		Unsettled: order.UnsettledLimit(int64(inv.Float), int64(amount), c.UnsettledPercent),
 		Refusal:   fault.FloatUnavailable, Detail: noFloat,
 	}, nil
@@ -182,7 +202,7 @@ func (c *Cards) Reserve(ctx context.Context, owner x402.Address, o order.Offer) 
 	case !errors.Is(err, ErrNotFound):
 		return order.Claim{}, err
 	}
-	float, err := c.floatReservation(ctx, o.Price)
+	float, err := c.Float(ctx, o.Price)
 	if err != nil {
 		return order.Claim{}, err
 	}

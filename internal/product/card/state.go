@@ -16,8 +16,6 @@ import (
 // How old what the issuer last said of a card may be: no time at all before money or secrets move.
 const (
 	atOnce = 0
-	// beforeTerms bounds what strangers can make us ask, who know an order's address.
-	beforeTerms = 2 * time.Second
 	// beforeList is for owners who look again and again.
 	beforeList  = 5 * time.Second
 	listTimeout = 2 * time.Second

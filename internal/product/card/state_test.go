@@ -12,9 +12,10 @@ import (
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/card/cardtest"
+	"github.com/roamcard/roamcard/internal/product/topup"
 )
 
-var topup = order.Offer{Price: 2500, Item: []byte(`{"grossUsdCents":2500,"loadFeeUsdCents":50,"cardCreditUsdCents":2450}`)}
+var credit = order.Offer{Price: 2500, Item: []byte(`{"grossUsdCents":2500,"loadFeeUsdCents":50,"cardCreditUsdCents":2450}`)}
 
 func TestWhatTheIssuerLockedOrTerminatedIsNotUsed(t *testing.T) {
 	for state, want := range map[card.AccountState]card.Status{card.AccountFrozen: card.Frozen, card.AccountClosed: card.Closed} {
@@ -36,11 +37,11 @@ func TestWhatTheIssuerLockedOrTerminatedIsNotUsed(t *testing.T) {
 					return err
 				}},
 				"top-up": {fault.ActiveCardMissing, func(s *shelf, _ uuid.UUID) error {
-					_, err := card.Topups{Cards: s.Cards}.Reserve(t.Context(), owner, topup)
+					_, err := topup.Topups{Cards: s.Cards}.Reserve(t.Context(), owner, credit)
 					return err
 				}},
 				"invitation": {fault.ActiveCardMissing, func(s *shelf, _ uuid.UUID) error {
-					return card.Topups{Cards: s.Cards}.Invite(t.Context(), owner)
+					return topup.Topups{Cards: s.Cards}.Invite(t.Context(), owner)
 				}},
 			}
 			for name, use := range uses {
@@ -83,7 +84,7 @@ func TestWhatTheIssuerUnlocksIsActiveAgain(t *testing.T) {
 	if _, err := s.Balance(t.Context(), id, owner); err != nil {
 		t.Error(err)
 	}
-	if _, err := (card.Topups{Cards: s.Cards}).Reserve(t.Context(), owner, topup); err != nil {
+	if _, err := (topup.Topups{Cards: s.Cards}).Reserve(t.Context(), owner, credit); err != nil {
 		t.Error(err)
 	}
 	// What is closed stays closed, whatever is said later.
@@ -103,7 +104,7 @@ func TestWhatIsKnownDecidesWhileTheIssuerIsSilent(t *testing.T) {
 	}
 	s, _ := owned(t, card.Active)
 	s.issuer.Fault(cardtest.Account, cardtest.ErrorBefore)
-	if _, err := (card.Topups{Cards: s.Cards}).Reserve(t.Context(), owner, topup); err != nil {
+	if _, err := (topup.Topups{Cards: s.Cards}).Reserve(t.Context(), owner, credit); err != nil {
 		t.Errorf("a top-up: %v", err)
 	}
 }

@@ -121,7 +121,7 @@ func (s *shelf) fulfill(ctx context.Context, l *job.Lease) (job.Outcome, error) 
 // paid lets an order of the owner be delivered.
 func (s *shelf) paid() order.ID {
 	s.Helper()
-	o := order.Order{ID: order.NewID(time.Now()), Kind: order.CardIssue, Owner: owner, Price: card.Price, UpdatedAt: time.Now()}
+	o := order.Order{ID: order.NewID(time.Now()), Kind: card.Kind, Owner: owner, Price: card.Price, UpdatedAt: time.Now()}
 	if _, err := s.queue.Enqueue(s.Context(), job.New{Args: fulfillArgs{o}, UniqueKey: string(o.ID)}); err != nil {
 		s.Fatal(err)
 	}

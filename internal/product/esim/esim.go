@@ -207,7 +207,9 @@ func numbered(name string, attempt int) string {
 }
 
 // References are what the supplier knows an order's eSIM by, one for each attempt at its delivery.
-func (e *Esims) References(o order.Order) []order.Reference {
+func (e *Esims) References(o order.Order) []order.Reference { return referencesOf(o) }
+
+func referencesOf(o order.Order) []order.Reference {
 	var all []order.Reference
 	for n := 1; n <= o.Delivery; n++ {
 		all = append(all, order.Reference{Step: OrderStep, Version: n, Reference: orderRef(o, n).String()})

@@ -164,7 +164,7 @@ func TestADeliveryTokenOpensOneOrderUntilItEnds(t *testing.T) {
 			t.Errorf("the live token, %v: %s", err, diff)
 		}
 		for age, want := range map[time.Duration]bool{esim.TokenLifetime - time.Second: true, esim.TokenLifetime: false} {
-			old := order.Order{ID: order.NewID(time.Now()), Kind: order.ESIM, Status: order.Fulfilled, CreatedAt: time.Now().Add(-age)}
+			old := order.Order{ID: order.NewID(time.Now()), Kind: esim.Kind, Status: order.Fulfilled, CreatedAt: time.Now().Add(-age)}
 			s.store.Put(old)
 			token, err := s.Token(s.Context(), old)
 			if err != nil || opens(old.ID, token.Text) != want {
@@ -176,7 +176,7 @@ func TestADeliveryTokenOpensOneOrderUntilItEnds(t *testing.T) {
 
 func TestAnUnpaidOrderIsNotOpened(t *testing.T) {
 	story(t, careful, func(s *shop) {
-		o := order.Order{ID: order.NewID(time.Now()), Kind: order.ESIM, Status: order.Settling, CreatedAt: time.Now()}
+		o := order.Order{ID: order.NewID(time.Now()), Kind: esim.Kind, Status: order.Settling, CreatedAt: time.Now()}
 		s.store.Put(o)
 		token, err := s.Token(s.Context(), o)
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -36,6 +37,8 @@ type Config struct {
 	StaleAfter time.Duration
 	// Workers checks that a live worker delivers eSIMs.
 	Workers availability.Check
+	// SyncEvery is how often the catalogue is brought in step with the supplier.
+	SyncEvery time.Duration
 	// Poll is how often a pending order is read at the supplier.
 	Poll time.Duration
 	// CallTimeout bounds one call to the supplier.
@@ -67,8 +70,32 @@ func New(c Config) *Esims {
 	return e
 }
 
+// Kind names orders for eSIMs.
+const Kind order.Kind = "esim"
+
 // Kind implements checkout.Product.
-func (e *Esims) Kind() order.Kind { return order.ESIM }
+func (e *Esims) Kind() order.Kind { return Kind }
+
+// Path implements checkout.Product.
+func (e *Esims) Path() string { return "/api/esim/purchase" }
+
+// Repriced says that prices change between a quote and its purchase.
+func (e *Esims) Repriced() bool { return true }
+
+// resealEvery is how often old material is looked for.
+const resealEvery = 10 * time.Minute
+
+// Jobs are those of the catalogue and of the keys. A start seals with a new first key, once for each key, and not only
+// when the period comes.
+func (e *Esims) Jobs() []job.Work {
+	return []job.Work{
+		{Kind: Syncing, Handler: e.Sync, Every: e.SyncEvery, Args: SyncArgs{}},
+		{
+			Kind: Resealing, Handler: e.Reseal, Every: resealEvery, Args: ResealArgs{},
+			Start: &job.New{Args: ResealArgs{}, UniqueKey: "key|" + e.Keys.Current()},
+		},
+	}
+}
 
 // PurchaseRequest asks for an eSIM; without a plan, for the cheapest that can be had. Its JSON is part of
 // the order's fingerprint.
@@ -80,7 +107,8 @@ type PurchaseRequest struct {
 func (e *Esims) Availability() availability.Product {
 	catalogue := availability.Check{Name: "catalogue", Run: e.fresh}
 	p := availability.Product{
-		Kind: order.ESIM, Closed: e.Paused, Switches: e.Switches, Payments: e.Payments,
+		Kind: Kind, Refusal: fault.EsimPaused, Detail: "No eSIMs are sold at the moment.",
+		Closed: e.Paused, Switches: e.Switches, Payments: e.Payments,
 		Needs: []availability.Check{e.Workers, catalogue},
 		Shown: []availability.Check{catalogue, {Name: "supplier", Run: e.answers}, e.Workers},
 	}

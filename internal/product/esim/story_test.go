@@ -163,7 +163,7 @@ func (s *shop) paid() order.Order {
 	}
 	now := time.Now()
 	o := order.Order{
-		ID: order.NewID(now), Kind: order.ESIM, Status: order.Provisioning, Owner: owner, Price: offer.Price, Item: offer.Item,
+		ID: order.NewID(now), Kind: esim.Kind, Status: order.Provisioning, Owner: owner, Price: offer.Price, Item: offer.Item,
 		CreatedAt: now, UpdatedAt: now,
 	}
 	s.store.Put(o)

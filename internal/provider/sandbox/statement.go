@@ -14,7 +14,6 @@ import (
 
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/card"
-	"github.com/roamcard/roamcard/internal/reconcile"
 )
 
 // statementPage is how many lines of a statement one answer holds.
@@ -117,17 +116,17 @@ type statementAnswer struct {
 	More  bool          `json:"more"`
 }
 
-var _ reconcile.Issuer = (*Issuer)(nil)
+var _ card.Book = (*Issuer)(nil)
 
-// Changes implements reconcile.Issuer. The cursor is the number of the last change; a card may move on between two pages, and comes
+// Changes implements card.Book. The cursor is the number of the last change; a card may move on between two pages, and comes
 // again then.
-func (i *Issuer) Changes(ctx context.Context, after string) (reconcile.Page, error) {
+func (i *Issuer) Changes(ctx context.Context, after string) (card.Page, error) {
 	last, err := strconv.Atoi(cmp.Or(after, "0"))
 	if err != nil {
-		return reconcile.Page{}, fmt.Errorf("read the statement after %q: %w", after, err)
+		return card.Page{}, fmt.Errorf("read the statement after %q: %w", after, err)
 	}
 	var got statementAnswer
-	var page reconcile.Page
+	var page card.Page
 	if err = i.call(ctx, request{
 		op: "statement", method: http.MethodGet, path: []string{"statement"}, route: "/v1/statement",
 		query: url.Values{"after": {strconv.Itoa(last)}},
@@ -135,13 +134,13 @@ func (i *Issuer) Changes(ctx context.Context, after string) (reconcile.Page, err
 		page, err = got.page(last)
 	}
 	if err != nil {
-		return reconcile.Page{}, fmt.Errorf("read the statement: %w", err)
+		return card.Page{}, fmt.Errorf("read the statement: %w", err)
 	}
 	return page, nil
 }
 
 // page reads an answer's lines.
-func (p statementAnswer) page(after int) (page reconcile.Page, err error) {
+func (p statementAnswer) page(after int) (page card.Page, err error) {
 	if p.Items == nil || (p.More && len(*p.Items) == 0) {
 		return page, unclear("the statement in the answer does not match the documentation")
 	}
@@ -160,19 +159,19 @@ func (p statementAnswer) page(after int) (page reconcile.Page, err error) {
 	return page, nil
 }
 
-func (l lineAnswer) read() (reconcile.Line, error) {
+func (l lineAnswer) read() (card.Line, error) {
 	if l.Movement != nil {
 		ref, err := uuid.Parse(l.Movement.Reference)
 		if err != nil || !isID(l.Movement.ID) {
-			return reconcile.Line{}, unclear("a movement in the statement does not match the documentation")
+			return card.Line{}, unclear("a movement in the statement does not match the documentation")
 		}
 		moved, err := l.Movement.moved(card.Ref(ref))
-		return reconcile.Line{ID: l.Movement.ID, Movement: &moved}, err
+		return card.Line{ID: l.Movement.ID, Movement: &moved}, err
 	}
 	ref, err := uuid.Parse(l.Card.Reference)
 	if err != nil || l.Balance == nil || *l.Balance < 0 {
-		return reconcile.Line{}, unclear("a card in the statement does not match the documentation")
+		return card.Line{}, unclear("a card in the statement does not match the documentation")
 	}
 	account, err := l.Card.account(card.Ref(ref))
-	return reconcile.Line{ID: account.ID, Card: &reconcile.StatedAccount{Account: account, Balance: money.Cents(*l.Balance)}}, err
+	return card.Line{ID: account.ID, Card: &card.StatedAccount{Account: account, Balance: money.Cents(*l.Balance)}}, err
 }

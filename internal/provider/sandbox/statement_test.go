@@ -12,7 +12,6 @@ import (
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/card/cardtest"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
-	"github.com/roamcard/roamcard/internal/reconcile"
 )
 
 // TestTheStatementIsEverythingOverSeveralPages makes more rows than an answer holds.
@@ -94,21 +93,21 @@ func TestWhatAppearsLateIsInTheChanges(t *testing.T) {
 	}
 	b.clock.pass(time.Hour)
 	s, _ = stated(t, b, last)
-	if !slices.ContainsFunc(s.accounts, func(a reconcile.StatedAccount) bool { return a.Ref == ref }) {
+	if !slices.ContainsFunc(s.accounts, func(a card.StatedAccount) bool { return a.Ref == ref }) {
 		t.Errorf("once it appeared: %+v", s)
 	}
 }
 
 // statement is what an issuer showed.
 type statement struct {
-	accounts  []reconcile.StatedAccount
+	accounts  []card.StatedAccount
 	movements []card.Moved
 }
 
 // stated reads the changes after a cursor to their end.
-func stated(t *testing.T, i reconcile.Issuer, after string) (s statement, last string) {
+func stated(t *testing.T, i card.Book, after string) (s statement, last string) {
 	t.Helper()
-	last, ended, err := reconcile.EachLine(t.Context(), i, after, 100, func(lines []reconcile.Line) error {
+	last, ended, err := card.EachLine(t.Context(), i, after, 100, func(lines []card.Line) error {
 		for _, l := range lines {
 			if l.Card != nil {
 				s.accounts = append(s.accounts, *l.Card)

@@ -12,7 +12,6 @@ import (
 
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/esim"
-	"github.com/roamcard/roamcard/internal/reconcile"
 )
 
 // soldBody is one line of the supplier's statement. It holds nothing of the profile.
@@ -59,9 +58,9 @@ type soldAnswer struct {
 	Note      string `json:"note"`
 }
 
-var _ reconcile.Supplier = (*Supplier)(nil)
+var _ esim.Book = (*Supplier)(nil)
 
-// Purchases implements reconcile.Supplier.
+// Purchases implements esim.Book.
 func (s *Supplier) Purchases(ctx context.Context) ([]esim.Purchase, error) {
 	var all []esim.Purchase
 	for after := 0; ; {

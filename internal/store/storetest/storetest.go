@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
+	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/store"
 )
 
@@ -51,12 +52,25 @@ func New(t testing.TB) *store.Store {
 // Open opens another store on a database, as another process would.
 func Open(t testing.TB, url string) *store.Store {
 	t.Helper()
-	s, err := store.Open(t.Context(), store.Config{URL: url, MaxConns: 10})
+	s, err := store.Open(t.Context(), store.Config{URL: url, MaxConns: 10, Products: Products()})
 	if err != nil {
 		t.Fatalf("open store: %v", err)
 	}
 	t.Cleanup(s.Close)
 	return s
+}
+
+// Products are all that is sold.
+func Products() []store.Product {
+	return []store.Product{store.CardProduct(), store.TopupProduct(), store.EsimProduct()}
+}
+
+// Kinds are those of Products.
+func Kinds() (all []order.Kind) {
+	for _, p := range Products() {
+		all = append(all, p.Kind)
+	}
+	return all
 }
 
 // URL makes a fresh, migrated database and returns its address. It is dropped at the end of the test.

@@ -326,7 +326,7 @@ func signed(b *testing.B, chain *paymenttest.Chain, key string) checkout.Purchas
 		b.Error(err)
 	}
 	return checkout.Purchase{
-		Kind: order.CardIssue, Key: key, Request: json.RawMessage(`{}`), Payment: header,
+		Kind: card.Kind, Key: key, Request: json.RawMessage(`{}`), Payment: header,
 		Resource: x402.Resource{URL: "https://cards.example/api/card/purchase"},
 	}
 }

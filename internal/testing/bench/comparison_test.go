@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/reconcile"
 	kit "github.com/roamcard/roamcard/internal/reconcile/reconciletest"
 	"github.com/roamcard/roamcard/internal/store"
@@ -143,7 +144,7 @@ func (quiet) Transfers(context.Context, x402.Address, uint64, uint64) ([]reconci
 	return nil, nil
 }
 
-func (quiet) Changes(context.Context, string) (reconcile.Page, error) { return reconcile.Page{}, nil }
+func (quiet) Changes(context.Context, string) (card.Page, error) { return card.Page{}, nil }
 
 // fresh begins to count the process's memory anew.
 func fresh(b *testing.B) {

@@ -146,8 +146,8 @@ func onTheirWay(b *testing.B, db string, n int) []proven {
 		signature, err := curve.Sign(domain(), a, wallet)
 		header, encodeErr := x402.EncodePayment(x402.Payment{Accepted: terms().Requirements(a.Value, nil), Authorization: a, Signature: signature})
 		o := order.Order{
-			ID: order.NewID(now), Operation: uuid.New(), Kind: order.ESIM, Owner: a.From, Key: "a-traveller-in-the-crowd-" + uuid.NewString(),
-			Fingerprint: order.FingerprintOf(order.ESIM, request), Price: price, Item: item, CreatedAt: now, UpdatedAt: now,
+			ID: order.NewID(now), Operation: uuid.New(), Kind: esim.Kind, Owner: a.From, Key: "a-traveller-in-the-crowd-" + uuid.NewString(),
+			Fingerprint: order.FingerprintOf(esim.Kind, request), Price: price, Item: item, CreatedAt: now, UpdatedAt: now,
 		}
 		all[i] = proven{o.Key, header}
 		pay := payment.Payment{

@@ -12,6 +12,8 @@ import (
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/availability"
+	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/handshake"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
@@ -59,7 +61,7 @@ type Reveals interface {
 func (s CardService) PurchaseCard(
 	ctx context.Context, req *roamcardv1.PurchaseCardRequest,
 ) (*roamcardv1.PurchaseCardResponse, error) {
-	paid, err := s.buy(ctx, order.CardIssue, req.GetIdempotencyKey(), struct{}{})
+	paid, err := s.buy(ctx, card.Kind, req.GetIdempotencyKey(), struct{}{})
 	if err != nil {
 		return nil, err
 	}
@@ -70,23 +72,19 @@ func (s CardService) PurchaseCard(
 	return &roamcardv1.PurchaseCardResponse{Order: orders[0]}, nil
 }
 
-// TopUpCard implements roamcardv1connect.CardServiceHandler.
-func (s CardService) TopUpCard(
-	ctx context.Context, req *roamcardv1.TopUpCardRequest,
-) (*roamcardv1.TopUpCardResponse, error) {
-	gross := card.DefaultOrder
-	if req.AmountUsdCents != nil {
-		gross = money.Cents(req.GetAmountUsdCents())
+// CreateCardOrder implements roamcardv1connect.CardServiceHandler.
+func (s CardService) CreateCardOrder(
+	ctx context.Context, _ *roamcardv1.CreateCardOrderRequest,
+) (*roamcardv1.CreateCardOrderResponse, error) {
+	o, err := s.create(ctx, checkout.CreateRequest{Kind: card.Kind, Alone: true}, struct{}{})
+	if f, ok := fault.As(err); ok && f.Code == fault.BINUnavailable {
+		// Nothing was to be paid yet: this route calls it a conflict (spec section 7).
+		return nil, fault.New(fault.CardBINUnavailable, f.Detail)
 	}
-	paid, err := s.buy(ctx, order.CardTopup, req.GetIdempotencyKey(), card.TopupRequest{Gross: gross})
 	if err != nil {
 		return nil, err
 	}
-	orders, err := s.orders(ctx, paid)
-	if err != nil {
-		return nil, err
-	}
-	return &roamcardv1.TopUpCardResponse{Order: orders[0]}, nil
+	return &roamcardv1.CreateCardOrderResponse{Order: o}, nil
 }
 
 // ListCards implements roamcardv1connect.CardServiceHandler.
@@ -240,4 +238,108 @@ func cardMessage(c card.Card) *roamcardv1.Card {
 		m.Last4 = proto.String(c.Last4)
 	}
 	return m
+}
+
+// GetCardDiscovery implements roamcardv1connect.CardServiceHandler.
+func (s CardService) GetCardDiscovery(
+	ctx context.Context, _ *roamcardv1.GetCardDiscoveryRequest,
+) (*roamcardv1.GetCardDiscoveryResponse, error) {
+	paused, err := s.Availability[card.Kind].Paused(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &roamcardv1.GetCardDiscoveryResponse{
+		Paused:          paused,
+		ContractVersion: 1,
+		Payment:         s.cardTerms(card.Price, "/api/card/purchase"),
+		Ownership:       &roamcardv1.CardOwnership{Owner: "payer", CardsPerOwner: 1},
+		Issuance: &roamcardv1.CardIssuanceTerms{
+			Asynchronous: true, PaymentRequired: true, Public: true,
+			CardIssueFeeUsdCents: uint32(card.Fee), ExpectedAvailableAfterIssueUsdCents: uint32(card.Remaining),
+			Poll: []string{"GET /api/orders/{orderId}", "GET /api/cards"},
+		},
+		Credentials: &roamcardv1.CardCredentialTerms{
+			OwnerOnly: true, NoStore: true, FreshSignatureRequired: true,
+			Challenge: "POST /api/cards/{id}/reveal-challenge", Reveal: "POST /api/cards/{id}/reveal",
+			Sealing: "HPKE base mode, " + handshake.SealSuite + "; info \"" + handshake.RevealInfo +
+				"\", aad the card id",
+		},
+	}, nil
+}
+
+// cardTerms is how something about cards is paid for.
+func (s CardService) cardTerms(price money.Cents, path string) *roamcardv1.CardPaymentTerms {
+	return &roamcardv1.CardPaymentTerms{
+		Protocol: "x402", X402Version: x402.Version, Scheme: x402.Scheme, Network: s.Terms.Network,
+		Asset: s.Terms.Asset.String(), PayTo: s.Terms.PayTo.String(),
+		WalletPaymentUsdCents: uint32(price), Amount: price.USDC().String(),
+		Method: "POST", Resource: s.BaseURL + path, AccountTypes: []string{"eoa"}, MaxSubmissionsPerAttempt: 1,
+		ClientNote: "The reference clients of x402 refuse payments above $1 by default: set " +
+			"spendControls.maxAmountPerPayment (TypeScript) " +
+			"or max_amount_per_payment with set_spend_controls (Python) to what you are ready to pay.",
+	}
+}
+
+// CardView shows the state of the cards of orders.
+func CardView(cards IssuedCards) View {
+	return func(ctx context.Context, orders []order.Order, messages []*roamcardv1.Order) error {
+		ids := make([]order.ID, len(orders))
+		for i, o := range orders {
+			ids[i] = o.ID
+		}
+		issued, err := cards.Issued(ctx, ids...)
+		if err != nil {
+			return err
+		}
+		for i, o := range orders {
+			of, ok := issued[o.ID]
+			messages[i].Issuance = issuance(o, of, ok)
+		}
+		return nil
+	}
+}
+
+// IssuedCards finds the latest card of each order; an order without one is left out.
+type IssuedCards interface {
+	Issued(ctx context.Context, orders ...order.ID) (map[order.ID]card.Card, error)
+}
+
+// issuance shows the state of the card of an order, with the terms of the spec's section 3.
+func issuance(o order.Order, c card.Card, exists bool) *roamcardv1.Issuance {
+	m := &roamcardv1.Issuance{
+		Status: "queued", CardIssueFeeUsdCents: uint32(card.Fee),
+		ExpectedAvailableAfterIssueUsdCents: uint32(card.Remaining),
+	}
+	if exists {
+		m.Status = "pending"
+		m.CardId = proto.String(c.ID.String())
+	}
+	switch {
+	case o.Status == order.PaymentRequired || o.Status == order.Expired:
+		m.Status = "unpaid"
+	case o.Status == order.OperatorReview:
+		m.Status = "review"
+	case o.Status == order.RefundPending, o.Status == order.Refunded:
+		m.Status = "refused"
+	case exists && c.Status == card.Active:
+		m.Status = "active"
+	}
+	return m
+}
+
+// DescribeCards shows the terms of cards.
+func DescribeCards(ctx context.Context, on availability.Product, res *roamcardv1.GetConfigResponse) (err error) {
+	c := cardConfig(res)
+	c.WalletPaymentUsdCents, c.CardIssueFeeUsdCents = uint32(card.Price), uint32(card.Fee)
+	c.ExpectedAvailableAfterIssueUsdCents = uint32(card.Remaining)
+	c.IssuePaused, err = on.Paused(ctx)
+	return err
+}
+
+// cardConfig is what the configuration shows of cards and of what is done with them.
+func cardConfig(res *roamcardv1.GetConfigResponse) *roamcardv1.CardConfig {
+	if res.Card == nil {
+		res.Card = &roamcardv1.CardConfig{}
+	}
+	return res.Card
 }

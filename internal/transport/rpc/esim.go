@@ -63,7 +63,7 @@ type EsimDelivery interface {
 func (s EsimService) GetEsimDiscovery(
 	ctx context.Context, _ *roamcardv1.GetEsimDiscoveryRequest,
 ) (*roamcardv1.GetEsimDiscoveryResponse, error) {
-	paused, err := s.Availability[order.ESIM].Paused(ctx)
+	paused, err := s.Availability[esim.Kind].Paused(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (s EsimService) GetEsimDiscovery(
 func (s EsimService) GetEsimReadiness(
 	ctx context.Context, _ *roamcardv1.GetEsimReadinessRequest,
 ) (*roamcardv1.GetEsimReadinessResponse, error) {
-	checks, err := readiness(s.Availability[order.ESIM].Ready(ctx))
+	checks, err := readiness(s.Availability[esim.Kind].Ready(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func (s EsimService) PurchaseEsim(
 	ctx context.Context, req *roamcardv1.PurchaseEsimRequest,
 ) (*roamcardv1.PurchaseEsimResponse, error) {
 	until := s.Now().Add(esim.InlineWait)
-	paid, err := s.buy(ctx, order.ESIM, req.GetIdempotencyKey(),
+	paid, err := s.buy(ctx, esim.Kind, req.GetIdempotencyKey(),
 		esim.PurchaseRequest{Plan: esim.PlanID(req.GetPlanId())})
 	if err != nil {
 		return nil, err
@@ -191,7 +191,7 @@ func (s EsimService) await(ctx context.Context, o order.Order, until time.Time) 
 func (s EsimService) CreateEsimOrder(
 	ctx context.Context, req *roamcardv1.CreateEsimOrderRequest,
 ) (*roamcardv1.CreateEsimOrderResponse, error) {
-	o, err := s.create(ctx, checkout.CreateRequest{Kind: order.ESIM},
+	o, err := s.create(ctx, checkout.CreateRequest{Kind: esim.Kind},
 		esim.PurchaseRequest{Plan: esim.PlanID(req.GetPlanId())})
 	if err != nil {
 		return nil, err
@@ -264,7 +264,7 @@ func (s EsimService) RotateEsimToken(
 // owned finds an eSIM order of the caller, who has a session or a delivery token.
 func (s EsimService) owned(ctx context.Context, id string) (checkout.PaidOrder, error) {
 	paid, err := s.Orders.Order(ctx, order.ID(id), rpcx.Wallet(ctx))
-	if err == nil && paid.Order.Kind != order.ESIM {
+	if err == nil && paid.Order.Kind != esim.Kind {
 		err = fault.New(fault.OrderNotFound, "This wallet has no eSIM order with this id.")
 	}
 	return paid, err
@@ -301,4 +301,23 @@ func esimCredentials(c esim.Credentials) *roamcardv1.EsimCredentials {
 			base64.StdEncoding.EncodeToString([]byte(c.QRPNG.Reveal())),
 		InstallUrls: &roamcardv1.EsimInstallUrls{Ios: c.IOS.Reveal(), Android: c.Android.Reveal()},
 	}
+}
+
+// EsimView shows the state of the eSIMs of orders.
+func EsimView(_ context.Context, orders []order.Order, messages []*roamcardv1.Order) (err error) {
+	for i, o := range orders {
+		if messages[i].Delivery, err = delivery(o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// DescribeEsims shows the terms of eSIMs.
+func DescribeEsims(ctx context.Context, on availability.Product, res *roamcardv1.GetConfigResponse) error {
+	paused, err := on.Paused(ctx)
+	res.Esim = &roamcardv1.EsimConfig{
+		MinPriceUsdCents: uint32(esim.MinPrice), MaxPriceUsdCents: uint32(esim.MaxPrice), PurchasePaused: paused,
+	}
+	return err
 }

@@ -74,14 +74,14 @@ func newHarness(t *testing.T) *harness {
 	}
 	service := CardService{
 		Sales: Sales{
-			OrderViews: OrderViews{Issued: h.store, BaseURL: "https://shop.example"},
+			OrderViews: OrderViews{Views: map[order.Kind]View{card.Kind: CardView(h.store)}, BaseURL: "https://shop.example"},
 			Checkout: checkout.New(checkout.Config{
 				Products: []checkout.Product{cards}, Terms: terms, Now: now, QuoteKey: make([]byte, 32),
 				Log: slog.New(slog.DiscardHandler),
 			}),
 		},
 		Cards: cards, Credentials: cards, Reveals: h.auth, Terms: terms,
-		Availability: map[order.Kind]availability.Product{order.CardIssue: cards.Availability()},
+		Availability: map[order.Kind]availability.Product{card.Kind: cards.Availability()},
 	}
 	before, err := rpcx.HandlerOptions(rpcx.Config{Callers: h.auth})
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/order"
-	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -34,16 +33,15 @@ type Orders interface {
 	) error
 }
 
+// View adds to the messages of orders of one product what it shows of each.
+type View func(ctx context.Context, orders []order.Order, messages []*roamcardv1.Order) error
+
 // OrderViews shows orders with their payments and with what they delivered.
 type OrderViews struct {
-	Issued IssuedCards
+	// Views are the products' own.
+	Views map[order.Kind]View
 	// BaseURL is the service's own origin, without a slash at the end. Requests never change it.
 	BaseURL string
-}
-
-// IssuedCards finds the latest card of each order; an order without one is left out.
-type IssuedCards interface {
-	Issued(ctx context.Context, orders ...order.ID) (map[order.ID]card.Card, error)
 }
 
 const defaultPage = 50
@@ -87,35 +85,26 @@ func (s OrderService) GetOrder(
 }
 
 func (v OrderViews) orders(ctx context.Context, paid ...checkout.PaidOrder) ([]*roamcardv1.Order, error) {
-	var issues []order.ID
-	for _, s := range paid {
-		if s.Order.Kind == order.CardIssue {
-			issues = append(issues, s.Order.ID)
-		}
-	}
-	cards, err := v.Issued.Issued(ctx, issues...)
-	if err != nil {
-		return nil, err
-	}
 	out := make([]*roamcardv1.Order, len(paid))
+	of := map[order.Kind][]int{}
 	for i, s := range paid {
 		out[i] = orderMessage(s)
 		if s.Order.Status == order.PaymentRequired {
 			out[i].PayableUrl = proto.String(v.payableURL(s.Order.ID))
 		}
-		if s.Order.Kind == order.CardIssue {
-			issued, ok := cards[s.Order.ID]
-			out[i].Issuance = issuance(s.Order, issued, ok)
+		of[s.Order.Kind] = append(of[s.Order.Kind], i)
+	}
+	for kind, at := range of {
+		view, known := v.Views[kind]
+		if !known {
+			continue
 		}
-		if s.Order.Kind == order.ESIM {
-			if out[i].Delivery, err = delivery(s.Order); err != nil {
-				return nil, err
-			}
+		orders, messages := make([]order.Order, len(at)), make([]*roamcardv1.Order, len(at))
+		for n, i := range at {
+			orders[n], messages[n] = paid[i].Order, out[i]
 		}
-		if s.Order.Kind == order.CardTopup {
-			if out[i].Topup, err = topup(s.Order); err != nil {
-				return nil, err
-			}
+		if err := view(ctx, orders, messages); err != nil {
+			return nil, err
 		}
 	}
 	return out, nil
@@ -156,55 +145,6 @@ func refund(s checkout.PaidOrder) *roamcardv1.Refund {
 		}
 	default:
 		return nil
-	}
-	return m
-}
-
-// topup shows the state of the credit of an order.
-func topup(o order.Order) (*roamcardv1.Topup, error) {
-	split, err := card.TopupItem(o)
-	if err != nil {
-		return nil, err
-	}
-	m := &roamcardv1.Topup{
-		Status: "queued", GrossUsdCents: uint32(split.Gross), LoadFeeUsdCents: uint32(split.Fee),
-		CardCreditUsdCents: uint32(split.Credit),
-	}
-	switch o.Status {
-	case order.PaymentRequired, order.Expired:
-		m.Status = "unpaid"
-	case order.Provisioning:
-		m.Status = "pending"
-	case order.Fulfilled:
-		m.Status = "credited"
-	case order.OperatorReview:
-		m.Status = "review"
-	case order.RefundPending, order.Refunded:
-		m.Status = "refused"
-	default:
-	}
-	return m, nil
-}
-
-// issuance shows the state of the card of an order, with the terms of the spec's section 3.
-func issuance(o order.Order, c card.Card, exists bool) *roamcardv1.Issuance {
-	m := &roamcardv1.Issuance{
-		Status: "queued", CardIssueFeeUsdCents: uint32(card.Fee),
-		ExpectedAvailableAfterIssueUsdCents: uint32(card.Remaining),
-	}
-	if exists {
-		m.Status = "pending"
-		m.CardId = proto.String(c.ID.String())
-	}
-	switch {
-	case o.Status == order.PaymentRequired || o.Status == order.Expired:
-		m.Status = "unpaid"
-	case o.Status == order.OperatorReview:
-		m.Status = "review"
-	case o.Status == order.RefundPending, o.Status == order.Refunded:
-		m.Status = "refused"
-	case exists && c.Status == card.Active:
-		m.Status = "active"
 	}
 	return m
 }

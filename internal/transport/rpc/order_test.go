@@ -16,6 +16,7 @@ import (
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/card/cardtest"
+	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -25,7 +26,7 @@ func TestOrderShowsPaymentOnceProven(t *testing.T) {
 	asset, payer := x402.Address{0: 8, 19: 3}, x402.Address{0: 0xaa, 19: 1}
 	claimed := checkout.PaidOrder{
 		Order: order.Order{
-			ID: "ord_1", Operation: operation, Kind: order.CardIssue, Status: order.Settling, Owner: payer, Key: "k",
+			ID: "ord_1", Operation: operation, Kind: card.Kind, Status: order.Settling, Owner: payer, Key: "k",
 			Price: 2500, CreatedAt: at, Scenario: "001",
 		},
 		Payment: payment.Payment{Status: payment.Claimed, Network: x402.NetworkID, Asset: asset,
@@ -84,7 +85,7 @@ func TestOrderShowsRefund(t *testing.T) {
 
 func TestCardOrderShowsStateOfCard(t *testing.T) {
 	store := cardtest.NewStore(nil)
-	views := OrderViews{Issued: store}
+	views := OrderViews{Views: map[order.Kind]View{card.Kind: CardView(store), esim.Kind: EsimView}}
 	for _, tt := range []struct {
 		name  string
 		order order.Status
@@ -100,7 +101,7 @@ func TestCardOrderShowsStateOfCard(t *testing.T) {
 		{"doubtful", order.OperatorReview, card.Pending, "review"},
 		{"doubtful before it began", order.OperatorReview, "", "review"},
 	} {
-		o := order.Order{ID: order.NewID(time.Now()), Kind: order.CardIssue, Status: tt.order}
+		o := order.Order{ID: order.NewID(time.Now()), Kind: card.Kind, Status: tt.order}
 		id := uuid.New()
 		if tt.card != "" {
 			store.Put(card.Card{ID: id, Order: o.ID, Status: tt.card})
@@ -118,7 +119,7 @@ func TestCardOrderShowsStateOfCard(t *testing.T) {
 			t.Errorf("%s: card %q", tt.name, got.GetCardId())
 		}
 	}
-	shown, err := views.orders(t.Context(), checkout.PaidOrder{Order: order.Order{ID: "ord_2", Kind: order.ESIM,
+	shown, err := views.orders(t.Context(), checkout.PaidOrder{Order: order.Order{ID: "ord_2", Kind: esim.Kind,
 		Item: []byte(`{"planId":"pln_1"}`)}})
 	if err != nil || shown[0].Issuance != nil || shown[0].GetDelivery().GetStatus() != "pending" ||
 		shown[0].GetDelivery().GetPlanId() != "pln_1" {

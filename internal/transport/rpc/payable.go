@@ -5,17 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"strconv"
 
 	"connectrpc.com/connect"
-	"google.golang.org/protobuf/types/known/structpb"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/checkout"
-	"github.com/roamcard/roamcard/internal/fault"
-	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
-	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -62,41 +57,6 @@ func (s Sales) pay(
 	return orders[0], sendReceipt(call, paid)
 }
 
-// CreateCardOrder implements roamcardv1connect.CardServiceHandler.
-func (s CardService) CreateCardOrder(
-	ctx context.Context, _ *roamcardv1.CreateCardOrderRequest,
-) (*roamcardv1.CreateCardOrderResponse, error) {
-	o, err := s.create(ctx, checkout.CreateRequest{Kind: order.CardIssue, Alone: true}, struct{}{})
-	if f, ok := fault.As(err); ok && f.Code == fault.BINUnavailable {
-		// Nothing was to be paid yet: this route calls it a conflict (spec section 7).
-		return nil, fault.New(fault.CardBINUnavailable, f.Detail)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &roamcardv1.CreateCardOrderResponse{Order: o}, nil
-}
-
-// CreateOrder implements roamcardv1connect.OrderServiceHandler.
-func (s OrderService) CreateOrder(
-	ctx context.Context, req *roamcardv1.CreateOrderRequest,
-) (*roamcardv1.CreateOrderResponse, error) {
-	gross, err := grossOf(req)
-	if err != nil {
-		return nil, err
-	}
-	resource, err := s.ownURL(req.GetResource())
-	if err != nil {
-		return nil, err
-	}
-	o, err := s.create(ctx, checkout.CreateRequest{Kind: order.CardTopup, Resource: resource},
-		card.TopupRequest{Gross: gross})
-	if err != nil {
-		return nil, err
-	}
-	return &roamcardv1.CreateOrderResponse{Order: o}, nil
-}
-
 // PayOrder implements roamcardv1connect.OrderServiceHandler.
 func (s OrderService) PayOrder(
 	ctx context.Context, req *roamcardv1.PayOrderRequest,
@@ -131,39 +91,6 @@ func (s OrderService) SubmitPayment(
 		return nil, err
 	}
 	return &roamcardv1.SubmitPaymentResponse{Order: o}, nil
-}
-
-// grossOf is the price of an order, given in dollars, in cents, or in both.
-func grossOf(req *roamcardv1.CreateOrderRequest) (money.Cents, error) {
-	named := money.Cents(req.GetAmountUsdCents())
-	if req.Amount == nil {
-		if req.AmountUsdCents == nil {
-			return card.DefaultOrder, nil
-		}
-		return named, nil
-	}
-	gross, err := dollars(req.Amount)
-	switch {
-	case err != nil:
-		return 0, rpcx.Invalid("amount", "amount",
-			"must be US dollars with at most two decimals, as a number or a string such as 25.50")
-	case gross < card.MinOrder || gross > card.MaxOrder:
-		return 0, rpcx.Invalid("amount", "amount.range", fmt.Sprintf("must be %s to %s", card.MinOrder, card.MaxOrder))
-	case req.AmountUsdCents != nil && named != gross:
-		return 0, rpcx.Invalid("amount", "amount.differs", "must be the same as amountUsdCents")
-	}
-	return gross, nil
-}
-
-func dollars(v *structpb.Value) (money.Cents, error) {
-	switch k := v.GetKind().(type) {
-	case *structpb.Value_StringValue:
-		return money.ParseDollars(k.StringValue)
-	case *structpb.Value_NumberValue:
-		// The shortest decimal of the number is the one that was sent, see rpcx.CheckJSON.
-		return money.ParseDollars(strconv.FormatFloat(k.NumberValue, 'f', -1, 64))
-	}
-	return 0, money.ErrAmount
 }
 
 // ownURL checks that a URL is absolute and on the service's own origin; empty stays empty.

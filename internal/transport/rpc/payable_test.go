@@ -61,7 +61,7 @@ func TestAmountIsGivenInDollarsOrCents(t *testing.T) {
 }
 
 func TestUnpaidOrderShowsPayableURLAndExpiry(t *testing.T) {
-	views := OrderViews{Issued: cardtest.NewStore(nil), BaseURL: "https://shop.example"}
+	views := OrderViews{Views: map[order.Kind]View{card.Kind: CardView(cardtest.NewStore(nil))}, BaseURL: "https://shop.example"}
 	until := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for _, tt := range []struct {
 		status order.Status
@@ -74,7 +74,7 @@ func TestUnpaidOrderShowsPayableURLAndExpiry(t *testing.T) {
 		{order.Settled, "", "queued"},
 	} {
 		shown, err := views.orders(t.Context(), checkout.PaidOrder{Order: order.Order{ID: "ord_1",
-			Kind: order.CardIssue, Status: tt.status, ExpiresAt: &until}})
+			Kind: card.Kind, Status: tt.status, ExpiresAt: &until}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,11 +14,12 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
-	"github.com/roamcard/roamcard/internal/product/card"
-	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
 	"github.com/roamcard/roamcard/internal/x402"
 )
+
+// Describe adds to the public settings those of one product.
+type Describe func(ctx context.Context, on availability.Product, res *roamcardv1.GetConfigResponse) error
 
 // RuntimeService reports whether the service runs, whether it can sell, and its public settings.
 type RuntimeService struct {
@@ -26,6 +27,10 @@ type RuntimeService struct {
 	Health func(ctx context.Context) error
 	// Availability says of each product whether it can be sold now.
 	Availability map[order.Kind]availability.Product
+	// Described shows the terms of each product.
+	Described map[order.Kind]Describe
+	// ReadyFor is the product whose readiness is the service's.
+	ReadyFor order.Kind
 	// BaseURL is the service's own origin, without a slash at the end.
 	BaseURL string
 	Terms   payment.Terms
@@ -56,8 +61,7 @@ func (s RuntimeService) GetLiveness(
 func (s RuntimeService) GetReadiness(
 	ctx context.Context, _ *roamcardv1.GetReadinessRequest,
 ) (*roamcardv1.GetReadinessResponse, error) {
-	// Top-ups depend on the same as cards.
-	checks, err := readiness(s.Availability[order.CardIssue].Ready(ctx))
+	checks, err := readiness(s.Availability[s.ReadyFor].Ready(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -103,35 +107,16 @@ func named(c availability.Result) string {
 func (s RuntimeService) GetConfig(
 	ctx context.Context, _ *roamcardv1.GetConfigRequest,
 ) (*roamcardv1.GetConfigResponse, error) {
-	paused := map[order.Kind]bool{}
-	for _, product := range order.Kinds() {
-		var err error
-		if paused[product], err = s.Availability[product].Paused(ctx); err != nil {
-			return nil, err
-		}
-	}
 	purchase, err := rpcx.PolicyOf(purchaseCard())
 	if err != nil {
 		return nil, err
 	}
-	return &roamcardv1.GetConfigResponse{
+	res := &roamcardv1.GetConfigResponse{
 		BaseUrl: s.BaseURL,
 		Network: &roamcardv1.NetworkConfig{
 			Network: s.Terms.Network, ChainId: uint32(s.Terms.Domain.ChainID), Asset: s.Terms.Asset.String(),
 			AssetSymbol: "USDC", AssetDecimals: 6, AssetName: s.Terms.Domain.Name, AssetVersion: s.Terms.Domain.Version,
 			PayTo: s.Terms.PayTo.String(), Protocol: "x402", X402Version: x402.Version, Scheme: x402.Scheme,
-		},
-		Card: &roamcardv1.CardConfig{
-			WalletPaymentUsdCents: uint32(card.Price), CardIssueFeeUsdCents: uint32(card.Fee),
-			ExpectedAvailableAfterIssueUsdCents: uint32(card.Remaining),
-			MinOrderUsdCents:                    uint32(card.MinOrder), DefaultOrderUsdCents: uint32(card.DefaultOrder),
-			MaxOrderUsdCents: uint32(card.MaxOrder),
-			LoadFeeBps:       card.LoadFeeBPS,
-			IssuePaused:      paused[order.CardIssue], TopupPaused: paused[order.CardTopup],
-		},
-		Esim: &roamcardv1.EsimConfig{
-			MinPriceUsdCents: uint32(esim.MinPrice), MaxPriceUsdCents: uint32(esim.MaxPrice),
-			PurchasePaused: paused[order.ESIM],
 		},
 		Limits: &roamcardv1.LimitConfig{
 			IdempotencyKeyMaxLength: rpcx.MaxIdempotencyKey, PurchaseBodyMaxBytes: purchase.GetMaxBodyBytes(),
@@ -141,7 +126,13 @@ func (s RuntimeService) GetConfig(
 			RevealChallengeSeconds: uint32(auth.DefaultRevealTTL.Seconds()),
 		},
 		TreasuryMode: "manual", Environment: s.Environment, Version: s.Version,
-	}, nil
+	}
+	for kind, describe := range s.Described {
+		if err := describe(ctx, s.Availability[kind], res); err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
 }
 
 // purchaseCard is the method whose limits stand for those of every purchase.

@@ -208,7 +208,7 @@ func eachRotationIsTheNext(t *testing.T, h StoreHarness) {
 }
 
 func onlyESIMOrdersAreFound(t *testing.T, h StoreHarness) {
-	for kind, want := range map[order.Kind]bool{order.ESIM: true, order.CardIssue: false} {
+	for kind, want := range map[order.Kind]bool{esim.Kind: true, "card_issue": false} {
 		o := order.Order{
 			ID: order.NewID(start), Operation: uuid.New(), Kind: kind, Status: order.Settled, Key: string(kind), Price: 100, Item: []byte(`{}`),
 			Version: 1, CreatedAt: start, UpdatedAt: start,

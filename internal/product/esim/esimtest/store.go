@@ -129,7 +129,7 @@ func (s *Store) Order(_ context.Context, id order.ID) (order.Order, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o, ok := s.orders[id]
-	if !ok || o.Kind != order.ESIM {
+	if !ok || o.Kind != esim.Kind {
 		return order.Order{}, esim.ErrNotFound
 	}
 	return o, nil

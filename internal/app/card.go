@@ -1,0 +1,73 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/availability"
+	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/provider/sandbox"
+	"github.com/roamcard/roamcard/internal/reconcile"
+	"github.com/roamcard/roamcard/internal/store"
+	"github.com/roamcard/roamcard/internal/transport/rpc"
+)
+
+func cardRegistration() registration {
+	return registration{
+		rows: store.CardProduct(), make: (*App).cards, provided: (*App).cardsProvided, settings: cardSettings,
+		examine: examineIssuer,
+	}
+}
+
+// CardConfig is what concerns the sale of cards. What concerns their issuer concerns top-ups, too.
+type CardConfig struct{ IssuePaused bool }
+
+func cardSettings() []setting {
+	return []setting{
+		{
+			key: "card.issue_paused", help: "closes the sale of cards", byDefault: "false",
+			set: boolean(func(c *Config) *bool { return &c.IssuePaused }),
+		},
+	}
+}
+
+// cards makes the card product over its issuer.
+func (a *App) cards(p *parts) (made, error) {
+	c := a.config
+	p.cards = card.New(card.Config{
+		Store: a.store.Cards(), Issuer: a.issuer, Vault: a.issuer, Stock: a.issuer, Roll: a.issuer, Traits: a.issuer.Traits(),
+		Capabilities: a.issuer.Capabilities(), Log: a.log, Now: time.Now,
+		Paused: c.IssuePaused, Switches: p.switches, Payments: a.payments,
+		Workers: availability.Workers(a.store.Jobs(), time.Now, checkout.Fulfilling, card.FeeJob),
+		Poll:    c.IssuerPoll, CallTimeout: c.IssuerCallTimeout, Deadline: c.IssuerDeadline,
+		UnsettledPercent: c.Fairness.UnsettledPercent, StatesEvery: c.IssuerStatesEvery,
+	})
+	return made{
+		product: p.cards, view: rpc.CardView(p.cards.Store), describe: rpc.DescribeCards,
+		serve: func(all *rpc.Services, s selling) {
+			all.Cards = rpc.CardService{
+				Sales: s.Sales, Cards: p.cards, Credentials: p.cards, Reveals: s.who, Availability: s.availability,
+				Terms: c.terms(),
+			}
+			all.Runtime.ReadyFor = card.Kind // top-ups depend on the same
+		},
+	}, nil
+}
+
+// cardsProvided is what the issuer has made of cards.
+func (a *App) cardsProvided() (reconcile.Product, error) {
+	return card.Made{Book: a.issuer, Cards: a.store.Cards()}, nil
+}
+
+func examineIssuer(ctx context.Context, cfg Config) finding {
+	issuer, err := sandbox.Dial(sandbox.ClientConfig{
+		URL: cfg.IssuerURL, APIKey: cfg.IssuerKey, Timeout: cfg.IssuerCallTimeout,
+		VisibilityDelay: cfg.IssuerVisibilityDelay,
+	})
+	if err != nil {
+		return verdictOf("issuer", "", err, "check issuer.url")
+	}
+	stock, err := issuer.Stock(ctx)
+	return verdictOf("issuer", "float "+stock.Float.String()+" USD", err, "check issuer.url and issuer.key")
+}

@@ -1,0 +1,201 @@
+package app
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/roamcard/roamcard/internal/availability"
+	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/reconcile"
+	"github.com/roamcard/roamcard/internal/store"
+	"github.com/roamcard/roamcard/internal/transport/rpc"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
+)
+
+// registered are the products, in the order in which they are shown: a line for each.
+func registered() []registration {
+	return []registration{
+		cardRegistration(),
+		topupRegistration(),
+		esimRegistration(),
+	}
+}
+
+// registration is one product, as the program takes it up.
+type registration struct {
+	// rows is what the store knows of it.
+	rows store.Product
+	// make makes it, with what the API shows of it.
+	make func(*App, *parts) (made, error)
+	// provided is what its provider has made.
+	provided func(*App) (reconcile.Product, error)
+	// settings are its own, and mistakes those that show only when several are seen together; nil when there are none.
+	settings func() []setting
+	mistakes func(Config) []error
+	// develop configures it for a development server; nil when nothing has to be.
+	develop func(*Config, DevConfig) error
+	// examine asks its provider; nil when another product's examination does.
+	examine func(context.Context, Config) finding
+}
+
+// ProductConfig is the part of the configuration that is about single products.
+type ProductConfig struct {
+	CardConfig
+	TopupConfig
+	// Esim is everything about eSIMs.
+	Esim EsimConfig
+}
+
+// made is a product, and how the API gets it.
+type made struct {
+	product
+	// view shows its orders, and describe its terms.
+	view     rpc.View
+	describe rpc.Describe
+	// serve adds its service; nil when another product's service has its methods.
+	serve func(*rpc.Services, selling)
+	// deliveries knows the tokens that open its orders; nil when it has none.
+	deliveries rpcx.Deliveries
+}
+
+// product is what is sold, with its jobs.
+type product interface {
+	checkout.Product
+	// Jobs are those that are its own; an order's delivery is none of them.
+	Jobs() []job.Work
+}
+
+// storedProducts are the products as the store knows them.
+func storedProducts() (all []store.Product) {
+	for _, r := range registered() {
+		all = append(all, r.rows)
+	}
+	return all
+}
+
+// productSettings are those of all products.
+func productSettings() (all []setting) {
+	for _, r := range registered() {
+		if r.settings != nil {
+			all = append(all, r.settings()...)
+		}
+	}
+	return all
+}
+
+// productMistakes are those of all products.
+func (c Config) productMistakes() (all []error) {
+	for _, r := range registered() {
+		if r.mistakes != nil {
+			all = append(all, r.mistakes(c)...)
+		}
+	}
+	return all
+}
+
+// developProducts configures all products for a development server.
+func (c DevConfig) developProducts(cfg *Config) error {
+	for _, r := range registered() {
+		if r.develop == nil {
+			continue
+		}
+		if err := r.develop(cfg, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// examineProviders asks the providers of all products.
+func examineProviders(ctx context.Context, cfg Config) (all []finding) {
+	for _, r := range registered() {
+		if r.examine != nil {
+			all = append(all, r.examine(ctx, cfg))
+		}
+	}
+	return all
+}
+
+// makeProducts makes all that is sold.
+func (a *App) makeProducts(p *parts) error {
+	for _, r := range registered() {
+		made, err := r.make(a, p)
+		if err != nil {
+			return err
+		}
+		a.products = append(a.products, made)
+		if made.deliveries != nil {
+			p.deliveries = made.deliveries
+		}
+		// The product itself: checkout asks it for more than the interface promises.
+		p.products = append(p.products, made.product)
+	}
+	return nil
+}
+
+// recoverable are the products as their providers' books have them.
+func (a *App) recoverable() (all []reconcile.Product, err error) {
+	for _, r := range registered() {
+		made, err := r.provided(a)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, made)
+	}
+	return all, nil
+}
+
+// pathOf is where a product is bought.
+func (a *App) pathOf(kind order.Kind) string {
+	for _, p := range a.products {
+		if p.Kind() == kind {
+			return p.Path()
+		}
+	}
+	return ""
+}
+
+// pausedPaths names what is not sold by where it is bought. What cannot be read counts as sold: the purchase itself
+// says more.
+func pausedPaths(products []made) func(context.Context) map[string]bool {
+	return func(ctx context.Context) map[string]bool {
+		all := map[string]bool{}
+		for _, p := range products {
+			if paused, err := p.Availability().Paused(ctx); err == nil && paused {
+				all[p.Path()] = true
+			}
+		}
+		return all
+	}
+}
+
+func availabilities(products []made) map[order.Kind]availability.Product {
+	all := map[order.Kind]availability.Product{}
+	for _, p := range products {
+		all[p.Kind()] = p.Availability()
+	}
+	return all
+}
+
+// productJobs are the jobs of all products.
+func (a *App) productJobs() (all []job.Work) {
+	for _, p := range a.products {
+		all = append(all, p.Jobs()...)
+	}
+	return all
+}
+
+// queueStarted queues what products do at each start.
+func (a *App) queueStarted(ctx context.Context) error {
+	for _, w := range a.productJobs() {
+		if w.Start == nil {
+			continue
+		}
+		if _, err := a.store.Jobs().Enqueue(ctx, *w.Start); err != nil {
+			return fmt.Errorf("queue %s: %w", w.Kind, err)
+		}
+	}
+	return nil
+}

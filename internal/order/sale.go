@@ -1,0 +1,95 @@
+package order
+
+import (
+	"cmp"
+	"encoding/json"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// Sale is an order as books are compared with it.
+type Sale struct {
+	ID     ID
+	Kind   Kind
+	Status Status
+	Owner  x402.Address
+	Price  money.Cents
+	// Delivery is which attempt at the delivery it is at; the provider refused those before.
+	Delivery int
+	// ByHand says that an operator delivered it past the provider's references.
+	ByHand bool
+	// Name is what its references at the provider are made of; empty for its id.
+	Name string
+}
+
+// Named is what its references at the provider are made of.
+func (s Sale) Named() string { return cmp.Or(s.Name, string(s.ID)) }
+
+// Open says that its delivery may be under way.
+func (s Sale) Open() bool { return s.Status == Settled || s.Status == Provisioning }
+
+// Perhaps says that the provider may have carried it out, or not, without either being wrong.
+func (s Sale) Perhaps() bool { return s.Open() || s.ByHand }
+
+// Sold says that it was claimed once; what is not has no books.
+func (s Sale) Sold() bool { return s.Status != PaymentRequired && s.Status != Expired }
+
+// Standing is what our records say of a call.
+type Standing int
+
+// The standings.
+const (
+	// Untaken: it did not happen, or nobody knows, and nothing of ours is at it.
+	Untaken Standing = iota
+	// UnderWay: it may happen at any moment, and be recorded after.
+	UnderWay
+	// Taken: it happened.
+	Taken
+)
+
+// Call is one thing that a provider was, or may have been, asked for.
+type Call struct {
+	Order     ID
+	Reference uuid.UUID
+	// What says it to a person.
+	What     string
+	Standing Standing
+	Amount   money.Cents
+	// Card is what it is about, and Account the provider's name for that.
+	Card    uuid.UUID
+	Account string
+	// Step is its marker in a delivery; empty where it is only compared.
+	Step string
+	// Direction is which way money moved; empty for what opened the account.
+	Direction string
+}
+
+// Goods are something that a provider made for us.
+type Goods struct {
+	Kind      Kind
+	Reference uuid.UUID
+	// Owner is whose they are where that is Known. Note is what the provider notes of it, see BuyerOf.
+	Owner x402.Address
+	Known bool
+	Note  string
+	// What says it to a person.
+	What string
+	// Card is what an amount was put on, for goods that are credit.
+	Card   uuid.UUID
+	Amount money.Cents
+	// Gone says that nothing is left of them.
+	Gone bool
+	// Costs says how well an amount fits: 0 not at all, 2 exactly.
+	Costs func(money.USDC) int
+	// Item is what an order that is made anew for them remembers, and Step the marker of the call that made them.
+	Item func(paid money.USDC) json.RawMessage
+	Step string
+	// Later says that something else has to be taken up first.
+	Later bool
+	// Single says that an owner has one of them at most, and Taken whether a wallet has one in our books.
+	Single bool
+	Taken  func(owner x402.Address) bool
+}

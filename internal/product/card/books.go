@@ -1,0 +1,112 @@
+package card
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/roamcard/roamcard/internal/money"
+)
+
+// Book is the issuer's own book.
+type Book interface {
+	// Changes is a page of what the issuer opened and moved for us, or changed since a cursor, the earliest change first. An
+	// empty cursor begins at the beginning. What changes while it is read comes again, with a later cursor.
+	Changes(ctx context.Context, after string) (Page, error)
+}
+
+// Page is a part of the issuer's books.
+type Page struct {
+	Lines []Line
+	// Next is the cursor after these lines; More says that there are lines after it now.
+	Next string
+	More bool
+}
+
+// Line is a card or a movement, with the issuer's own name for it. One of the two is set.
+type Line struct {
+	ID       string
+	Card     *StatedAccount
+	Movement *Moved
+	// Order is the order that explained it last. Epoch is the reading of the whole books that last showed it. An issuer sets neither.
+	Order string
+	Epoch int64
+	// Owner is the owner of the card that it is on, when that is one of ours, lower-case. An issuer does not set it.
+	Owner string
+}
+
+// Ref is our reference for what the line is about.
+func (l Line) Ref() Ref {
+	if l.Card != nil {
+		return l.Card.Ref
+	}
+	return l.Movement.Ref
+}
+
+// StatedAccount is a card and what is on it.
+type StatedAccount struct {
+	Account
+	Balance money.Cents
+}
+
+// EachLine reads the issuer's books from a cursor on, page by page, and returns the cursor after them. It reads so many pages at
+// most; ended says that there is no more.
+func EachLine(
+	ctx context.Context, b Book, after string, pages int, take func([]Line) error,
+) (next string, ended bool, err error) {
+	for range pages {
+		page, err := b.Changes(ctx, after)
+		if err != nil {
+			return after, false, fmt.Errorf("read the issuer's books: %w", errors.Join(err, issuerDown()))
+		}
+		if err := take(page.Lines); err != nil {
+			return after, false, err
+		}
+		if after = page.Next; !page.More {
+			return after, true, nil
+		}
+	}
+	return after, false, nil
+}
+
+// Statement is everything that the issuer has opened and moved for us.
+type Statement struct {
+	Accounts  []StatedAccount
+	Movements []Moved
+}
+
+// mostPages bounds a reading of the issuer's whole books.
+const mostPages = 1 << 16
+
+// statementOf reads the issuer's whole books. What changes meanwhile comes again, and its last state counts.
+func statementOf(ctx context.Context, b Book) (Statement, error) {
+	accounts, movements := map[string]StatedAccount{}, map[string]Moved{}
+	var names []string
+	_, ended, err := EachLine(ctx, b, "", mostPages, func(lines []Line) error {
+		for _, l := range lines {
+			_, opened := accounts[l.ID]
+			_, moved := movements[l.ID]
+			if !opened && !moved {
+				names = append(names, l.ID)
+			}
+			if l.Card != nil {
+				accounts[l.ID] = *l.Card
+			} else {
+				movements[l.ID] = *l.Movement
+			}
+		}
+		return nil
+	})
+	if err == nil && !ended {
+		err = errors.New("the issuer's books do not end")
+	}
+	var s Statement
+	for _, name := range names {
+		if a, ok := accounts[name]; ok {
+			s.Accounts = append(s.Accounts, a)
+		} else {
+			s.Movements = append(s.Movements, movements[name])
+		}
+	}
+	return s, err
+}

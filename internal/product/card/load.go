@@ -1,0 +1,108 @@
+package card
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/testing/faultpoint"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// Fundable is an owner's card that can be topped up: ACTIVE by its issuer's word, of an owner who owes nothing.
+func (c *Cards) Fundable(ctx context.Context, owner x402.Address, within time.Duration) (uuid.UUID, error) {
+	on, err := c.live(ctx, owner, within)
+	if errors.Is(err, ErrNotFound) || (err == nil && on.Status != Active) {
+		return uuid.Nil, fault.New(fault.ActiveCardMissing,
+			"Only a wallet with an ACTIVE card can top it up. Buy a card first, or wait until it is ACTIVE.")
+	}
+	if err != nil {
+		return uuid.Nil, err
+	}
+	owed, err := c.Store.Owes(ctx, owner)
+	if err != nil {
+		return uuid.Nil, fmt.Errorf("look for fees that are owed: %w", err)
+	}
+	if owed > 0 {
+		return uuid.Nil, fault.Newf(fault.FeeOutstanding, "The platform fee of %s USD could not be withdrawn from the wallet's "+
+			"card. Top-ups are closed until an operator has decided about it.", owed)
+	}
+	return on.ID, nil
+}
+
+// Load puts an amount on an owner's card: one load, confirmed by the issuer's record of it and then by the balance.
+func (c *Cards) Load(ctx context.Context, l *job.Lease, o order.Order, load order.Call) (order.Progress, error) {
+	on, err := c.Store.Card(ctx, load.Card, o.Owner)
+	if err != nil {
+		return order.Progress{}, fmt.Errorf("find the card: %w", err)
+	}
+	ref := Ref(load.Reference)
+	loaded, err := mutate(ctx, c, l, mutation[Moved]{
+		step: load.Step,
+		send: func(ctx context.Context) (Moved, error) {
+			if err := faultpoint.Fail("load.before_send"); err != nil {
+				return Moved{}, err
+			}
+			m, err := c.Issuer.Move(ctx, Movement{
+				Ref: ref, Account: on.Account, Direction: Load, Amount: load.Amount, Scenario: o.Scenario,
+			})
+			return m, errors.Join(err, faultpoint.Fail("load.after_send"))
+		},
+		read: func(ctx context.Context) (Moved, error) { return c.Issuer.Moved(ctx, ref) },
+	})
+	if err != nil {
+		return order.Progress{}, fmt.Errorf("load the card: %w", err)
+	}
+	proof := map[string]string{"card": on.ID.String(), "reference": ref.String()}
+	switch loaded.knowledge {
+	case job.Refused:
+		return refusedLoad(loaded.refusal, proof), nil
+	case job.Untraceable:
+		return order.Progress{State: order.Doubtful, Reason: "the issuer shows no trace of the load", Evidence: proof}, nil
+	case job.Known:
+		switch m := loaded.record; m.State {
+		case MoveSucceeded:
+			return c.confirm(ctx, o, on, proof)
+		case MoveFailed:
+			return refusedLoad(m.Refusal, proof), nil
+		case MovePending:
+		}
+	case job.Unknown:
+	}
+	return c.waitFor(o, proof), nil
+}
+
+// confirm reads the balance: a load that the issuer reports is a credit once the card shows money.
+func (c *Cards) confirm(ctx context.Context, o order.Order, on Card, proof map[string]string) (order.Progress, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.CallTimeout)
+	defer cancel()
+	b, err := c.Vault.Balance(ctx, on.Account)
+	if err != nil {
+		// The credit stands; only its confirmation waits.
+		return c.waitFor(o, proof), nil
+	}
+	proof["balance_usd_cents"] = fmt.Sprint(int64(b.Available))
+	return order.Progress{State: order.Delivered, Reason: "credit confirmed", Evidence: proof}, nil
+}
+
+func (c *Cards) waitFor(o order.Order, proof map[string]string) order.Progress {
+	// Not since it was made: an order may have waited for its payment.
+	if c.Now().Sub(o.UpdatedAt) > c.Deadline {
+		return order.Progress{State: order.Doubtful, Reason: "the issuer left the load undecided for too long", Evidence: proof}
+	}
+	return order.Progress{State: order.Waiting, After: c.pace(o)}
+}
+
+func refusedLoad(no *Refusal, proof map[string]string) order.Progress {
+	if no == nil {
+		no = &Refusal{Code: RefusedUnstated}
+	}
+	proof["refusal"], proof["issuer_message"] = no.Code, no.Message
+	return order.Progress{State: order.Refused, Reason: no.Code, Evidence: proof}
+}

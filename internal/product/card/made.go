@@ -1,0 +1,116 @@
+package card
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// Accounts are our cards by the issuer's names for them.
+type Accounts interface {
+	// ByAccounts finds cards; one that we do not have is left out.
+	ByAccounts(ctx context.Context, accounts []string) (map[string]Card, error)
+}
+
+// Made is what the issuer has made for us, beside what we have of it. It implements reconcile.Product.
+type Made struct {
+	Book  Book
+	Cards Accounts
+}
+
+// Kind implements reconcile.Product.
+func (m Made) Kind() order.Kind { return Kind }
+
+// References implements reconcile.Product.
+func (m Made) References(o order.Order) []order.Reference { return referencesOf(OpeningStep, o) }
+
+// read reads the issuer's whole book, and our cards that are in it.
+func (m Made) read(ctx context.Context) (s Statement, ours map[string]Card, err error) {
+	if s, err = statementOf(ctx, m.Book); err != nil {
+		return s, nil, fmt.Errorf("read the issuer's books: %w", err)
+	}
+	accounts := make([]string, len(s.Accounts))
+	for i, a := range s.Accounts {
+		accounts[i] = a.ID
+	}
+	// Ours after the issuer's: what is being delivered now is in ours by then.
+	if ours, err = m.Cards.ByAccounts(ctx, accounts); err != nil {
+		return s, nil, fmt.Errorf("find our cards: %w", err)
+	}
+	return s, ours, nil
+}
+
+// Made implements reconcile.Product: the cards.
+func (m Made) Made(ctx context.Context) ([]order.Goods, error) {
+	s, ours, err := m.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	owns := map[x402.Address]bool{}
+	for _, c := range ours {
+		owns[c.Owner] = owns[c.Owner] || c.Status.Live()
+	}
+	var all []order.Goods
+	for _, a := range s.Accounts {
+		if a.State == AccountRejected {
+			continue
+		}
+		all = append(all, order.Goods{
+			Kind: Kind, Reference: uuid.UUID(a.Ref), Note: a.Buyer, Step: OpeningStep, Gone: a.State == AccountClosed,
+			What:  fmt.Sprintf("the issuer has a card with %s loaded, ending in %s", a.Loaded, a.Last4),
+			Costs: costOf(a.Loaded), Item: func(money.USDC) json.RawMessage { return marshal(item{}) },
+			Single: true, Taken: func(owner x402.Address) bool { return owns[owner] },
+		})
+	}
+	return all, nil
+}
+
+// costOf says what a card costs that was opened with an amount: all that is paid, or what remains of it at an issuer
+// with limits.
+func costOf(loaded money.Cents) func(money.USDC) int {
+	return func(v money.USDC) int {
+		switch v {
+		case loaded.USDC():
+			return 2
+		case (loaded + Fee).USDC():
+			return 1
+		}
+		return 0
+	}
+}
+
+// Loads are the loads of the issuer's book, with what is known of their cards. The withdrawal of a fee belongs to its
+// card, whose fee job finds it.
+func (m Made) Loads(ctx context.Context) ([]order.Goods, error) {
+	s, ours, err := m.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	notes := map[string]string{}
+	for _, a := range s.Accounts {
+		notes[a.ID] = a.Buyer
+	}
+	var all []order.Goods
+	for _, l := range s.Movements {
+		if l.Direction != Load || l.State == MoveFailed {
+			continue
+		}
+		on, known := ours[l.Account]
+		g := order.Goods{
+			Reference: uuid.UUID(l.Ref), Owner: on.Owner, Known: known, Note: notes[l.Account], Card: on.ID,
+			Amount: l.Amount, What: fmt.Sprintf("the issuer has put %s on a card", l.Amount),
+		}
+		if !known {
+			g.What += " that is not in our books yet"
+			g.Later = true
+		}
+		all = append(all, g)
+	}
+	return all, nil
+}

@@ -1,0 +1,86 @@
+package card
+
+import (
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/ledger"
+	"github.com/roamcard/roamcard/internal/order"
+)
+
+// FeeRecord is the job that withdraws an issue fee.
+type FeeRecord struct {
+	Status job.Status
+	Args   FeeArgs
+}
+
+// Records are the cards of some orders, and the jobs about their fees. They implement reconcile.Goods.
+type Records struct {
+	Cards []Card
+	Fees  []FeeRecord
+}
+
+// Differs finds nothing: the price of a card is fixed.
+func (r Records) Differs(order.Sale) string { return "" }
+
+// Postings are what the ledger has of the cards and their fees.
+func (r Records) Postings([]order.Sale) (all []ledger.Posting) {
+	for _, c := range r.Cards {
+		if c.delivered() {
+			all = append(all, c.Postings()...)
+		}
+	}
+	for _, f := range r.Fees {
+		all = append(all, f.Args.Postings(f.Status)...)
+	}
+	return all
+}
+
+// Calls are the openings of the cards, and the withdrawals of their fees.
+func (r Records) Calls(sales []order.Sale) (all []order.Call) {
+	perhaps := map[order.ID]bool{}
+	for _, s := range sales {
+		perhaps[s.ID] = s.Perhaps()
+	}
+	for _, c := range r.Cards {
+		call := order.Call{
+			Order: c.Order, Reference: uuid.UUID(c.Ref), What: "card", Amount: c.Load, Card: c.ID, Account: c.Account,
+		}
+		switch {
+		case c.delivered():
+			call.Standing = order.Taken
+		case c.Status == Pending && perhaps[c.Order]:
+			call.Standing = order.UnderWay
+		}
+		all = append(all, call)
+	}
+	for _, f := range r.Fees {
+		all = append(all, f.withdrawals()...)
+	}
+	return all
+}
+
+// delivered says that the card came to its owner.
+func (c Card) delivered() bool { return c.Status == Active || c.Status == Frozen || c.Status == Closed }
+
+// withdrawals are the versions of a fee's withdrawal.
+func (f FeeRecord) withdrawals() (all []order.Call) {
+	if f.Args.Kept {
+		return nil // nothing is moved at the issuer
+	}
+	for a := f.Args; a.Version > 0; a.Version-- {
+		call := order.Call{
+			Order: order.ID(a.Order), Reference: uuid.UUID(a.Ref()), What: "fee withdrawal", Amount: a.Amount,
+			Card: a.Card, Account: a.Account, Direction: string(Withdrawal),
+		}
+		switch {
+		case a.Version < f.Args.Version: // confirmed as failed, or there would be no later one
+		case f.Status == job.Succeeded:
+			call.Standing = order.Taken
+		case f.Status == job.Queued || f.Status == job.Processing:
+			call.Standing = order.UnderWay
+		}
+		all = append(all, call)
+	}
+	return all
+}

@@ -1,0 +1,97 @@
+package esim
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/ledger"
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/order"
+)
+
+// Records are the profiles of some orders that their supplier made. They implement reconcile.Goods.
+type Records struct{ Profiles []Profile }
+
+// Differs finds nothing: a plan's price is whatever it was offered at.
+func (r Records) Differs(order.Sale) string { return "" }
+
+// Postings are the sales that were delivered, and what the supplier charged.
+func (r Records) Postings(sales []order.Sale) (all []ledger.Posting) {
+	for _, s := range sales {
+		if s.Kind == Kind && s.Status == order.Fulfilled {
+			all = append(all, ledger.Sold(string(s.ID), s.Price))
+		}
+	}
+	for _, p := range r.Profiles {
+		all = append(all, p.Postings()...)
+	}
+	return all
+}
+
+// Calls are none: the supplier's book is not compared.
+func (r Records) Calls([]order.Sale) []order.Call { return nil }
+
+// Book is the supplier's own book.
+type Book interface {
+	// Purchases are all orders it has of ours, without their material.
+	Purchases(ctx context.Context) ([]Purchase, error)
+}
+
+// Plans are all that were ever in the catalogue.
+type Plans interface {
+	// PlansByCode finds them by the supplier's names.
+	PlansByCode(ctx context.Context) (map[string]Plan, error)
+}
+
+// Made is what the supplier has made for us. It implements reconcile.Product.
+type Made struct {
+	Book  Book
+	Plans Plans
+}
+
+// Kind implements reconcile.Product.
+func (m Made) Kind() order.Kind { return Kind }
+
+// References implements reconcile.Product.
+func (m Made) References(o order.Order) []order.Reference { return referencesOf(o) }
+
+// Made implements reconcile.Product.
+func (m Made) Made(ctx context.Context) ([]order.Goods, error) {
+	purchases, err := m.Book.Purchases(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the supplier's books: %w", err)
+	}
+	plans, err := m.Plans.PlansByCode(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("find the plans: %w", err)
+	}
+	var all []order.Goods
+	for _, p := range purchases {
+		if p.State == PurchaseRejected {
+			continue
+		}
+		plan, sold := plans[p.Code]
+		all = append(all, order.Goods{
+			Kind: Kind, Reference: uuid.UUID(p.Ref), Note: p.Buyer, Step: OrderStep,
+			What: fmt.Sprintf("the supplier has an eSIM of the plan %s, for %s USDC", plan.ID, p.Cost.Dollars()),
+			Costs: func(v money.USDC) int {
+				switch {
+				case !sold:
+					return 0
+				case v == plan.Price.USDC():
+					return 2
+				case v >= p.Cost && v <= 2*plan.Price.USDC():
+					return 1 // sold at an earlier price
+				}
+				return 0
+			},
+			Item: func(money.USDC) json.RawMessage {
+				return marshal(Item{Plan: plan.ID, DataMB: plan.DataMB, ValidityDays: plan.ValidityDays})
+			},
+		})
+	}
+	return all, nil
+}

@@ -1,0 +1,232 @@
+// Package topup sells credit for cards that were sold before: the payment, less the load fee, is put on the payer's card.
+package topup
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/availability"
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/ledger"
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// Kind names orders for top-ups.
+const Kind order.Kind = "card_topup"
+
+// The economics of a top-up (spec section 2.3).
+const (
+	MinOrder     money.Cents = 2500
+	DefaultOrder money.Cents = 2500
+	MaxOrder     money.Cents = 25_000
+	// LoadFeeBPS is the fee in hundredths of a percent.
+	LoadFeeBPS = 200
+)
+
+// Request asks for a top-up. Its JSON is part of the order's fingerprint.
+type Request struct {
+	Gross money.Cents `json:"amountUsdCents"`
+}
+
+// Split is what a top-up order remembers: what is paid, what is kept of it, what the card gets. The
+// card is picked when the payer is known, and stays.
+type Split struct {
+	Gross  money.Cents `json:"grossUsdCents"`
+	Fee    money.Cents `json:"loadFeeUsdCents"`
+	Credit money.Cents `json:"cardCreditUsdCents"`
+	Card   uuid.UUID   `json:"card"`
+}
+
+// SplitOf splits a gross payment.
+func SplitOf(gross money.Cents) Split {
+	fee := gross.BasisPoints(LoadFeeBPS)
+	return Split{Gross: gross, Fee: fee, Credit: gross - fee}
+}
+
+// ItemOf reads what a top-up order remembers.
+func ItemOf(o order.Order) (Split, error) {
+	var t Split
+	if err := json.Unmarshal(o.Item, &t); err != nil {
+		return Split{}, fmt.Errorf("read the top-up: %w", err)
+	}
+	return t, nil
+}
+
+// Postings are what the ledger gets when the top-up is on its card: the load, and the fee unless there was none.
+func (t Split) Postings(id order.ID) []ledger.Posting {
+	loaded := ledger.Loaded(string(id), t.Card.String(), t.Credit)
+	if t.Fee == 0 {
+		return []ledger.Posting{loaded}
+	}
+	return []ledger.Posting{loaded, ledger.LoadFee(string(id), t.Fee)}
+}
+
+// Cards are the cards that credit is put on.
+type Cards interface {
+	// Fundable is an owner's card that can be topped up: ACTIVE as its issuer reported it at most as long ago as within, and
+	// of an owner who owes nothing. A fault says why there is none.
+	Fundable(ctx context.Context, owner x402.Address, within time.Duration) (uuid.UUID, error)
+	// Load puts an amount on an owner's card under a reference, once however often it is called, and says how far that is.
+	Load(ctx context.Context, l *job.Lease, o order.Order, load order.Call) (order.Progress, error)
+	// Loaded reports whether the issuer has a load under a reference.
+	Loaded(ctx context.Context, reference uuid.UUID) (bool, error)
+	Float
+}
+
+// Float is the money that loads are made from.
+type Float interface {
+	// Covers fails while there is less than an amount that nobody else was promised.
+	Covers(ctx context.Context, amount money.Cents) error
+	// Float takes an amount for an order.
+	Float(ctx context.Context, amount money.Cents) (order.Reservation, error)
+	// Needs are what a load depends on, and Shown those that a ready route shows.
+	Needs() []availability.Check
+	Shown() []availability.Check
+}
+
+// Topups sells credit. It is the second product over the issuer of cards.
+type Topups struct {
+	Cards Cards
+	// Paused closes the sale. Switches are the operators', and Payments are what every payment depends on; see
+	// availability.Product.
+	Paused   bool
+	Switches *availability.Switches
+	Payments *availability.Payments
+	// Books is the gate of the treasury's books. Nil is always open.
+	Books *availability.Books
+}
+
+// How old what the issuer last said of a card may be: no time at all before money moves.
+const (
+	atOnce = 0
+	// beforeTerms bounds what strangers can make us ask, who know an order's address.
+	beforeTerms = 2 * time.Second
+)
+
+// Kind implements checkout.Product.
+func (t Topups) Kind() order.Kind { return Kind }
+
+// Path implements checkout.Product.
+func (t Topups) Path() string { return "/api/card/topup" }
+
+// Jobs are none: a load is done by its delivery.
+func (t Topups) Jobs() []job.Work { return nil }
+
+// Availability implements checkout.Product: what cards need, and books that agree.
+func (t Topups) Availability() availability.Product {
+	return availability.Product{
+		Kind: Kind, Refusal: fault.TopupPaused, Detail: "No top-ups are sold at the moment.", Closed: t.Paused, Switches: t.Switches,
+		Payments: t.Payments, Needs: append([]availability.Check{{Name: "books", Run: t.Books.Open}}, t.Cards.Needs()...),
+		Shown: t.Cards.Shown(),
+	}
+}
+
+// Offer implements checkout.Product: the amount asked for, while the float covers it. A promised top-up is
+// honoured as it was split.
+func (t Topups) Offer(ctx context.Context, request json.RawMessage, quoted *order.Offer) (order.Offer, error) {
+	split, err := agreed(request, quoted)
+	if err != nil {
+		return order.Offer{}, err
+	}
+	if err := t.Cards.Covers(ctx, split.Credit); err != nil {
+		return order.Offer{}, err
+	}
+	return order.Offer{
+		Price: split.Gross, Item: marshal(split),
+		Description: fmt.Sprintf("Card top-up: %s USD credit after the load fee of %s", split.Credit, split.Fee),
+	}, nil
+}
+
+// agreed is the split that was promised, else that of the amount asked for.
+func agreed(request json.RawMessage, quoted *order.Offer) (Split, error) {
+	if quoted != nil {
+		var promised Split
+		if err := json.Unmarshal(quoted.Item, &promised); err != nil {
+			return Split{}, fmt.Errorf("read the offer: %w", err)
+		}
+		return promised, nil
+	}
+	var r Request
+	if len(request) > 0 {
+		if err := json.Unmarshal(request, &r); err != nil {
+			return Split{}, fmt.Errorf("read the request: %w", err)
+		}
+	}
+	if r.Gross == 0 {
+		r.Gross = DefaultOrder
+	}
+	return SplitOf(r.Gross), nil
+}
+
+// Reserve implements checkout.Product: the payer's active card, books that agree about the payer, and the credit from the issuer's float.
+func (t Topups) Reserve(ctx context.Context, owner x402.Address, o order.Offer) (order.Claim, error) {
+	on, err := t.Cards.Fundable(ctx, owner, atOnce)
+	if err != nil {
+		return order.Claim{}, err
+	}
+	if err := t.Books.OpenTo(ctx, owner); err != nil {
+		return order.Claim{}, err
+	}
+	var split Split
+	if err := json.Unmarshal(o.Item, &split); err != nil {
+		return order.Claim{}, fmt.Errorf("read the offer: %w", err)
+	}
+	if split.Card != uuid.Nil && split.Card != on {
+		return order.Claim{}, fault.New(fault.TermsChanged, "The card that this order is for is not the wallet's card any more.")
+	}
+	split.Card = on
+	hold, err := t.Cards.Float(ctx, split.Credit)
+	if err != nil {
+		return order.Claim{}, err
+	}
+	return order.Claim{Item: marshal(split), Reservations: []order.Reservation{hold}}, nil
+}
+
+// Invite implements checkout.Inviter: nobody is asked to pay for a top-up that would not be taken.
+func (t Topups) Invite(ctx context.Context, owner x402.Address) error {
+	_, err := t.Cards.Fundable(ctx, owner, beforeTerms)
+	return err
+}
+
+// Deliver implements checkout.Product: one load of the credit.
+func (t Topups) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order.Progress, error) {
+	split, err := ItemOf(o)
+	if err != nil {
+		return order.Progress{}, err
+	}
+	return t.Cards.Load(ctx, l, o, order.Call{
+		Order: o.ID, Reference: LoadRef(o.Name(), o.Delivery), What: "load", Step: numbered(LoadStep, o.Delivery), Amount: split.Credit, Card: split.Card,
+	})
+}
+
+// Postings implements checkout.Product.
+func (t Topups) Postings(o order.Order) ([]ledger.Posting, error) {
+	split, err := ItemOf(o)
+	if err != nil {
+		return nil, err
+	}
+	return split.Postings(o.ID), nil
+}
+
+// Found implements checkout.Finder: the issuer has a load under the order's reference.
+func (t Topups) Found(ctx context.Context, o order.Order) (bool, error) {
+	return t.Cards.Loaded(ctx, LoadRef(o.Name(), o.Delivery))
+}
+
+// References are what the issuer knows an order's load by.
+func (t Topups) References(o order.Order) []order.Reference { return referencesOf(o) }
+
+func marshal(v any) json.RawMessage {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("topup: marshal %T: %v", v, err))
+	}
+	return b
+}

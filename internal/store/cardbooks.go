@@ -1,0 +1,87 @@
+package store
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/reconcile"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// CardProduct is what the store knows of cards.
+func CardProduct() Product {
+	return Product{
+		Kind: card.Kind, atIssuer: true, records: cardRecords,
+		referencesSQL: `SELECT reference FROM cards WHERE reference = ANY($1)`,
+	}
+}
+
+const (
+	cardsOfSQL = `SELECT id, order_id, status, reference, account, load_usd_cents FROM cards WHERE order_id = ANY($1) ORDER BY id`
+
+	// A fee's job is found by its card.
+	feesOfSQL = `SELECT status, payload FROM jobs WHERE kind = $1 AND unique_key = ANY($2::text[]) ORDER BY id`
+
+	accountsSQL = `SELECT owner, id, order_id, status, reference, account FROM cards WHERE account = ANY($1)`
+)
+
+// cardRecords reads the cards of orders, and the jobs about their fees.
+func cardRecords(b booksReader, orders []string) (reconcile.Goods, error) {
+	var r card.Records
+	if err := readAll(b, &r.Cards, scanCard, cardsOfSQL, orders)(); err != nil {
+		return nil, err
+	}
+	var keys []string
+	for _, c := range r.Cards {
+		keys = append(keys, c.ID.String())
+	}
+	err := readAll(b, &r.Fees, scanFee, feesOfSQL, card.FeeJob, keys)()
+	return r, err
+}
+
+// ByAccounts implements card.Accounts.
+func (c Cards) ByAccounts(ctx context.Context, accounts []string) (map[string]card.Card, error) {
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	rows, err := c.s.pool.Query(ctx, accountsSQL, accounts)
+	if err != nil {
+		return nil, mapError(err)
+	}
+	found, err := pgx.CollectRows(rows, scanOwnedCard)
+	all := map[string]card.Card{}
+	for _, one := range found {
+		all[one.Account] = one
+	}
+	return all, mapError(err)
+}
+
+func scanCard(row pgx.CollectableRow) (c card.Card, err error) {
+	var ref uuid.UUID
+	err = row.Scan(&c.ID, &c.Order, &c.Status, &ref, &c.Account, (*int64)(&c.Load))
+	c.Ref = card.Ref(ref)
+	return c, err
+}
+
+func scanFee(row pgx.CollectableRow) (f card.FeeRecord, err error) {
+	var j job.Row
+	if err := row.Scan(&f.Status, &j.Payload); err != nil {
+		return f, err
+	}
+	f.Args, err = job.Decode[card.FeeArgs](j)
+	return f, err
+}
+
+func scanOwnedCard(row pgx.CollectableRow) (c card.Card, err error) {
+	var owner string
+	var ref uuid.UUID
+	if err := row.Scan(&owner, &c.ID, &c.Order, &c.Status, &ref, &c.Account); err != nil {
+		return c, err
+	}
+	c.Ref = card.Ref(ref)
+	c.Owner, err = x402.ParseAddress(owner)
+	return c, err
+}
