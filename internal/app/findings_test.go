@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
 	"github.com/roamcard/roamcard/internal/reconcile"
@@ -57,7 +58,7 @@ func TestAnOperatorResolvesWhatDiffers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := other.Open(t.Context(), card.Opening{Ref: card.Ref(uuid.New()), Load: 1}); err != nil {
+	if _, err := other.Open(t.Context(), card.Opening{Ref: fulfilment.Ref(uuid.New()), Load: 1}); err != nil {
 		t.Fatal(err)
 	}
 	w.wantCodes("a credit, and a card of nobody's", reconcile.CardBalanceHigh, reconcile.ProviderUnknown)

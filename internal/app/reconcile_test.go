@@ -19,6 +19,7 @@ import (
 	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
@@ -241,7 +242,7 @@ func TestEachBookIsCompared(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := other.Open(t.Context(), card.Opening{Ref: card.Ref(uuid.New()), Load: 1}); err != nil {
+	if _, err := other.Open(t.Context(), card.Opening{Ref: fulfilment.Ref(uuid.New()), Load: 1}); err != nil {
 		t.Fatal(err)
 	}
 	if r := w.wantCodes("a card of nobody's", reconcile.ProviderReversed, reconcile.ProviderUnknown); r.Blocks() {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/card"
@@ -85,7 +86,7 @@ func TestARetryOfATopUpAfterARefusalLoadsOnce(t *testing.T) {
 }
 
 func TestARetryAfterADoubtReadsAndNeverSendsAgain(t *testing.T) {
-	s := open(t, options{habits: card.Traits{VisibilityDelay: time.Millisecond}})
+	s := open(t, options{habits: fulfilment.Traits{VisibilityDelay: time.Millisecond}})
 	b := s.newBuyer(t)
 	p := s.paid(t, b, "k")
 	s.issuer.Fault(cardtest.Open, cardtest.TimeoutBefore)
@@ -144,7 +145,7 @@ func TestAnOrderIsDecidedOnceForEachKeyAndOnlyInReview(t *testing.T) {
 }
 
 func TestOfManyDecisionsAtOnceOneHolds(t *testing.T) {
-	s, _ := openWithTreasury(t, options{habits: card.Traits{VisibilityDelay: time.Millisecond}}, 100_000_000)
+	s, _ := openWithTreasury(t, options{habits: fulfilment.Traits{VisibilityDelay: time.Millisecond}}, 100_000_000)
 	b := s.newBuyer(t)
 	p := s.paid(t, b, "k")
 	s.issuer.Fault(cardtest.Open, cardtest.TimeoutBefore)

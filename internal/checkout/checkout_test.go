@@ -10,6 +10,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment/paymenttest"
@@ -388,7 +389,7 @@ func TestACardThatIsRefusedForGoodGoesToAnOperator(t *testing.T) {
 
 func TestAnOpeningThatLeavesNoTraceGoesToAnOperator(t *testing.T) {
 	// An issuer that does not deduplicate is never asked twice.
-	s := open(t, options{habits: card.Traits{VisibilityDelay: time.Millisecond}})
+	s := open(t, options{habits: fulfilment.Traits{VisibilityDelay: time.Millisecond}})
 	b := s.newBuyer(t)
 	p := s.paid(t, b, "k")
 	s.issuer.Fault(cardtest.Open, cardtest.TimeoutBefore)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/payment/paymenttest"
@@ -236,7 +237,7 @@ func (u undoing) Verdict(ctx context.Context, a x402.Authorization, since time.T
 }
 
 func TestAPaymentThatWasUndoneIsNotRefunded(t *testing.T) {
-	s, bank := openWithTreasury(t, options{habits: card.Traits{VisibilityDelay: time.Millisecond}}, 100_000_000)
+	s, bank := openWithTreasury(t, options{habits: fulfilment.Traits{VisibilityDelay: time.Millisecond}}, 100_000_000)
 	b := s.newBuyer(t)
 	p := s.paid(t, b, "k")
 	s.issuer.Fault(cardtest.Open, cardtest.TimeoutBefore)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
@@ -36,8 +37,8 @@ type mutation struct {
 }
 
 // mutations are all of them, by our reference.
-func (c *comparison) mutations() map[card.Ref]*mutation {
-	all := map[card.Ref]*mutation{}
+func (c *comparison) mutations() map[fulfilment.Ref]*mutation {
+	all := map[fulfilment.Ref]*mutation{}
 	for _, k := range c.Cards {
 		m := &mutation{order: k.Order, what: "card", amount: k.Load, card: k.ID, account: k.Account}
 		switch {
@@ -62,8 +63,8 @@ func (c *comparison) mutations() map[card.Ref]*mutation {
 }
 
 // loads are the attempts at a top-up's load.
-func (c *comparison) loads(o Order) map[card.Ref]*mutation {
-	all := map[card.Ref]*mutation{}
+func (c *comparison) loads(o Order) map[fulfilment.Ref]*mutation {
+	all := map[fulfilment.Ref]*mutation{}
 	if o.Kind != order.CardTopup || !o.sold() {
 		return all
 	}
@@ -84,8 +85,8 @@ func (c *comparison) loads(o Order) map[card.Ref]*mutation {
 }
 
 // withdrawals are the versions of a fee's withdrawal.
-func withdrawals(f Fee) map[card.Ref]*mutation {
-	all := map[card.Ref]*mutation{}
+func withdrawals(f Fee) map[fulfilment.Ref]*mutation {
+	all := map[fulfilment.Ref]*mutation{}
 	if f.Args.Kept {
 		return all // nothing is moved at the issuer
 	}
@@ -106,10 +107,10 @@ func withdrawals(f Fee) map[card.Ref]*mutation {
 }
 
 // Refs are the references at the issuer of some orders.
-func (r Records) Refs() []card.Ref {
+func (r Records) Refs() []fulfilment.Ref {
 	c := &comparison{Records: r, orders: map[order.ID]Order{}}
 	all := c.mutations()
-	refs := make([]card.Ref, 0, len(all))
+	refs := make([]fulfilment.Ref, 0, len(all))
 	for ref := range all {
 		refs = append(refs, ref)
 	}
@@ -190,7 +191,7 @@ func (c *comparison) account(m *mutation, a StatedAccount, slack money.Cents) (s
 }
 
 // known finds what a line of the issuer's is about; nil when it is about nothing of ours.
-func (c *comparison) known(all map[card.Ref]*mutation, l Line) *mutation {
+func (c *comparison) known(all map[fulfilment.Ref]*mutation, l Line) *mutation {
 	ref, what := l.ref(), "movement"
 	if l.Card != nil {
 		what = "card"
@@ -210,7 +211,7 @@ func (c *comparison) known(all map[card.Ref]*mutation, l Line) *mutation {
 }
 
 // happened compares whether a mutation took place, by the issuer, with what we recorded.
-func (c *comparison) happened(m *mutation, ref card.Ref, done, undone bool) {
+func (c *comparison) happened(m *mutation, ref fulfilment.Ref, done, undone bool) {
 	f := Finding{Order: string(m.order), Subject: ref.String()}
 	switch {
 	case m.standing == taken && undone:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/card"
 )
@@ -36,7 +37,7 @@ type Line struct {
 }
 
 // ref is our reference for what the line is about.
-func (l Line) ref() card.Ref {
+func (l Line) ref() fulfilment.Ref {
 	if l.Card != nil {
 		return l.Card.Ref
 	}

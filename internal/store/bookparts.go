@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/money"
@@ -337,7 +338,7 @@ func scanPaid(row pgx.CollectableRow) (p reconcile.Payment, err error) {
 func scanCard(row pgx.CollectableRow) (c card.Card, err error) {
 	var ref uuid.UUID
 	err = row.Scan(&c.ID, &c.Order, &c.Status, &ref, &c.Account, (*int64)(&c.Load))
-	c.Ref = card.Ref(ref)
+	c.Ref = fulfilment.Ref(ref)
 	return c, err
 }
 
@@ -375,13 +376,16 @@ func scanLine(row pgx.CollectableRow) (l reconcile.Line, err error) {
 	}
 	if direction == "" {
 		l.Card = &reconcile.StatedAccount{
-			Account: card.Account{ID: account, Ref: card.Ref(ref), State: card.AccountState(state), Loaded: money.Cents(amount)},
+			Account: card.Account{
+				ID: account, Ref: fulfilment.Ref(ref), State: card.AccountState(state), Loaded: money.Cents(amount),
+			},
 			Balance: money.Cents(balance),
 		}
 		return l, nil
 	}
 	l.Movement = &card.Moved{
-		Ref: card.Ref(ref), Account: account, Direction: card.Direction(direction), Amount: money.Cents(amount), State: card.MovedState(state),
+		Ref: fulfilment.Ref(ref), Account: account, Direction: card.Direction(direction), Amount: money.Cents(amount),
+		State: card.MovedState(state),
 	}
 	return l, nil
 }

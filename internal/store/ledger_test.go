@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/money"
@@ -199,7 +200,7 @@ func activated(t *testing.T, s *store.Store) (card.Card, card.FeeArgs, job.Row) 
 	})
 	fence := claim(t, s, p).Job.Fence()
 	c, err := s.Cards().Reserve(t.Context(), fence, card.Card{
-		ID: uuid.New(), Order: p.Order.ID, Owner: p.Order.Owner, Status: card.Pending, Ref: card.Ref(uuid.New()),
+		ID: uuid.New(), Order: p.Order.ID, Owner: p.Order.Owner, Status: card.Pending, Ref: fulfilment.Ref(uuid.New()),
 		Load: card.Price, CreatedAt: time.Now().UTC(), UpdatedAt: time.Now().UTC(),
 	})
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/roamcard/roamcard/ent"
 	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/product/card"
@@ -137,7 +138,7 @@ func scanOwnedCard(row pgx.CollectableRow) (c card.Card, err error) {
 	if err := row.Scan(&owner, &c.ID, &c.Order, &c.Status, &ref, &c.Account); err != nil {
 		return c, err
 	}
-	c.Ref = card.Ref(ref)
+	c.Ref = fulfilment.Ref(ref)
 	c.Owner, err = x402.ParseAddress(owner)
 	return c, err
 }

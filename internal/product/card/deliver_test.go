@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/card"
@@ -70,7 +71,7 @@ func TestAReferenceIsSentAgainOnceItCannotAppearAnyMore(t *testing.T) {
 }
 
 func TestAnIssuerThatDoesNotDeduplicateIsAskedOnce(t *testing.T) {
-	story(t, card.Traits{VisibilityDelay: visibilityDelay}, func(s *shelf) {
+	story(t, fulfilment.Traits{VisibilityDelay: visibilityDelay}, func(s *shelf) {
 		s.issuer.Fault(cardtest.Open, cardtest.TimeoutBefore)
 		id := s.paid()
 		s.pass(time.Hour)

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/card/cardtest"
@@ -35,7 +36,7 @@ func TestTheFeeIsTakenOnceWhateverTheAnswer(t *testing.T) {
 }
 
 func TestAFeeWithoutATraceGoesToAPerson(t *testing.T) {
-	story(t, card.Traits{VisibilityDelay: visibilityDelay}, func(s *shelf) {
+	story(t, fulfilment.Traits{VisibilityDelay: visibilityDelay}, func(s *shelf) {
 		s.issuer.Fault(cardtest.Move, cardtest.TimeoutBefore)
 		id := s.paid()
 		s.pass(deadline)
@@ -53,7 +54,7 @@ func TestAFeeFailsByTheIssuersWordOnly(t *testing.T) {
 				s.issuer.Fault(cardtest.Move, mode)
 				id := s.paid()
 				s.pass(time.Minute)
-				if fee := s.fee(id); fee.Status != job.Failed || fee.LastError != card.RefusedUnstated {
+				if fee := s.fee(id); fee.Status != job.Failed || fee.LastError != fulfilment.RefusedUnstated {
 					t.Errorf("fee job %s: %s", fee.Status, fee.LastError)
 				}
 				s.wantBalance(id, card.Price)

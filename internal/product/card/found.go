@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/order"
 )
 
@@ -23,7 +24,7 @@ func (t Topups) Found(ctx context.Context, o order.Order) (bool, error) {
 }
 
 func found[T any](_ T, err error) (bool, error) {
-	if errors.Is(err, ErrNoRef) {
+	if errors.Is(err, fulfilment.ErrNoRef) {
 		return false, nil
 	}
 	if err != nil {

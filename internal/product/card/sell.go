@@ -10,6 +10,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -23,7 +24,7 @@ type Config struct {
 	Stock  Stock
 	// Roll lists the cards for the job that reads their states; it is used by nothing else.
 	Roll   Roll
-	Traits Traits
+	Traits fulfilment.Traits
 	// Capabilities are the issuer's.
 	Capabilities Capabilities
 	// Log may be nil.
@@ -64,6 +65,13 @@ func New(c Config) *Cards {
 		Read: cards.take, TTL: time.Second, Timeout: c.CallTimeout + availability.ReadTimeout, Now: c.Now,
 	})
 	return cards
+}
+
+// provider is the issuer, as the one who is called.
+func (c *Cards) provider() fulfilment.Provider {
+	return fulfilment.Provider{
+		Name: "issuer", Traits: c.Traits, CallTimeout: c.CallTimeout, Poll: c.Poll, Deadline: c.Deadline, Now: c.Now,
+	}
 }
 
 // Kind implements checkout.Product.

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/card/cardtest"
@@ -58,7 +59,7 @@ func TestWhatTheIssuerLockedOrTerminatedIsNotUsed(t *testing.T) {
 }
 
 // ref is the reference of a card's opening.
-func (s *shelf) ref(id uuid.UUID) card.Ref {
+func (s *shelf) ref(id uuid.UUID) fulfilment.Ref {
 	s.Helper()
 	c, err := s.store.Card(s.Context(), id, owner)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/availability"
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/job/jobtest"
 	"github.com/roamcard/roamcard/internal/money"
@@ -40,10 +41,10 @@ type shelf struct {
 }
 
 // careful is an issuer that shows a reference late, and deduplicates.
-var careful = card.Traits{Deduplicates: true, VisibilityDelay: visibilityDelay}
+var careful = fulfilment.Traits{Deduplicates: true, VisibilityDelay: visibilityDelay}
 
 // story runs a test with a worker in a bubble of time of its own.
-func story(t *testing.T, habits card.Traits, tell func(s *shelf)) {
+func story(t *testing.T, habits fulfilment.Traits, tell func(s *shelf)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf(t, habits)
@@ -61,7 +62,7 @@ func story(t *testing.T, habits card.Traits, tell func(s *shelf)) {
 	})
 }
 
-func newShelf(t *testing.T, habits card.Traits) *shelf {
+func newShelf(t *testing.T, habits fulfilment.Traits) *shelf {
 	t.Helper()
 	s := &shelf{T: t, issuer: cardtest.NewIssuer(cardtest.Config{Instant: true, Habits: habits}), done: map[order.ID]order.Progress{}}
 	s.queue = jobtest.NewQueue(nil)

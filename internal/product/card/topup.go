@@ -11,6 +11,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/money"
@@ -177,37 +178,42 @@ func (t Topups) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order
 		return order.Progress{}, fmt.Errorf("find the card: %w", err)
 	}
 	ref := LoadRef(o.Name(), o.Delivery)
-	loaded, err := mutate(ctx, t.Cards, l, mutation[Moved]{
-		step: numbered(LoadStep, o.Delivery),
-		send: func(ctx context.Context) (Moved, error) {
+	loaded, err := fulfilment.Make(ctx, l, t.provider(), fulfilment.Call[Moved]{
+		Step: loads.Marker(o.Delivery),
+		Send: func(ctx context.Context) (Moved, error) {
 			if err := faultpoint.Fail("load.before_send"); err != nil {
 				return Moved{}, err
 			}
 			m, err := t.Issuer.Move(ctx, Movement{Ref: ref, Account: c.Account, Direction: Load, Amount: split.Credit, Scenario: o.Scenario})
 			return m, errors.Join(err, faultpoint.Fail("load.after_send"))
 		},
-		read: func(ctx context.Context) (Moved, error) { return t.Issuer.Moved(ctx, ref) },
+		Read: func(ctx context.Context) (Moved, error) { return t.Issuer.Moved(ctx, ref) },
 	})
 	if err != nil {
 		return order.Progress{}, fmt.Errorf("load the card: %w", err)
 	}
-	proof := map[string]string{"card": c.ID.String(), "reference": ref.String()}
-	switch loaded.knowledge {
-	case job.Refused:
-		return refusedLoad(loaded.refusal, proof), nil
-	case job.Untraceable:
-		return order.Progress{State: order.Doubtful, Reason: "the issuer shows no trace of the load", Evidence: proof}, nil
-	case job.Known:
-		switch m := loaded.record; m.State {
+	attempt := fulfilment.Attempt{
+		Provider: t.provider(), Since: o.UpdatedAt,
+		Evidence: map[string]string{"card": c.ID.String(), "reference": ref.String()},
+		NoTrace:  "the issuer shows no trace of the load",
+		TooLong:  "the issuer left the load undecided for too long",
+	}
+	switch loaded.Kind {
+	case fulfilment.Refused:
+		return attempt.Refused(loaded.Refusal), nil
+	case fulfilment.Untraceable:
+		return attempt.Untraceable(), nil
+	case fulfilment.Known:
+		switch m := loaded.Record; m.State {
 		case MoveSucceeded:
-			return t.confirm(ctx, o, c, proof)
+			return t.confirm(ctx, attempt, c), nil
 		case MoveFailed:
-			return refusedLoad(m.Refusal, proof), nil
+			return attempt.Refused(m.Refusal), nil
 		case MovePending:
 		}
-	case job.Unknown:
+	case fulfilment.Unknown:
 	}
-	return t.waitFor(o, proof), nil
+	return attempt.Pending(), nil
 }
 
 // Postings implements checkout.Product.
@@ -220,33 +226,25 @@ func (t Topups) Postings(o order.Order) ([]ledger.Posting, error) {
 }
 
 // confirm reads the balance: a load that the issuer reports is a credit once the card shows money.
-func (t Topups) confirm(ctx context.Context, o order.Order, c Card, proof map[string]string) (order.Progress, error) {
+func (t Topups) confirm(ctx context.Context, attempt fulfilment.Attempt, c Card) order.Progress {
 	ctx, cancel := context.WithTimeout(ctx, t.CallTimeout)
 	defer cancel()
 	b, err := t.Vault.Balance(ctx, c.Account)
 	if err != nil {
 		// The credit stands; only its confirmation waits.
-		return t.waitFor(o, proof), nil
+		return attempt.Pending()
 	}
-	proof["balance_usd_cents"] = fmt.Sprint(int64(b.Available))
-	return order.Progress{State: order.Delivered, Reason: "credit confirmed", Evidence: proof}, nil
+	attempt.Evidence["balance_usd_cents"] = fmt.Sprint(int64(b.Available))
+	return attempt.Delivered("credit confirmed")
 }
 
-func (t Topups) waitFor(o order.Order, proof map[string]string) order.Progress {
-	// Not since it was made: an order may have waited for its payment.
-	if t.Now().Sub(o.UpdatedAt) > t.Deadline {
-		return order.Progress{State: order.Doubtful, Reason: "the issuer left the load undecided for too long", Evidence: proof}
-	}
-	return order.Progress{State: order.Waiting, After: t.pace(o)}
-}
+// LoadStep is the load of a card in a delivery.
+const LoadStep = "load"
 
-func refusedLoad(no *Refusal, proof map[string]string) order.Progress {
-	if no == nil {
-		no = &Refusal{Code: RefusedUnstated}
-	}
-	proof["refusal"], proof["issuer_message"] = no.Code, no.Message
-	return order.Progress{State: order.Refused, Reason: no.Code, Evidence: proof}
-}
+var loads = fulfilment.Series{Namespace: references, Name: LoadStep, Step: LoadStep}
 
 // LoadRef is the reference of an attempt at a top-up's load at the issuer, by the order's name.
-func LoadRef(name string, attempt int) Ref { return reference(LoadStep, name, attempt) }
+func LoadRef(name string, attempt int) fulfilment.Ref { return loads.Ref(name, attempt) }
+
+// References are what the issuer knows an order's load by.
+func (t Topups) References(o order.Order) []order.Reference { return loads.References(o) }

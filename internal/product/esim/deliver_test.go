@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/product/esim/esimtest"
@@ -70,7 +71,7 @@ func TestAReferenceIsSentAgainOnceItCannotAppearAnyMore(t *testing.T) {
 }
 
 func TestASupplierThatDoesNotDeduplicateIsAskedOnce(t *testing.T) {
-	story(t, esim.Traits{VisibilityDelay: visibilityDelay}, func(s *shop) {
+	story(t, fulfilment.Traits{VisibilityDelay: visibilityDelay}, func(s *shop) {
 		s.supplier.Fault(esimtest.Order, esimtest.TimeoutBefore)
 		o := s.paid()
 		s.pass(time.Hour)

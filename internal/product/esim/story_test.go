@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/availability"
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/job/jobtest"
 	"github.com/roamcard/roamcard/internal/order"
@@ -30,7 +31,7 @@ const (
 var owner = x402.Address{0: 0xaa, 19: 1}
 
 // careful is a supplier that shows a reference late, and deduplicates.
-var careful = esim.Traits{Deduplicates: true, VisibilityDelay: visibilityDelay}
+var careful = fulfilment.Traits{Deduplicates: true, VisibilityDelay: visibilityDelay}
 
 // shop is the eSIM product over a supplier, a store and a queue in memory, on a virtual clock.
 type shop struct {
@@ -52,7 +53,7 @@ func (s *shop) ended(id order.ID) order.Progress {
 }
 
 // story runs a test with a worker in a bubble of time of its own, its catalogue synced.
-func story(t *testing.T, habits esim.Traits, tell func(s *shop)) {
+func story(t *testing.T, habits fulfilment.Traits, tell func(s *shop)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, habits)
@@ -69,7 +70,7 @@ func story(t *testing.T, habits esim.Traits, tell func(s *shop)) {
 	})
 }
 
-func newShop(t *testing.T, habits esim.Traits) *shop {
+func newShop(t *testing.T, habits fulfilment.Traits) *shop {
 	t.Helper()
 	s := &shop{
 		T: t, supplier: esimtest.NewSupplier(true, habits), store: esimtest.NewStore(), queue: jobtest.NewQueue(nil),

@@ -14,6 +14,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/card/cardtest"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
@@ -39,13 +40,13 @@ func TestOnlyADocumentedNoIsARefusal(t *testing.T) {
 		body    string
 		refusal string
 	}{
-		{422, fmt.Sprintf(no, "master_balance_low"), card.RefusedFloat},
+		{422, fmt.Sprintf(no, "master_balance_low"), fulfilment.RefusedFloat},
 		{422, fmt.Sprintf(no, "bin_offline"), card.RefusedBIN},
 		{422, fmt.Sprintf(no, "holder_declined"), card.RefusedHolder},
 		{422, fmt.Sprintf(no, "retention_quota"), card.RefusedFunds},
 		{409, fmt.Sprintf(no, "card_not_usable"), card.RefusedState},
-		{400, fmt.Sprintf(no, "invalid_request"), card.RefusedRequest},
-		{422, fmt.Sprintf(no, "declined"), card.RefusedUnstated},
+		{400, fmt.Sprintf(no, "invalid_request"), fulfilment.RefusedRequest},
+		{422, fmt.Sprintf(no, "declined"), fulfilment.RefusedUnstated},
 		{409, fmt.Sprintf(no, "reference_conflict"), ""},
 		{422, fmt.Sprintf(no, "a_new_code"), ""},
 		{422, `{"ok":false}`, ""},
@@ -73,7 +74,7 @@ func TestOnlyADocumentedNoIsARefusal(t *testing.T) {
 		if err == nil || refusalCode(refusalOf(err)) != c.refusal {
 			t.Errorf("%d %s: Open = %v, want the refusal %q", c.status, c.body, err, c.refusal)
 		}
-		if _, err := i.Account(t.Context(), cardtest.NewRef()); err == nil || errors.Is(err, card.ErrNoRef) {
+		if _, err := i.Account(t.Context(), cardtest.NewRef()); err == nil || errors.Is(err, fulfilment.ErrNoRef) {
 			t.Errorf("%d %s: Account = %v, want an error that settles nothing", c.status, c.body, err)
 		}
 	}
@@ -101,7 +102,7 @@ func TestTwoDifferentReportsSettleNothing(t *testing.T) {
 	i := against(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = fmt.Fprintf(w, `{"ok":true,"data":{"items":[%s,%s]}}`, one("crd_1"), one("crd_2"))
 	})
-	if account, err := i.Account(t.Context(), ref); err == nil || errors.Is(err, card.ErrNoRef) {
+	if account, err := i.Account(t.Context(), ref); err == nil || errors.Is(err, fulfilment.ErrNoRef) {
 		t.Errorf("Account = %+v, %v; want an error that settles nothing", account, err)
 	}
 }

@@ -7,13 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/card/cardtest"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
 )
 
-func refusalOf(err error) *card.Refusal {
-	no, _ := errors.AsType[*card.Refusal](err)
+func refusalOf(err error) *fulfilment.Refusal {
+	no, _ := errors.AsType[*fulfilment.Refusal](err)
 	return no
 }
 
@@ -66,7 +67,7 @@ func TestEveryFaultModeIsClassified(t *testing.T) {
 			if got != want.answer {
 				t.Errorf("%s is %s: %+v, %v; want %s", mode, got, moved, err, want.answer)
 			}
-			if errors.Is(err, card.ErrNoRef) {
+			if errors.Is(err, fulfilment.ErrNoRef) {
 				t.Errorf("%s: the answer to a mutation says that the reference is unknown", mode)
 			}
 			if n := b.books().Executed[ref.String()]; n != want.executed {
@@ -103,7 +104,7 @@ func TestLateEffectIsFoundAfterTheHorizonOnly(t *testing.T) {
 	if _, err := b.Open(t.Context(), card.Opening{Ref: ref, Load: 2500}); err == nil || refusalOf(err) != nil {
 		t.Fatalf("Open = %v, want an unknown outcome", err)
 	}
-	if _, err := b.Account(t.Context(), ref); !errors.Is(err, card.ErrNoRef) {
+	if _, err := b.Account(t.Context(), ref); !errors.Is(err, fulfilment.ErrNoRef) {
 		t.Errorf("Account = %v, want ErrNoRef", err)
 	}
 	b.clock.pass(10 * time.Second)
@@ -129,7 +130,7 @@ func TestLookUpThatFindsNothingSaysSo(t *testing.T) {
 	b := start(t, sandbox.Config{})
 	account := b.active("")
 	b.fault("account", "not_found", 0)
-	if _, err := b.Account(t.Context(), account.Ref); !errors.Is(err, card.ErrNoRef) {
+	if _, err := b.Account(t.Context(), account.Ref); !errors.Is(err, fulfilment.ErrNoRef) {
 		t.Errorf("Account = %v, want ErrNoRef", err)
 	}
 }
@@ -163,7 +164,7 @@ func TestFaultsLastAsLongAsOrdered(t *testing.T) {
 	}
 	failures := func() (n int) {
 		for range 4 {
-			if _, err := b.Account(t.Context(), cardtest.NewRef()); !errors.Is(err, card.ErrNoRef) {
+			if _, err := b.Account(t.Context(), cardtest.NewRef()); !errors.Is(err, fulfilment.ErrNoRef) {
 				n++
 			}
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/card/cardtest"
@@ -150,7 +151,7 @@ func (b *bench) active(scenario string) card.Account {
 	return b.want(account.Ref, card.AccountActive)
 }
 
-func (b *bench) want(ref card.Ref, state card.AccountState) card.Account {
+func (b *bench) want(ref fulfilment.Ref, state card.AccountState) card.Account {
 	b.t.Helper()
 	account, err := b.Account(b.t.Context(), ref)
 	if err != nil || account.State != state {
@@ -159,7 +160,7 @@ func (b *bench) want(ref card.Ref, state card.AccountState) card.Account {
 	return account
 }
 
-func (b *bench) withdraw(account card.Account, amount money.Cents, scenario string) card.Ref {
+func (b *bench) withdraw(account card.Account, amount money.Cents, scenario string) fulfilment.Ref {
 	b.t.Helper()
 	ref := cardtest.NewRef()
 	_, err := b.Move(b.t.Context(), card.Movement{
@@ -171,7 +172,7 @@ func (b *bench) withdraw(account card.Account, amount money.Cents, scenario stri
 	return ref
 }
 
-func (b *bench) wantMoved(ref card.Ref, state card.MovedState, refusal string) {
+func (b *bench) wantMoved(ref fulfilment.Ref, state card.MovedState, refusal string) {
 	b.t.Helper()
 	moved, err := b.Moved(b.t.Context(), ref)
 	if err != nil || moved.State != state {
@@ -182,7 +183,7 @@ func (b *bench) wantMoved(ref card.Ref, state card.MovedState, refusal string) {
 	}
 }
 
-func refusalCode(r *card.Refusal) string {
+func refusalCode(r *fulfilment.Refusal) string {
 	if r == nil {
 		return ""
 	}
@@ -213,7 +214,7 @@ func TestSandboxKeepsLimits(t *testing.T) {
 	})
 	for limits, b := range map[bool]*bench{true: b, false: start(t, sandbox.Config{})} {
 		_, err := b.Open(t.Context(), card.Opening{Ref: cardtest.NewRef(), Load: 1500, Limit: !limits})
-		if no, refused := errors.AsType[*card.Refusal](err); !refused || no.Code != card.RefusedRequest {
+		if no, refused := errors.AsType[*fulfilment.Refusal](err); !refused || no.Code != fulfilment.RefusedRequest {
 			t.Errorf("with limits %t, the other way to open: %v", limits, err)
 		}
 	}
@@ -228,7 +229,7 @@ func TestSandboxListsEveryCardOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	seen, pages := map[card.Ref]bool{}, 0
+	seen, pages := map[fulfilment.Ref]bool{}, 0
 	for after := ""; ; {
 		page, next, err := b.Accounts(t.Context(), after)
 		if err != nil {
@@ -260,7 +261,7 @@ func TestSandboxKeepsToTheSuite(t *testing.T) {
 			b.fault(string(op), string(mode), time.Millisecond)
 			return true
 		},
-		Executed: func(ref card.Ref) int { return b.books().Executed[ref.String()] },
+		Executed: func(ref fulfilment.Ref) int { return b.books().Executed[ref.String()] },
 	})
 }
 
@@ -277,7 +278,7 @@ func TestControlFaceAnswersItsOwnMachineOnly(t *testing.T) {
 
 func TestBooksCountWhatWasSentAndWhatWasDone(t *testing.T) {
 	b := start(t, sandbox.Config{})
-	opening := card.Opening{Ref: card.Ref(uuid.New()), Load: 2500}
+	opening := card.Opening{Ref: fulfilment.Ref(uuid.New()), Load: 2500}
 	for range 3 {
 		if _, err := b.Open(t.Context(), opening); err != nil {
 			t.Fatal(err)
@@ -299,7 +300,7 @@ func TestControlFaceSetsFloatRangesAndCards(t *testing.T) {
 	b.want(account.Ref, card.AccountFrozen)
 
 	b.control(http.MethodPost, "float", map[string]any{"cents": 2499}, nil)
-	refused(t, b, card.RefusedFloat)
+	refused(t, b, fulfilment.RefusedFloat)
 	b.control(http.MethodPost, "float", map[string]any{"cents": 5000}, nil)
 	b.control(http.MethodPost, "bins", map[string]any{"prefix": "400000", "open": false}, nil)
 	refused(t, b, card.RefusedBIN)

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/card/cardtest"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
@@ -51,7 +52,7 @@ func TestScenario003RefusesWithdrawalsOnly(t *testing.T) {
 	account := b.active("003")
 	ref := b.withdraw(account, 1000, "")
 	b.clock.pass(time.Second)
-	b.wantMoved(ref, card.MoveFailed, card.RefusedUnstated)
+	b.wantMoved(ref, card.MoveFailed, fulfilment.RefusedUnstated)
 	b.wantBalance(account, 2500)
 
 	load := cardtest.NewRef()
@@ -65,7 +66,7 @@ func TestScenario003RefusesWithdrawalsOnly(t *testing.T) {
 	other := b.active("")
 	ref = b.withdraw(other, 1000, "003")
 	b.clock.pass(time.Second)
-	b.wantMoved(ref, card.MoveFailed, card.RefusedUnstated)
+	b.wantMoved(ref, card.MoveFailed, fulfilment.RefusedUnstated)
 }
 
 func TestScenario005TakesThirtySeconds(t *testing.T) {
@@ -94,7 +95,7 @@ func TestScenario006SucceedsAndIsReversed(t *testing.T) {
 	b.wantMoved(ref, card.MoveSucceeded, "")
 	b.wantBalance(other, 1500)
 	b.clock.pass(2 * time.Second)
-	b.wantMoved(ref, card.MoveFailed, card.RefusedUnstated)
+	b.wantMoved(ref, card.MoveFailed, fulfilment.RefusedUnstated)
 	b.wantBalance(other, 2500)
 }
 

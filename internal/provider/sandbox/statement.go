@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/money"
-	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/reconcile"
 )
 
@@ -166,13 +166,13 @@ func (l lineAnswer) read() (reconcile.Line, error) {
 		if err != nil || !isID(l.Movement.ID) {
 			return reconcile.Line{}, unclear("a movement in the statement does not match the documentation")
 		}
-		moved, err := l.Movement.moved(card.Ref(ref))
+		moved, err := l.Movement.moved(fulfilment.Ref(ref))
 		return reconcile.Line{ID: l.Movement.ID, Movement: &moved}, err
 	}
 	ref, err := uuid.Parse(l.Card.Reference)
 	if err != nil || l.Balance == nil || *l.Balance < 0 {
 		return reconcile.Line{}, unclear("a card in the statement does not match the documentation")
 	}
-	account, err := l.Card.account(card.Ref(ref))
+	account, err := l.Card.account(fulfilment.Ref(ref))
 	return reconcile.Line{ID: account.ID, Card: &reconcile.StatedAccount{Account: account, Balance: money.Cents(*l.Balance)}}, err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/card/cardtest"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
@@ -18,7 +19,7 @@ import (
 // TestTheStatementIsEverythingOverSeveralPages makes more rows than an answer holds.
 func TestTheStatementIsEverythingOverSeveralPages(t *testing.T) {
 	b := start(t, sandbox.Config{Float: 100_000_000})
-	opened := map[card.Ref]bool{}
+	opened := map[fulfilment.Ref]bool{}
 	var account card.Account
 	for range 3 {
 		ref := cardtest.NewRef()
@@ -29,7 +30,7 @@ func TestTheStatementIsEverythingOverSeveralPages(t *testing.T) {
 		opened[ref] = true
 	}
 	b.clock.pass(time.Hour)
-	moved := map[card.Ref]bool{}
+	moved := map[fulfilment.Ref]bool{}
 	for i := range 1100 {
 		if i%20 == 0 {
 			b.clock.pass(time.Hour) // what is due is done in small parts, within the client's budget

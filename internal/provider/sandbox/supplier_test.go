@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/product/esim/esimtest"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
@@ -47,7 +48,7 @@ func TestSupplierKeepsToTheSuite(t *testing.T) {
 			b.control(http.MethodPost, "esim/faults", map[string]any{"op": op, "mode": mode, "delayMs": 1, "times": 1}, nil)
 			return true
 		},
-		Executed: func(ref esim.Ref) int { return b.esims().Executed[ref.String()] },
+		Executed: func(ref fulfilment.Ref) int { return b.esims().Executed[ref.String()] },
 		SellOut:  func(code string) { b.control(http.MethodPost, "esim/plans/"+code, map[string]any{"units": 0}, nil) },
 	})
 }
@@ -117,7 +118,7 @@ func TestTheSuppliersBooksOutliveARestart(t *testing.T) {
 
 func TestTheScenariosOfAnESIM(t *testing.T) {
 	b, s := supply(t, sandbox.Config{AllocateAfter: time.Second, SlowAfter: time.Minute})
-	order := func(scenario string) esim.Ref {
+	order := func(scenario string) fulfilment.Ref {
 		t.Helper()
 		ref := esimtest.NewRef()
 		if _, err := s.Order(t.Context(), esim.Request{Ref: ref, Code: "jp-1024mb-7d", MaxCost: 10_000_000, Scenario: scenario}); err != nil {
@@ -125,7 +126,7 @@ func TestTheScenariosOfAnESIM(t *testing.T) {
 		}
 		return ref
 	}
-	want := func(ref esim.Ref, state esim.PurchaseState) {
+	want := func(ref fulfilment.Ref, state esim.PurchaseState) {
 		t.Helper()
 		if got, err := s.Ordered(t.Context(), ref); err != nil || got.State != state {
 			t.Errorf("%+v, %v; want %s", got, err, state)
@@ -154,7 +155,7 @@ func TestASupplierWithoutOurMoneyRefuses(t *testing.T) {
 	b, s := supply(t, sandbox.Config{})
 	b.control(http.MethodPost, "esim/float", map[string]any{"micros": 10}, nil)
 	_, err := s.Order(t.Context(), esim.Request{Ref: esimtest.NewRef(), Code: "fr-500mb-1d", MaxCost: 10_000_000})
-	if no, ok := errors.AsType[*esim.Refusal](err); !ok || no.Code != esim.RefusedFloat {
-		t.Errorf("order = %v, want %s", err, esim.RefusedFloat)
+	if no, ok := errors.AsType[*fulfilment.Refusal](err); !ok || no.Code != fulfilment.RefusedFloat {
+		t.Errorf("order = %v, want %s", err, fulfilment.RefusedFloat)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/secret"
@@ -34,8 +35,8 @@ func DialSupplier(cfg ClientConfig) (*Supplier, error) {
 }
 
 // Traits says what may be done after an unknown outcome: the server takes a reference once only.
-func (s *Supplier) Traits() esim.Traits {
-	return esim.Traits{Deduplicates: true, VisibilityDelay: s.visibilityDelay}
+func (s *Supplier) Traits() fulfilment.Traits {
+	return fulfilment.Traits{Deduplicates: true, VisibilityDelay: s.visibilityDelay}
 }
 
 const supplierAPI = "esim"
@@ -66,7 +67,7 @@ func (s *Supplier) Check(ctx context.Context, code string) (esim.Stock, error) {
 	err := s.call(ctx, request{
 		op: "check", method: http.MethodGet, under: supplierAPI, path: []string{"plans", code}, route: "/esim/v1/plans/{code}",
 	}, &got)
-	if no, ok := errors.AsType[*esim.Refusal](err); ok && no.Code == esim.RefusedPlan {
+	if no, ok := errors.AsType[*fulfilment.Refusal](err); ok && no.Code == esim.RefusedPlan {
 		return esim.Stock{}, fmt.Errorf("check a plan: %w", esim.ErrNoPlan)
 	}
 	if err != nil {
@@ -102,7 +103,7 @@ func (s *Supplier) Order(ctx context.Context, r esim.Request) (esim.Purchase, er
 }
 
 // Ordered implements esim.Supplier.
-func (s *Supplier) Ordered(ctx context.Context, ref esim.Ref) (esim.Purchase, error) {
+func (s *Supplier) Ordered(ctx context.Context, ref fulfilment.Ref) (esim.Purchase, error) {
 	var got listAnswer[orderAnswer]
 	err := s.call(ctx, request{
 		op: "ordered", method: http.MethodGet, under: supplierAPI, path: []string{"orders"}, route: "/esim/v1/orders",
@@ -111,21 +112,16 @@ func (s *Supplier) Ordered(ctx context.Context, ref esim.Ref) (esim.Purchase, er
 	if err != nil {
 		return esim.Purchase{}, fmt.Errorf("read an order: %w", err)
 	}
-	p, err := only(got, esim.ErrNoRef, func(one orderAnswer) (esim.Purchase, error) { return one.purchase(ref) }, samePurchase)
+	p, err := only(got, func(one orderAnswer) (esim.Purchase, error) { return one.purchase(ref) }, samePurchase)
 	if err != nil {
 		return esim.Purchase{}, fmt.Errorf("read an order: %w", err)
 	}
 	return p, nil
 }
 
-// call sends once. Its error is a *esim.Refusal for a definite no; any other error leaves the outcome
-// unknown.
+// call sends once, and knows the supplier's refusals.
 func (s *Supplier) call(ctx context.Context, rq request, into any) error {
-	err := s.send(ctx, rq, supplierRefusals, into)
-	if no, ok := errors.AsType[*denial](err); ok {
-		return &esim.Refusal{Code: no.code, Message: no.message}
-	}
-	return err
+	return s.send(ctx, rq, supplierRefusals, into)
 }
 
 // supplierRefusals are the supplier's codes that say definitely no.
@@ -138,11 +134,11 @@ func supplierRefusals(code string) (neutral string, definite bool) {
 	case codePriceChanged:
 		return esim.RefusedPrice, true
 	case codeFloatLow:
-		return esim.RefusedFloat, true
+		return fulfilment.RefusedFloat, true
 	case codeInvalidRequest:
-		return esim.RefusedRequest, true
+		return fulfilment.RefusedRequest, true
 	case codeDeclined:
-		return esim.RefusedUnstated, true
+		return fulfilment.RefusedUnstated, true
 	}
 	return "", false
 }
@@ -206,7 +202,7 @@ type orderAnswer struct {
 	MatchingID string `json:"matchingId"`
 }
 
-func (a orderAnswer) purchase(ref esim.Ref) (esim.Purchase, error) {
+func (a orderAnswer) purchase(ref fulfilment.Ref) (esim.Purchase, error) {
 	if !isID(a.ID) || !isID(a.Plan) || a.Status == "" || a.Cost == nil || *a.Cost < 0 || a.Currency != currencyUSD {
 		return esim.Purchase{}, unclear("the order in the answer does not match the documentation")
 	}
@@ -226,9 +222,9 @@ func (a orderAnswer) purchase(ref esim.Ref) (esim.Purchase, error) {
 	case cancelled:
 		code, known := supplierRefusals(a.Reason)
 		if !known {
-			code = esim.RefusedUnstated
+			code = fulfilment.RefusedUnstated
 		}
-		p.State, p.Refusal = esim.PurchaseRejected, &esim.Refusal{Code: code, Message: quote(a.Reason)}
+		p.State, p.Refusal = esim.PurchaseRejected, &fulfilment.Refusal{Code: code, Message: quote(a.Reason)}
 	case allocating:
 	}
 	return p, nil

@@ -18,6 +18,7 @@ import (
 	otelcodes "go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
@@ -81,8 +82,8 @@ type request struct {
 	confidential bool
 }
 
-// send sends once and decodes a success into an answer. Its error is a *denial for a definite no; any
-// other error leaves the outcome unknown.
+// send sends once and decodes a success into an answer. Its error is a *fulfilment.Refusal for a definite
+// no; any other error leaves the outcome unknown.
 func (w *wire) send(ctx context.Context, rq request, definite codes, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
@@ -101,9 +102,9 @@ func (w *wire) send(ctx context.Context, rq request, definite codes, into any) e
 	if err == nil {
 		err = understand(status, answer, rq.confidential, definite, into)
 	}
-	if no, ok := errors.AsType[*denial](err); ok {
+	if no, ok := errors.AsType[*fulfilment.Refusal](err); ok {
 		outcome = "refused"
-		span.SetAttributes(attribute.String(w.vendor+".refusal", no.code))
+		span.SetAttributes(attribute.String(w.vendor+".refusal", no.Code))
 	} else if err != nil {
 		outcome = "unknown"
 		span.SetStatus(otelcodes.Error, err.Error())

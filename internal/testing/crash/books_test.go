@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
 	"github.com/roamcard/roamcard/internal/secret"
@@ -54,7 +55,7 @@ func TestEachBookIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := issuer.Open(t.Context(), card.Opening{Ref: card.Ref(uuid.New()), Load: 2500}); err != nil {
+	if _, err := issuer.Open(t.Context(), card.Opening{Ref: fulfilment.Ref(uuid.New()), Load: 2500}); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := broken(), []string{"I5"}; !slices.Equal(got, want) {

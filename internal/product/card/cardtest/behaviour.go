@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/card"
 )
@@ -46,17 +47,17 @@ func (i *Issuer) Settle() {
 }
 
 // Executed is how often a mutation took effect.
-func (i *Issuer) Executed(ref card.Ref) int {
+func (i *Issuer) Executed(ref fulfilment.Ref) int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.executed[ref]
 }
 
 // Opened is the references of the cards that were opened and not rejected.
-func (i *Issuer) Opened() []card.Ref {
+func (i *Issuer) Opened() []fulfilment.Ref {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	var all []card.Ref
+	var all []fulfilment.Ref
 	for ref, a := range i.accounts {
 		if a.State != card.AccountRejected {
 			all = append(all, ref)
@@ -88,7 +89,7 @@ func (i *Issuer) SetBINs(bins ...card.BIN) {
 
 // SetState puts a card into a state, as the issuer's staff would. Its money follows: a card that
 // comes to life gets its load, one that ends gives back what it holds.
-func (i *Issuer) SetState(ref card.Ref, state card.AccountState) {
+func (i *Issuer) SetState(ref fulfilment.Ref, state card.AccountState) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	a, ok := i.accounts[ref]
@@ -104,12 +105,12 @@ func (i *Issuer) SetState(ref card.Ref, state card.AccountState) {
 	}
 	a.State, a.Refusal = state, nil
 	if state == card.AccountRejected {
-		a.Refusal = &card.Refusal{Code: card.RefusedUnstated, Message: "declined by staff"}
+		a.Refusal = &fulfilment.Refusal{Code: fulfilment.RefusedUnstated, Message: "declined by staff"}
 	}
 }
 
 // Spend takes money off a card, as its owner would.
-func (i *Issuer) Spend(ref card.Ref, amount money.Cents) {
+func (i *Issuer) Spend(ref fulfilment.Ref, amount money.Cents) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	a, ok := i.accounts[ref]
@@ -137,7 +138,7 @@ func (i *Issuer) before(ctx context.Context, op Op) (Mode, error) {
 	case TimeoutBefore:
 		return mode, fmt.Errorf("%w: %w", ErrDown, context.DeadlineExceeded)
 	case Refused:
-		return mode, &card.Refusal{Code: card.RefusedUnstated, Message: "the request is declined"}
+		return mode, &fulfilment.Refusal{Code: fulfilment.RefusedUnstated, Message: "the request is declined"}
 	default:
 		return mode, nil
 	}
@@ -156,8 +157,8 @@ func after(mode Mode) error {
 }
 
 // refuse says no, now and whenever the reference is sent again.
-func (i *Issuer) refuse(ref card.Ref, code, message string) error {
-	no := &card.Refusal{Code: code, Message: message}
+func (i *Issuer) refuse(ref fulfilment.Ref, code, message string) error {
+	no := &fulfilment.Refusal{Code: code, Message: message}
 	i.refused[ref] = no
 	return no
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/card"
 )
@@ -59,13 +60,13 @@ type Harness struct {
 	Stock  card.Stock
 	// Roll may be nil.
 	Roll   card.Roll
-	Traits card.Traits
+	Traits fulfilment.Traits
 	// Settle makes everything pending complete. Until then it stays pending.
 	Settle func()
 	// Fault spoils the next call of one kind, and says whether it can. May be nil.
 	Fault func(Op, Mode) bool
 	// Executed is how often a mutation with a reference really took effect. May be nil.
-	Executed func(card.Ref) int
+	Executed func(fulfilment.Ref) int
 }
 
 // Run checks an issuer. Its float must hold a few hundred dollars and one range must be open.
@@ -89,7 +90,7 @@ func Run(t *testing.T, h Harness) {
 }
 
 // NewRef is a reference that nobody has used.
-func NewRef() card.Ref { return card.Ref(uuid.New()) }
+func NewRef() fulfilment.Ref { return fulfilment.Ref(uuid.New()) }
 
 const cardLoad money.Cents = 2500
 
@@ -122,7 +123,7 @@ func (h Harness) wantBalance(t *testing.T, account string, want money.Cents) {
 	}
 }
 
-func (h Harness) wantExecuted(t *testing.T, ref card.Ref, want int) {
+func (h Harness) wantExecuted(t *testing.T, ref fulfilment.Ref, want int) {
 	t.Helper()
 	if h.Executed == nil {
 		return
@@ -142,8 +143,8 @@ func (h Harness) fault(t *testing.T, op Op, mode Mode) {
 
 // refusal is the definite no in either of its two forms: as the error of a mutation, or in what is
 // read back.
-func refusal(err error, read *card.Refusal) *card.Refusal {
-	if no, ok := errors.AsType[*card.Refusal](err); ok {
+func refusal(err error, read *fulfilment.Refusal) *fulfilment.Refusal {
+	if no, ok := errors.AsType[*fulfilment.Refusal](err); ok {
 		return no
 	}
 	return read
@@ -178,10 +179,10 @@ func (h Harness) openedCardBecomesActive(t *testing.T) {
 }
 
 func (h Harness) unknownReferenceIsErrNoRef(t *testing.T) {
-	if _, err := h.Issuer.Account(background(t), NewRef()); !errors.Is(err, card.ErrNoRef) {
+	if _, err := h.Issuer.Account(background(t), NewRef()); !errors.Is(err, fulfilment.ErrNoRef) {
 		t.Errorf("Account = %v, want ErrNoRef", err)
 	}
-	if _, err := h.Issuer.Moved(background(t), NewRef()); !errors.Is(err, card.ErrNoRef) {
+	if _, err := h.Issuer.Moved(background(t), NewRef()); !errors.Is(err, fulfilment.ErrNoRef) {
 		t.Errorf("Moved = %v, want ErrNoRef", err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/secret"
@@ -35,7 +36,7 @@ type Config struct {
 	// Instant completes mutations at once; otherwise they wait for Settle.
 	Instant bool
 	// Habits are the traits; an issuer that deduplicates, with no horizon, if zero.
-	Habits card.Traits
+	Habits fulfilment.Traits
 }
 
 // Issuer is a card issuer in memory: a card.Issuer, card.Vault and card.Stock that fails as it is
@@ -43,19 +44,19 @@ type Config struct {
 type Issuer struct {
 	now     func() time.Time
 	instant bool
-	traits  card.Traits
+	traits  fulfilment.Traits
 
 	mu       sync.Mutex
 	float    money.Cents
 	bins     []card.BIN
-	accounts map[card.Ref]*account
+	accounts map[fulfilment.Ref]*account
 	byID     map[string]*account
 	roll     []*account // the oldest first
-	moved    map[card.Ref]*moved
+	moved    map[fulfilment.Ref]*moved
 	order    []func() // what Settle completes, the oldest first
 	faults   map[Op][]Mode
-	executed map[card.Ref]int
-	refused  map[card.Ref]*card.Refusal // a no stays a no
+	executed map[fulfilment.Ref]int
+	refused  map[fulfilment.Ref]*fulfilment.Refusal // a no stays a no
 	calls    map[Op]int
 }
 
@@ -84,8 +85,8 @@ func NewIssuer(cfg Config) *Issuer {
 	i := &Issuer{
 		now: cfg.Now, instant: cfg.Instant, traits: cfg.Habits, float: cfg.Float,
 		bins:     []card.BIN{{Prefix: "400000", Open: true}},
-		accounts: map[card.Ref]*account{}, byID: map[string]*account{}, moved: map[card.Ref]*moved{},
-		faults: map[Op][]Mode{}, executed: map[card.Ref]int{}, refused: map[card.Ref]*card.Refusal{}, calls: map[Op]int{},
+		accounts: map[fulfilment.Ref]*account{}, byID: map[string]*account{}, moved: map[fulfilment.Ref]*moved{},
+		faults: map[Op][]Mode{}, executed: map[fulfilment.Ref]int{}, refused: map[fulfilment.Ref]*fulfilment.Refusal{}, calls: map[Op]int{},
 	}
 	if i.now == nil {
 		i.now = time.Now
@@ -93,14 +94,14 @@ func NewIssuer(cfg Config) *Issuer {
 	if i.float == 0 {
 		i.float = 10_000_000
 	}
-	if i.traits == (card.Traits{}) {
+	if i.traits == (fulfilment.Traits{}) {
 		i.traits.Deduplicates = true
 	}
 	return i
 }
 
 // Traits are the habits it was made with.
-func (i *Issuer) Traits() card.Traits { return i.traits }
+func (i *Issuer) Traits() fulfilment.Traits { return i.traits }
 
 // Open implements card.Issuer.
 func (i *Issuer) Open(ctx context.Context, o card.Opening) (card.Account, error) {
@@ -120,7 +121,7 @@ func (i *Issuer) Open(ctx context.Context, o card.Opening) (card.Account, error)
 	case !i.anyOpen():
 		return card.Account{}, i.refuse(o.Ref, card.RefusedBIN, "no range is open")
 	case i.float < o.Load:
-		return card.Account{}, i.refuse(o.Ref, card.RefusedFloat, "the float is too low")
+		return card.Account{}, i.refuse(o.Ref, fulfilment.RefusedFloat, "the float is too low")
 	default:
 		known = i.open(o, mode)
 	}
@@ -147,7 +148,7 @@ func (i *Issuer) open(o card.Opening, mode Mode) *account {
 			return
 		}
 		if mode == Rejected || o.Scenario == "002" {
-			a.State, a.Refusal = card.AccountRejected, &card.Refusal{Code: card.RefusedHolder, Message: "the holder is rejected"}
+			a.State, a.Refusal = card.AccountRejected, &fulfilment.Refusal{Code: card.RefusedHolder, Message: "the holder is rejected"}
 			i.float += o.Load
 			return
 		}
@@ -157,7 +158,7 @@ func (i *Issuer) open(o card.Opening, mode Mode) *account {
 }
 
 // Account implements card.Issuer.
-func (i *Issuer) Account(ctx context.Context, ref card.Ref) (card.Account, error) {
+func (i *Issuer) Account(ctx context.Context, ref fulfilment.Ref) (card.Account, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	mode, err := i.before(ctx, Account)
@@ -166,7 +167,7 @@ func (i *Issuer) Account(ctx context.Context, ref card.Ref) (card.Account, error
 	}
 	known, ok := i.accounts[ref]
 	if !ok {
-		return card.Account{}, card.ErrNoRef
+		return card.Account{}, fulfilment.ErrNoRef
 	}
 	if err := after(mode); err != nil {
 		return card.Account{}, err
@@ -201,7 +202,7 @@ func (i *Issuer) Move(ctx context.Context, m card.Movement) (card.Moved, error) 
 	}
 	a, ok := i.byID[m.Account]
 	if !ok {
-		return card.Moved{}, &card.Refusal{Code: card.RefusedRequest, Message: "there is no such card"}
+		return card.Moved{}, &fulfilment.Refusal{Code: fulfilment.RefusedRequest, Message: "there is no such card"}
 	}
 	known, repeated := i.moved[m.Ref]
 	switch {
@@ -211,11 +212,11 @@ func (i *Issuer) Move(ctx context.Context, m card.Movement) (card.Moved, error) 
 	case i.refused[m.Ref] != nil:
 		return card.Moved{}, i.refused[m.Ref]
 	case a.limited && m.Direction == card.Withdrawal:
-		return card.Moved{}, i.refuse(m.Ref, card.RefusedRequest, "there is no money on a card with a limit")
+		return card.Moved{}, i.refuse(m.Ref, fulfilment.RefusedRequest, "there is no money on a card with a limit")
 	case a.State != card.AccountActive:
 		return card.Moved{}, i.refuse(m.Ref, card.RefusedState, "the card is "+string(a.State))
 	case m.Direction == card.Load && i.float < m.Amount:
-		return card.Moved{}, i.refuse(m.Ref, card.RefusedFloat, "the float is too low")
+		return card.Moved{}, i.refuse(m.Ref, fulfilment.RefusedFloat, "the float is too low")
 	default:
 		known = i.move(a, m, mode)
 	}
@@ -240,7 +241,7 @@ func (i *Issuer) move(a *account, m card.Movement, mode Mode) *moved {
 		withdrawal := m.Direction == card.Withdrawal
 		switch {
 		case mode == Rejected || m.Scenario == "002" || (withdrawal && (m.Scenario == "003" || a.scenario == "003")):
-			i.fail(one, card.RefusedUnstated)
+			i.fail(one, fulfilment.RefusedUnstated)
 		case a.State != card.AccountActive:
 			i.fail(one, card.RefusedState)
 		case withdrawal && a.balance < m.Amount:
@@ -258,14 +259,14 @@ func (i *Issuer) move(a *account, m card.Movement, mode Mode) *moved {
 }
 
 func (i *Issuer) fail(one *moved, code string) {
-	one.State, one.Refusal = card.MoveFailed, &card.Refusal{Code: code, Message: "the movement is declined"}
+	one.State, one.Refusal = card.MoveFailed, &fulfilment.Refusal{Code: code, Message: "the movement is declined"}
 	if one.Direction == card.Load {
 		i.float += one.Amount
 	}
 }
 
 // Moved implements card.Issuer.
-func (i *Issuer) Moved(ctx context.Context, ref card.Ref) (card.Moved, error) {
+func (i *Issuer) Moved(ctx context.Context, ref fulfilment.Ref) (card.Moved, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	mode, err := i.before(ctx, Moved)
@@ -274,7 +275,7 @@ func (i *Issuer) Moved(ctx context.Context, ref card.Ref) (card.Moved, error) {
 	}
 	known, ok := i.moved[ref]
 	if !ok {
-		return card.Moved{}, card.ErrNoRef
+		return card.Moved{}, fulfilment.ErrNoRef
 	}
 	if err := after(mode); err != nil {
 		return card.Moved{}, err
@@ -295,7 +296,7 @@ func (i *Issuer) Balance(ctx context.Context, id string) (card.Balance, error) {
 	}
 	a, ok := i.byID[id]
 	if !ok {
-		return card.Balance{}, &card.Refusal{Code: card.RefusedRequest, Message: "there is no such card"}
+		return card.Balance{}, &fulfilment.Refusal{Code: fulfilment.RefusedRequest, Message: "there is no such card"}
 	}
 	return card.Balance{Available: a.balance, AsOf: i.now().UTC()}, nil
 }
@@ -313,7 +314,7 @@ func (i *Issuer) Credentials(ctx context.Context, id string) (card.Credentials, 
 	}
 	a, ok := i.byID[id]
 	if !ok || (a.State != card.AccountActive && a.State != card.AccountFrozen) {
-		return card.Credentials{}, &card.Refusal{Code: card.RefusedState, Message: "there is no such card"}
+		return card.Credentials{}, &fulfilment.Refusal{Code: card.RefusedState, Message: "there is no such card"}
 	}
 	return card.Credentials{
 		Number: secret.New(a.number), SecurityCode: secret.New("7" + a.number[12:14]),

@@ -3,6 +3,7 @@ package cardtest
 import (
 	"testing"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/product/card"
 )
 
@@ -60,7 +61,7 @@ func TestIssuerStaysPendingUntilItIsMoved(t *testing.T) {
 	}
 }
 
-func read(t *testing.T, i *Issuer, ref card.Ref) card.Account {
+func read(t *testing.T, i *Issuer, ref fulfilment.Ref) card.Account {
 	t.Helper()
 	account, err := i.Account(t.Context(), ref)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/card"
 )
@@ -145,12 +146,12 @@ func (h Harness) openBeyondFloatIsRefused(t *testing.T) {
 		h.Settle()
 		account, err = h.Issuer.Account(background(t), ref)
 	}
-	if no := refusal(err, account.Refusal); no == nil || no.Code != card.RefusedFloat {
-		t.Errorf("refused with %+v, %v; want %s", no, err, card.RefusedFloat)
+	if no := refusal(err, account.Refusal); no == nil || no.Code != fulfilment.RefusedFloat {
+		t.Errorf("refused with %+v, %v; want %s", no, err, fulfilment.RefusedFloat)
 	}
 	if h.Traits.Deduplicates {
 		_, err = h.Issuer.Open(background(t), card.Opening{Ref: ref, Load: stock.Float + 1})
-		if no := refusal(err, nil); no == nil || no.Code != card.RefusedFloat {
+		if no := refusal(err, nil); no == nil || no.Code != fulfilment.RefusedFloat {
 			t.Errorf("repeated: %v, want the same refusal", err)
 		}
 	}
@@ -193,7 +194,7 @@ func wantFound(t *testing.T, err error, happened bool) {
 	if happened && err != nil {
 		t.Errorf("what happened is not found: %v", err)
 	}
-	if !happened && !errors.Is(err, card.ErrNoRef) {
+	if !happened && !errors.Is(err, fulfilment.ErrNoRef) {
 		t.Errorf("what did not happen reads as %v, want ErrNoRef", err)
 	}
 }
@@ -211,10 +212,10 @@ func wantUnknown(t *testing.T, err error) {
 	if err == nil {
 		t.Error("the mutation succeeded; want an unknown outcome")
 	}
-	if no, ok := errors.AsType[*card.Refusal](err); ok {
+	if no, ok := errors.AsType[*fulfilment.Refusal](err); ok {
 		t.Errorf("the outcome is unknown and not refused: %v", no)
 	}
-	if errors.Is(err, card.ErrNoRef) {
+	if errors.Is(err, fulfilment.ErrNoRef) {
 		t.Errorf("the outcome is unknown and not absent: %v", err)
 	}
 }

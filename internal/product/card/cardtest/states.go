@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/product/card"
 )
 
@@ -11,12 +12,12 @@ func (h Harness) everyCardIsListed(t *testing.T) {
 	if h.Roll == nil {
 		t.Skip("the issuer lists no cards")
 	}
-	want := map[card.Ref]card.Account{}
+	want := map[fulfilment.Ref]card.Account{}
 	for range 5 {
 		a := h.active(t)
 		want[a.Ref] = a
 	}
-	seen, pages := map[card.Ref]int{}, 0
+	seen, pages := map[fulfilment.Ref]int{}, 0
 	for after := ""; ; pages++ {
 		page, next, err := h.Roll.Accounts(background(t), after)
 		if err != nil || pages > 10_000 {
@@ -60,7 +61,7 @@ func RunLimits(t *testing.T, h Harness) {
 	h.Settle()
 	h.wantBalance(t, a.ID, 3950)
 	_, err = h.Issuer.Move(background(t), card.Movement{Ref: NewRef(), Account: a.ID, Direction: card.Withdrawal, Amount: 1000})
-	if no, refused := errors.AsType[*card.Refusal](err); !refused {
+	if no, refused := errors.AsType[*fulfilment.Refusal](err); !refused {
 		t.Errorf("a withdrawal from a card with a limit: %v, %v", no, err)
 	}
 	h.wantBalance(t, a.ID, 3950)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/product/esim"
 )
 
@@ -56,13 +57,13 @@ const (
 // Harness is the supplier under test and the handles on what is behind it.
 type Harness struct {
 	Supplier esim.Supplier
-	Traits   esim.Traits
+	Traits   fulfilment.Traits
 	// Settle makes everything pending complete. Until then it stays pending.
 	Settle func()
 	// Fault spoils the next call of one kind, and says whether it can. May be nil.
 	Fault func(Op, Mode) bool
 	// Executed is how often an order with a reference really took effect. May be nil.
-	Executed func(esim.Ref) int
+	Executed func(fulfilment.Ref) int
 	// SellOut makes a plan run out. May be nil.
 	SellOut func(code string)
 }
@@ -87,7 +88,7 @@ func Run(t *testing.T, h Harness) {
 }
 
 // NewRef is a reference that nobody has used.
-func NewRef() esim.Ref { return esim.Ref(uuid.New()) }
+func NewRef() fulfilment.Ref { return fulfilment.Ref(uuid.New()) }
 
 func background(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -118,7 +119,7 @@ func request(l esim.Listing) esim.Request {
 	return esim.Request{Ref: NewRef(), Code: l.Code, MaxCost: l.Cost}
 }
 
-func (h Harness) wantExecuted(t *testing.T, ref esim.Ref, want int) {
+func (h Harness) wantExecuted(t *testing.T, ref fulfilment.Ref, want int) {
 	t.Helper()
 	if h.Executed == nil {
 		return
@@ -136,8 +137,8 @@ func (h Harness) fault(t *testing.T, op Op, mode Mode) {
 }
 
 // refusal is the definite no in either of its two forms: as the error of an order, or in what is read back.
-func refusal(err error, read *esim.Refusal) *esim.Refusal {
-	if no, ok := errors.AsType[*esim.Refusal](err); ok {
+func refusal(err error, read *fulfilment.Refusal) *fulfilment.Refusal {
+	if no, ok := errors.AsType[*fulfilment.Refusal](err); ok {
 		return no
 	}
 	return read
@@ -217,7 +218,7 @@ func (h Harness) orderedProfileBecomesReady(t *testing.T) {
 }
 
 func (h Harness) unknownReferenceIsErrNoRef(t *testing.T) {
-	if _, err := h.Supplier.Ordered(background(t), NewRef()); !errors.Is(err, esim.ErrNoRef) {
+	if _, err := h.Supplier.Ordered(background(t), NewRef()); !errors.Is(err, fulfilment.ErrNoRef) {
 		t.Errorf("Ordered = %v, want ErrNoRef", err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/secret"
@@ -29,17 +30,17 @@ var ErrDown = errors.New("the supplier does not answer")
 // safe for concurrent use.
 type Supplier struct {
 	instant bool
-	traits  esim.Traits
+	traits  fulfilment.Traits
 
 	mu       sync.Mutex
 	listings []esim.Listing
 	units    map[string]int64
 	float    money.USDC
-	orders   map[esim.Ref]*bought
-	refused  map[esim.Ref]*esim.Refusal // a no stays a no
+	orders   map[fulfilment.Ref]*bought
+	refused  map[fulfilment.Ref]*fulfilment.Refusal // a no stays a no
 	pending  []func()
 	faults   map[Op][]Mode
-	executed map[esim.Ref]int
+	executed map[fulfilment.Ref]int
 	calls    map[Op]int
 }
 
@@ -53,8 +54,8 @@ var _ esim.Supplier = (*Supplier)(nil)
 
 // NewSupplier makes a supplier with three plans in stock, counted in none. An instant one completes
 // orders at once; another waits for Settle. Without habits it deduplicates, with no horizon.
-func NewSupplier(instant bool, habits esim.Traits) *Supplier {
-	if habits == (esim.Traits{}) {
+func NewSupplier(instant bool, habits fulfilment.Traits) *Supplier {
+	if habits == (fulfilment.Traits{}) {
 		habits.Deduplicates = true
 	}
 	return &Supplier{
@@ -64,13 +65,13 @@ func NewSupplier(instant bool, habits esim.Traits) *Supplier {
 			{Code: "jp-1", Name: "Japan 1 GB", Type: esim.Country, Countries: []string{"JP"}, DataMB: 1024, ValidityDays: 7, Cost: 1_200_001, InStock: true},
 			{Code: "eu-5", Name: "Europe 5 GB", Type: esim.Region, Countries: []string{"FR", "DE", "IT"}, DataMB: 5120, ValidityDays: 30, Cost: 6_000_000, InStock: true},
 		},
-		units: map[string]int64{}, orders: map[esim.Ref]*bought{}, refused: map[esim.Ref]*esim.Refusal{},
-		faults: map[Op][]Mode{}, executed: map[esim.Ref]int{}, calls: map[Op]int{},
+		units: map[string]int64{}, orders: map[fulfilment.Ref]*bought{}, refused: map[fulfilment.Ref]*fulfilment.Refusal{},
+		faults: map[Op][]Mode{}, executed: map[fulfilment.Ref]int{}, calls: map[Op]int{},
 	}
 }
 
 // Traits are the habits it was made with.
-func (s *Supplier) Traits() esim.Traits { return s.traits }
+func (s *Supplier) Traits() fulfilment.Traits { return s.traits }
 
 // Fault spoils the next call of one kind, and says whether it can. Faults of one kind queue up.
 func (s *Supplier) Fault(op Op, mode Mode) bool {
@@ -102,7 +103,7 @@ func (s *Supplier) Settle() {
 }
 
 // Executed is how often an order took effect.
-func (s *Supplier) Executed(ref esim.Ref) int {
+func (s *Supplier) Executed(ref fulfilment.Ref) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.executed[ref]
@@ -175,7 +176,7 @@ func (s *Supplier) before(ctx context.Context, op Op) (Mode, error) {
 	case TimeoutBefore:
 		return mode, fmt.Errorf("%w: %w", ErrDown, context.DeadlineExceeded)
 	case Refused:
-		return mode, &esim.Refusal{Code: esim.RefusedUnstated, Message: "the request is declined"}
+		return mode, &fulfilment.Refusal{Code: fulfilment.RefusedUnstated, Message: "the request is declined"}
 	default:
 		return mode, nil
 	}
@@ -253,7 +254,7 @@ func (s *Supplier) Order(ctx context.Context, r esim.Request) (esim.Purchase, er
 	case l.Cost > r.MaxCost:
 		return esim.Purchase{}, s.refuse(r.Ref, esim.RefusedPrice)
 	case s.float < l.Cost:
-		return esim.Purchase{}, s.refuse(r.Ref, esim.RefusedFloat)
+		return esim.Purchase{}, s.refuse(r.Ref, fulfilment.RefusedFloat)
 	default:
 		known = s.sell(r, l, mode)
 	}
@@ -264,8 +265,8 @@ func (s *Supplier) Order(ctx context.Context, r esim.Request) (esim.Purchase, er
 }
 
 // refuse says no, now and whenever the reference is sent again.
-func (s *Supplier) refuse(ref esim.Ref, code string) error {
-	no := &esim.Refusal{Code: code, Message: "the order is declined"}
+func (s *Supplier) refuse(ref fulfilment.Ref, code string) error {
+	no := &fulfilment.Refusal{Code: code, Message: "the order is declined"}
 	s.refused[ref] = no
 	return no
 }
@@ -288,7 +289,7 @@ func (s *Supplier) sell(r esim.Request, l *esim.Listing, mode Mode) *bought {
 	}
 	complete := func() {
 		if mode == Rejected || r.Scenario == "002" {
-			b.State, b.Refusal = esim.PurchaseRejected, &esim.Refusal{Code: esim.RefusedStock, Message: "the profile cannot be made"}
+			b.State, b.Refusal = esim.PurchaseRejected, &fulfilment.Refusal{Code: esim.RefusedStock, Message: "the profile cannot be made"}
 			s.float += b.Cost
 			return
 		}
@@ -303,7 +304,7 @@ func (s *Supplier) sell(r esim.Request, l *esim.Listing, mode Mode) *bought {
 }
 
 // Ordered implements esim.Supplier.
-func (s *Supplier) Ordered(ctx context.Context, ref esim.Ref) (esim.Purchase, error) {
+func (s *Supplier) Ordered(ctx context.Context, ref fulfilment.Ref) (esim.Purchase, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	mode, err := s.before(ctx, Ordered)
@@ -312,7 +313,7 @@ func (s *Supplier) Ordered(ctx context.Context, ref esim.Ref) (esim.Purchase, er
 	}
 	known, ok := s.orders[ref]
 	if !ok {
-		return esim.Purchase{}, esim.ErrNoRef
+		return esim.Purchase{}, fulfilment.ErrNoRef
 	}
 	if err := after(mode); err != nil {
 		return esim.Purchase{}, err

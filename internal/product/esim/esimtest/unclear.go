@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/product/esim"
 )
 
@@ -13,10 +14,10 @@ func wantUnknown(t *testing.T, err error) {
 	if err == nil {
 		t.Error("the call succeeded; want an unknown outcome")
 	}
-	if no, ok := errors.AsType[*esim.Refusal](err); ok {
+	if no, ok := errors.AsType[*fulfilment.Refusal](err); ok {
 		t.Errorf("the outcome is unknown and not refused: %v", no)
 	}
-	if errors.Is(err, esim.ErrNoRef) || errors.Is(err, esim.ErrNoPlan) {
+	if errors.Is(err, fulfilment.ErrNoRef) || errors.Is(err, esim.ErrNoPlan) {
 		t.Errorf("the outcome is unknown and not absent: %v", err)
 	}
 }
@@ -32,7 +33,7 @@ func (h Harness) unknownOutcomesAreReadBack(t *testing.T) {
 			if happened && err != nil {
 				t.Errorf("what happened is not found: %v", err)
 			}
-			if !happened && !errors.Is(err, esim.ErrNoRef) {
+			if !happened && !errors.Is(err, fulfilment.ErrNoRef) {
 				t.Errorf("what did not happen reads as %v, want ErrNoRef", err)
 			}
 			h.wantExecuted(t, r.Ref, map[bool]int{true: 1}[happened])
