@@ -14,13 +14,13 @@ import (
 
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/esim"
-	"github.com/roamcard/roamcard/internal/product/esim/esimtest"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/store/storetest"
 )
@@ -125,7 +125,7 @@ func boughtEsim(t *testing.T, s *store.Store, cost money.USDC) (p checkout.Claim
 		t.Fatal(err)
 	}
 	made, err := s.Esims().Reserve(t.Context(), fence, esim.Profile{
-		ID: uuid.New(), Order: p.Order.ID, Plan: "pln_1", Status: esim.Ordered, Ref: esimtest.NewRef(), CreatedAt: time.Now(), UpdatedAt: time.Now(),
+		ID: uuid.New(), Order: p.Order.ID, Plan: "pln_1", Status: esim.Ordered, Ref: fulfilmenttest.NewRef(), CreatedAt: time.Now(), UpdatedAt: time.Now(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -165,7 +165,7 @@ func TestAFailedESIMCostsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := esim.Profile{
-		ID: uuid.New(), Order: "ord_1", Plan: "pln_1", Status: esim.Ordered, Ref: esimtest.NewRef(),
+		ID: uuid.New(), Order: "ord_1", Plan: "pln_1", Status: esim.Ordered, Ref: fulfilmenttest.NewRef(),
 		CreatedAt: time.Now(), UpdatedAt: time.Now(),
 	}
 	if _, err := s.Esims().Reserve(t.Context(), row.Fence(), p); err != nil {

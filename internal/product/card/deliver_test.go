@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/card"
@@ -14,8 +15,10 @@ import (
 
 // The answers that leave open what happened: after the effect, or without any.
 var (
-	lostAfter  = []cardtest.Mode{cardtest.ErrorAfter, cardtest.TimeoutAfter}
-	lostBefore = []cardtest.Mode{cardtest.ErrorBefore, cardtest.TimeoutBefore, cardtest.RateLimited}
+	lostAfter  = []fulfilmenttest.Mode{fulfilmenttest.ErrorAfter, fulfilmenttest.TimeoutAfter}
+	lostBefore = []fulfilmenttest.Mode{
+		fulfilmenttest.ErrorBefore, fulfilmenttest.TimeoutBefore, fulfilmenttest.RateLimited,
+	}
 )
 
 func TestAPaidOrderBecomesACardWithFifteenDollars(t *testing.T) {
@@ -72,7 +75,7 @@ func TestAReferenceIsSentAgainOnceItCannotAppearAnyMore(t *testing.T) {
 
 func TestAnIssuerThatDoesNotDeduplicateIsAskedOnce(t *testing.T) {
 	story(t, fulfilment.Traits{VisibilityDelay: visibilityDelay}, func(s *shelf) {
-		s.issuer.Fault(cardtest.Open, cardtest.TimeoutBefore)
+		s.issuer.Fault(cardtest.Open, fulfilmenttest.TimeoutBefore)
 		id := s.paid()
 		s.pass(time.Hour)
 		if s.done[id].State != order.Doubtful || s.issuer.Calls(cardtest.Open) != 1 || s.done[id].Evidence["reference"] != s.card(id).Ref.String() {
@@ -83,9 +86,9 @@ func TestAnIssuerThatDoesNotDeduplicateIsAskedOnce(t *testing.T) {
 
 func TestALookUpThatFailsSaysNothing(t *testing.T) {
 	story(t, careful, func(s *shelf) {
-		s.issuer.Fault(cardtest.Open, cardtest.TimeoutAfter)
+		s.issuer.Fault(cardtest.Open, fulfilmenttest.TimeoutAfter)
 		for range 5 {
-			s.issuer.Fault(cardtest.Account, cardtest.ErrorBefore)
+			s.issuer.Fault(cardtest.Account, fulfilmenttest.ErrorBefore)
 		}
 		id := s.paid()
 		s.pass(10 * time.Minute)
@@ -96,7 +99,7 @@ func TestALookUpThatFailsSaysNothing(t *testing.T) {
 }
 
 func TestADefiniteNoFreesTheOwner(t *testing.T) {
-	for _, mode := range []cardtest.Mode{cardtest.Refused, cardtest.Rejected} {
+	for _, mode := range []fulfilmenttest.Mode{fulfilmenttest.Refused, fulfilmenttest.Rejected} {
 		t.Run(fmt.Sprint(mode), func(t *testing.T) {
 			story(t, careful, func(s *shelf) {
 				s.issuer.Fault(cardtest.Open, mode)
@@ -117,7 +120,7 @@ func TestADefiniteNoFreesTheOwner(t *testing.T) {
 
 func TestACardThatNeverBecomesActiveGoesToAPerson(t *testing.T) {
 	story(t, careful, func(s *shelf) {
-		s.issuer.Fault(cardtest.Open, cardtest.StaysPending)
+		s.issuer.Fault(cardtest.Open, fulfilmenttest.StaysPending)
 		pending := s.paid()
 		s.pass(deadline / 2)
 		if _, ended := s.done[pending]; ended || s.card(pending).Status != card.Pending {
@@ -127,7 +130,7 @@ func TestACardThatNeverBecomesActiveGoesToAPerson(t *testing.T) {
 		if s.done[pending].State != order.Doubtful {
 			t.Errorf("left pending: %+v", s.done[pending])
 		}
-		s.issuer.Fault(cardtest.Open, cardtest.StaysPending)
+		s.issuer.Fault(cardtest.Open, fulfilmenttest.StaysPending)
 		closed := s.paid()
 		s.pass(time.Second)
 		s.issuer.SetState(s.card(closed).Ref, card.AccountClosed)

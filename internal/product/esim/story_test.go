@@ -12,6 +12,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/job/jobtest"
 	"github.com/roamcard/roamcard/internal/order"
@@ -199,7 +200,7 @@ func (s *shop) now(o order.Order) order.Order {
 	return got
 }
 
-func names(modes []esimtest.Mode) []string {
+func names(modes []fulfilmenttest.Mode) []string {
 	all := make([]string, len(modes))
 	for i, m := range modes {
 		all[i] = fmt.Sprint(m)

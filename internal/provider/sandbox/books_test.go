@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/card"
-	"github.com/roamcard/roamcard/internal/product/card/cardtest"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
 )
 
@@ -129,7 +129,7 @@ func TestNoCentIsMadeOrLost(t *testing.T) {
 	for n := range 8 {
 		done.Go(func() {
 			scenario := []string{"", "002", "003", "005", "006", "", "", "001"}[n]
-			ref := cardtest.NewRef()
+			ref := fulfilmenttest.NewRef()
 			account, err := patient.Open(t.Context(), card.Opening{Ref: ref, Load: 2500, Scenario: scenario})
 			if err != nil {
 				t.Errorf("open: %v", err)
@@ -142,7 +142,7 @@ func TestNoCentIsMadeOrLost(t *testing.T) {
 				}
 				// A refusal is as good an end as a success here.
 				_, _ = patient.Move(t.Context(), card.Movement{
-					Ref: cardtest.NewRef(), Account: account.ID, Direction: direction, Amount: 1100,
+					Ref: fulfilmenttest.NewRef(), Account: account.ID, Direction: direction, Amount: 1100,
 					Scenario: []string{"", "006"}[step%2],
 				})
 			}

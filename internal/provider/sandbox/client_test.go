@@ -15,8 +15,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/product/card"
-	"github.com/roamcard/roamcard/internal/product/card/cardtest"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
 	"github.com/roamcard/roamcard/internal/secret"
 )
@@ -70,11 +70,12 @@ func TestOnlyADocumentedNoIsARefusal(t *testing.T) {
 			w.WriteHeader(c.status)
 			_, _ = w.Write([]byte(c.body))
 		})
-		_, err := i.Open(t.Context(), card.Opening{Ref: cardtest.NewRef(), Load: 2500})
+		_, err := i.Open(t.Context(), card.Opening{Ref: fulfilmenttest.NewRef(), Load: 2500})
 		if err == nil || refusalCode(refusalOf(err)) != c.refusal {
 			t.Errorf("%d %s: Open = %v, want the refusal %q", c.status, c.body, err, c.refusal)
 		}
-		if _, err := i.Account(t.Context(), cardtest.NewRef()); err == nil || errors.Is(err, fulfilment.ErrNoRef) {
+		_, err = i.Account(t.Context(), fulfilmenttest.NewRef())
+		if err == nil || errors.Is(err, fulfilment.ErrNoRef) {
 			t.Errorf("%d %s: Account = %v, want an error that settles nothing", c.status, c.body, err)
 		}
 	}
@@ -88,14 +89,14 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 		}
 		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
 	})
-	_, err := i.Open(t.Context(), card.Opening{Ref: cardtest.NewRef(), Load: 2500})
+	_, err := i.Open(t.Context(), card.Opening{Ref: fulfilmenttest.NewRef(), Load: 2500})
 	if err == nil || refusalOf(err) != nil || followed {
 		t.Errorf("Open = %v, followed %v", err, followed)
 	}
 }
 
 func TestTwoDifferentReportsSettleNothing(t *testing.T) {
-	ref := cardtest.NewRef()
+	ref := fulfilmenttest.NewRef()
 	one := func(id string) string {
 		return fmt.Sprintf(`{"id":%q,"reference":%q,"status":"live","loadCents":2500,"currency":"USD","last4":"1111"}`, id, ref)
 	}
@@ -108,7 +109,7 @@ func TestTwoDifferentReportsSettleNothing(t *testing.T) {
 }
 
 func TestIssuersNamesAreHarmlessInPaths(t *testing.T) {
-	ref := cardtest.NewRef()
+	ref := fulfilmenttest.NewRef()
 	for _, id := range []string{"", "..", "a/b", "a?b", strings.Repeat("a", 65)} {
 		i := against(t, func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = fmt.Fprintf(w, `{"ok":true,"data":{"id":%q,"reference":%q,"status":"live","loadCents":2500,"currency":"USD"}}`, id, ref)
@@ -146,7 +147,7 @@ func TestCardNumbersStayOutOfErrorsLogsAndSpans(t *testing.T) {
 		}
 		slog.New(slog.NewJSONHandler(&out, nil)).Error("reveal", "err", err)
 		fmt.Fprintf(&out, "%v %+v %#v\n", err, err, err)
-		_, err = i.Open(t.Context(), card.Opening{Ref: cardtest.NewRef(), Load: 2500})
+		_, err = i.Open(t.Context(), card.Opening{Ref: fulfilmenttest.NewRef(), Load: 2500})
 		fmt.Fprintf(&out, "%v\n", err)
 		web.Close()
 	}

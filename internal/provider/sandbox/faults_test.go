@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/product/card"
-	"github.com/roamcard/roamcard/internal/product/card/cardtest"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
 )
 
@@ -53,7 +53,7 @@ func TestEveryFaultModeIsClassified(t *testing.T) {
 			b := start(t, sandbox.Config{})
 			account := b.active("")
 			b.fault("move", mode, 5*time.Millisecond)
-			ref := cardtest.NewRef()
+			ref := fulfilmenttest.NewRef()
 			moved, err := b.Move(t.Context(), card.Movement{
 				Ref: ref, Account: account.ID, Direction: card.Withdrawal, Amount: 1000,
 			})
@@ -87,7 +87,7 @@ func TestCallsEndWithTheirBudget(t *testing.T) {
 	for _, mode := range []string{"timeout_before", "timeout_after", "hang", "slow"} {
 		b.fault("open", mode, time.Minute)
 		begun := time.Now()
-		_, err := b.Open(t.Context(), card.Opening{Ref: cardtest.NewRef(), Load: 2500})
+		_, err := b.Open(t.Context(), card.Opening{Ref: fulfilmenttest.NewRef(), Load: 2500})
 		if !errors.Is(err, context.DeadlineExceeded) || refusalOf(err) != nil {
 			t.Errorf("%s: Open = %v, want the deadline", mode, err)
 		}
@@ -100,7 +100,7 @@ func TestCallsEndWithTheirBudget(t *testing.T) {
 func TestLateEffectIsFoundAfterTheHorizonOnly(t *testing.T) {
 	b := start(t, sandbox.Config{})
 	b.fault("open", "late", 10*time.Second)
-	ref := cardtest.NewRef()
+	ref := fulfilmenttest.NewRef()
 	if _, err := b.Open(t.Context(), card.Opening{Ref: ref, Load: 2500}); err == nil || refusalOf(err) != nil {
 		t.Fatalf("Open = %v, want an unknown outcome", err)
 	}
@@ -164,7 +164,7 @@ func TestFaultsLastAsLongAsOrdered(t *testing.T) {
 	}
 	failures := func() (n int) {
 		for range 4 {
-			if _, err := b.Account(t.Context(), cardtest.NewRef()); !errors.Is(err, fulfilment.ErrNoRef) {
+			if _, err := b.Account(t.Context(), fulfilmenttest.NewRef()); !errors.Is(err, fulfilment.ErrNoRef) {
 				n++
 			}
 		}

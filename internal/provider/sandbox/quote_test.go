@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/product/card"
-	"github.com/roamcard/roamcard/internal/product/card/cardtest"
 )
 
 // TestOnlyNumbersAreTakenOutOfWhatTheIssuerSays keeps the names that lead an operator to the order.
@@ -25,7 +25,7 @@ func TestOnlyNumbersAreTakenOutOfWhatTheIssuerSays(t *testing.T) {
 	told := func(text string) string {
 		t.Helper()
 		said = text
-		_, err := issuer.Open(t.Context(), card.Opening{Ref: cardtest.NewRef(), Load: 2500})
+		_, err := issuer.Open(t.Context(), card.Opening{Ref: fulfilmenttest.NewRef(), Load: 2500})
 		if err == nil {
 			t.Fatalf("%q was taken", text)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/card/cardtest"
@@ -115,6 +116,22 @@ func (b *bench) fault(op, mode string, delay time.Duration) {
 	}, nil)
 }
 
+// handles are what the suites hold of the part of the server that is controlled under a path.
+func (b *bench) handles(
+	under string, traits fulfilment.Traits, executed func() map[string]int,
+) fulfilmenttest.Handles {
+	return fulfilmenttest.Handles{
+		Traits: traits,
+		Settle: func() { b.control(http.MethodPost, under+"settle", nil, nil) },
+		Fault: func(op fulfilmenttest.Op, mode fulfilmenttest.Mode) bool {
+			fault := map[string]any{"op": op, "mode": mode, "delayMs": 1, "times": 1}
+			b.control(http.MethodPost, under+"faults", fault, nil)
+			return true
+		},
+		Executed: func(ref fulfilment.Ref) int { return executed()[ref.String()] },
+	}
+}
+
 // shownBooks is what the tests read of the books.
 type shownBooks struct {
 	Float money.Cents `json:"floatCents"`
@@ -136,7 +153,7 @@ func (b *bench) books() shownBooks {
 
 func (b *bench) open(scenario string) card.Account {
 	b.t.Helper()
-	account, err := b.Open(b.t.Context(), card.Opening{Ref: cardtest.NewRef(), Load: 2500, Scenario: scenario})
+	account, err := b.Open(b.t.Context(), card.Opening{Ref: fulfilmenttest.NewRef(), Load: 2500, Scenario: scenario})
 	if err != nil {
 		b.t.Fatalf("open: %v", err)
 	}
@@ -162,7 +179,7 @@ func (b *bench) want(ref fulfilment.Ref, state card.AccountState) card.Account {
 
 func (b *bench) withdraw(account card.Account, amount money.Cents, scenario string) fulfilment.Ref {
 	b.t.Helper()
-	ref := cardtest.NewRef()
+	ref := fulfilmenttest.NewRef()
 	_, err := b.Move(b.t.Context(), card.Movement{
 		Ref: ref, Account: account.ID, Direction: card.Withdrawal, Amount: amount, Scenario: scenario,
 	})
@@ -210,10 +227,10 @@ func (b *bench) wantFloat(want money.Cents) {
 func TestSandboxKeepsLimits(t *testing.T) {
 	b := start(t, sandbox.Config{Dir: t.TempDir(), SettleAfter: time.Hour, SpendLimits: true})
 	cardtest.RunLimits(t, cardtest.Harness{
-		Issuer: b, Vault: b, Settle: func() { b.control(http.MethodPost, "settle", nil, nil) },
+		Handles: b.handles("", b.Traits(), func() map[string]int { return b.books().Executed }), Issuer: b, Vault: b,
 	})
 	for limits, b := range map[bool]*bench{true: b, false: start(t, sandbox.Config{})} {
-		_, err := b.Open(t.Context(), card.Opening{Ref: cardtest.NewRef(), Load: 1500, Limit: !limits})
+		_, err := b.Open(t.Context(), card.Opening{Ref: fulfilmenttest.NewRef(), Load: 1500, Limit: !limits})
 		if no, refused := errors.AsType[*fulfilment.Refusal](err); !refused || no.Code != fulfilment.RefusedRequest {
 			t.Errorf("with limits %t, the other way to open: %v", limits, err)
 		}
@@ -225,7 +242,7 @@ func TestSandboxListsEveryCardOnce(t *testing.T) {
 	b := start(t, sandbox.Config{})
 	const many = 1203
 	for range many {
-		if _, err := b.Open(t.Context(), card.Opening{Ref: cardtest.NewRef(), Load: 100}); err != nil {
+		if _, err := b.Open(t.Context(), card.Opening{Ref: fulfilmenttest.NewRef(), Load: 100}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -255,13 +272,8 @@ func TestSandboxListsEveryCardOnce(t *testing.T) {
 func TestSandboxKeepsToTheSuite(t *testing.T) {
 	b := start(t, sandbox.Config{Dir: t.TempDir(), SettleAfter: time.Hour})
 	cardtest.Run(t, cardtest.Harness{
-		Issuer: b, Vault: b, Stock: b, Roll: b, Traits: b.Traits(),
-		Settle: func() { b.control(http.MethodPost, "settle", nil, nil) },
-		Fault: func(op cardtest.Op, mode cardtest.Mode) bool {
-			b.fault(string(op), string(mode), time.Millisecond)
-			return true
-		},
-		Executed: func(ref fulfilment.Ref) int { return b.books().Executed[ref.String()] },
+		Handles: b.handles("", b.Traits(), func() map[string]int { return b.books().Executed }),
+		Issuer:  b, Vault: b, Stock: b, Roll: b,
 	})
 }
 
@@ -315,7 +327,7 @@ func TestControlFaceSetsFloatRangesAndCards(t *testing.T) {
 // refused opens a card that the issuer will not make, and asks again: a no stays a no.
 func refused(t *testing.T, b *bench, code string) {
 	t.Helper()
-	opening := card.Opening{Ref: cardtest.NewRef(), Load: 2500}
+	opening := card.Opening{Ref: fulfilmenttest.NewRef(), Load: 2500}
 	for range 2 {
 		_, err := b.Open(t.Context(), opening)
 		if got := refusalOf(err); refusalCode(got) != code {

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/product/card"
-	"github.com/roamcard/roamcard/internal/product/card/cardtest"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
 )
 
@@ -55,7 +55,7 @@ func TestScenario003RefusesWithdrawalsOnly(t *testing.T) {
 	b.wantMoved(ref, card.MoveFailed, fulfilment.RefusedUnstated)
 	b.wantBalance(account, 2500)
 
-	load := cardtest.NewRef()
+	load := fulfilmenttest.NewRef()
 	if _, err := b.Move(t.Context(), card.Movement{Ref: load, Account: account.ID, Direction: card.Load, Amount: 2450}); err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func TestMovementsNeedALiveCard(t *testing.T) {
 	b := start(t, sandbox.Config{})
 	account := b.active("")
 	b.control("POST", "cards/"+account.ID, map[string]any{"state": "locked"}, nil)
-	move := card.Movement{Ref: cardtest.NewRef(), Account: account.ID, Direction: card.Load, Amount: 2450}
+	move := card.Movement{Ref: fulfilmenttest.NewRef(), Account: account.ID, Direction: card.Load, Amount: 2450}
 	for range 2 {
 		_, err := b.Move(t.Context(), move)
 		if refusalCode(refusalOf(err)) != card.RefusedState {

@@ -10,8 +10,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/product/card"
-	"github.com/roamcard/roamcard/internal/product/card/cardtest"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
 	"github.com/roamcard/roamcard/internal/reconcile"
 )
@@ -22,7 +22,7 @@ func TestTheStatementIsEverythingOverSeveralPages(t *testing.T) {
 	opened := map[fulfilment.Ref]bool{}
 	var account card.Account
 	for range 3 {
-		ref := cardtest.NewRef()
+		ref := fulfilmenttest.NewRef()
 		var err error
 		if account, err = b.Open(t.Context(), card.Opening{Ref: ref, Load: 2500}); err != nil {
 			t.Fatal(err)
@@ -35,7 +35,7 @@ func TestTheStatementIsEverythingOverSeveralPages(t *testing.T) {
 		if i%20 == 0 {
 			b.clock.pass(time.Hour) // what is due is done in small parts, within the client's budget
 		}
-		m := card.Movement{Ref: cardtest.NewRef(), Account: account.ID, Direction: card.Load, Amount: 10}
+		m := card.Movement{Ref: fulfilmenttest.NewRef(), Account: account.ID, Direction: card.Load, Amount: 10}
 		if _, err := b.Move(t.Context(), m); err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +64,7 @@ func TestTheStatementIsEverythingOverSeveralPages(t *testing.T) {
 		t.Errorf("after the last change %q there is %+v, up to %q", last, s, again)
 	}
 	// What changes comes again, alone.
-	m := card.Movement{Ref: cardtest.NewRef(), Account: account.ID, Direction: card.Load, Amount: 10}
+	m := card.Movement{Ref: fulfilmenttest.NewRef(), Account: account.ID, Direction: card.Load, Amount: 10}
 	if _, err := b.Move(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
@@ -83,9 +83,9 @@ func TestTheStatementIsEverythingOverSeveralPages(t *testing.T) {
 func TestWhatAppearsLateIsInTheChanges(t *testing.T) {
 	b := start(t, sandbox.Config{Float: 100_000})
 	b.fault("open", "late", 10*time.Second)
-	ref := cardtest.NewRef()
+	ref := fulfilmenttest.NewRef()
 	_, _ = b.Open(t.Context(), card.Opening{Ref: ref, Load: 2500})
-	seen, err := b.Open(t.Context(), card.Opening{Ref: cardtest.NewRef(), Load: 2500})
+	seen, err := b.Open(t.Context(), card.Opening{Ref: fulfilmenttest.NewRef(), Load: 2500})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/product/esim/esimtest"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
@@ -42,14 +43,8 @@ func (b *bench) esims() shownEsims {
 func TestSupplierKeepsToTheSuite(t *testing.T) {
 	b, s := supply(t, sandbox.Config{Dir: t.TempDir(), AllocateAfter: time.Hour})
 	esimtest.Run(t, esimtest.Harness{
-		Supplier: s, Traits: s.Traits(),
-		Settle: func() { b.control(http.MethodPost, "esim/settle", nil, nil) },
-		Fault: func(op esimtest.Op, mode esimtest.Mode) bool {
-			b.control(http.MethodPost, "esim/faults", map[string]any{"op": op, "mode": mode, "delayMs": 1, "times": 1}, nil)
-			return true
-		},
-		Executed: func(ref fulfilment.Ref) int { return b.esims().Executed[ref.String()] },
-		SellOut:  func(code string) { b.control(http.MethodPost, "esim/plans/"+code, map[string]any{"units": 0}, nil) },
+		Handles: b.handles("esim/", s.Traits(), func() map[string]int { return b.esims().Executed }), Supplier: s,
+		SellOut: func(code string) { b.control(http.MethodPost, "esim/plans/"+code, map[string]any{"units": 0}, nil) },
 	})
 }
 
@@ -94,7 +89,7 @@ func TestTheSuppliersBooksOutliveARestart(t *testing.T) {
 	dir := t.TempDir()
 	b, s := supply(t, sandbox.Config{Dir: dir, AllocateAfter: time.Hour})
 	b.control(http.MethodPost, "esim/plans/fr-500mb-1d", map[string]any{"costMicros": 123_456, "units": 2}, nil)
-	ref := esimtest.NewRef()
+	ref := fulfilmenttest.NewRef()
 	ordered, err := s.Order(t.Context(), esim.Request{Ref: ref, Code: "fr-500mb-1d", MaxCost: 200_000})
 	if err != nil || ordered.State != esim.PurchasePending || ordered.Cost != 123_456 {
 		t.Fatalf("order = %+v, %v", ordered, err)
@@ -120,7 +115,7 @@ func TestTheScenariosOfAnESIM(t *testing.T) {
 	b, s := supply(t, sandbox.Config{AllocateAfter: time.Second, SlowAfter: time.Minute})
 	order := func(scenario string) fulfilment.Ref {
 		t.Helper()
-		ref := esimtest.NewRef()
+		ref := fulfilmenttest.NewRef()
 		if _, err := s.Order(t.Context(), esim.Request{Ref: ref, Code: "jp-1024mb-7d", MaxCost: 10_000_000, Scenario: scenario}); err != nil {
 			t.Fatalf("%q: %v", scenario, err)
 		}
@@ -154,7 +149,7 @@ func TestTheScenariosOfAnESIM(t *testing.T) {
 func TestASupplierWithoutOurMoneyRefuses(t *testing.T) {
 	b, s := supply(t, sandbox.Config{})
 	b.control(http.MethodPost, "esim/float", map[string]any{"micros": 10}, nil)
-	_, err := s.Order(t.Context(), esim.Request{Ref: esimtest.NewRef(), Code: "fr-500mb-1d", MaxCost: 10_000_000})
+	_, err := s.Order(t.Context(), esim.Request{Ref: fulfilmenttest.NewRef(), Code: "fr-500mb-1d", MaxCost: 10_000_000})
 	if no, ok := errors.AsType[*fulfilment.Refusal](err); !ok || no.Code != fulfilment.RefusedFloat {
 		t.Errorf("order = %v, want %s", err, fulfilment.RefusedFloat)
 	}

@@ -7,8 +7,7 @@ import (
 )
 
 func TestSupplierInMemoryKeepsToTheSuite(t *testing.T) {
-	s := NewSupplier(false, fulfilment.Traits{})
-	Run(t, Harness{Supplier: s, Traits: s.Traits(), Settle: s.Settle, Fault: s.Fault, Executed: s.Executed, SellOut: s.SellOut})
+	Run(t, NewSupplier(false, fulfilment.Traits{}).Harness())
 }
 
 func TestStoreInMemoryKeepsToTheRules(t *testing.T) {
