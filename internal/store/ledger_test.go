@@ -125,7 +125,8 @@ func boughtEsim(t *testing.T, s *store.Store, cost money.USDC) (p checkout.Claim
 		t.Fatal(err)
 	}
 	made, err := s.Esims().Reserve(t.Context(), fence, esim.Profile{
-		ID: uuid.New(), Order: p.Order.ID, Plan: "pln_1", Status: esim.Ordered, Ref: fulfilmenttest.NewRef(), CreatedAt: time.Now(), UpdatedAt: time.Now(),
+		ID: uuid.New(), Order: p.Order.ID, Plan: "pln_1", Status: esim.Ordered, Ref: fulfilmenttest.NewRef(),
+		CreatedAt: time.Now(), UpdatedAt: time.Now(),
 	})
 	if err != nil {
 		t.Fatal(err)
