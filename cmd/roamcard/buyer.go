@@ -20,6 +20,7 @@ import (
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/agent/keys"
 	"github.com/roamcard/roamcard/internal/app"
+	"github.com/roamcard/roamcard/internal/devtools/dev"
 )
 
 // buyer is what the commands of buyers and operators share: where the service is, who signs, what may be
@@ -97,7 +98,7 @@ func (b *buyer) open(cmd *cobra.Command) (*roamcard.Client, error) {
 }
 
 // node is the node of the chain that is asked, or none.
-func (b *buyer) node(r app.Ready) string {
+func (b *buyer) node(r dev.Ready) string {
 	return first(b.rpcURL, os.Getenv("ROAMCARD_RPC_URL"), r.RPCURL)
 }
 
@@ -174,18 +175,18 @@ func (b *buyer) run(act func(cmd *cobra.Command, client *roamcard.Client, args [
 }
 
 // ready is what the ready file tells, or nothing when none is named.
-func (b *buyer) ready() (app.Ready, error) {
+func (b *buyer) ready() (dev.Ready, error) {
 	path := first(b.readyFile, os.Getenv("ROAMCARD_READY_FILE"))
 	if path == "" {
-		return app.Ready{}, nil
+		return dev.Ready{}, nil
 	}
-	return app.ReadReady(path)
+	return dev.ReadReady(path)
 }
 
 // signer is the external signer, the keystore or the keychain's entry of the environment, its key, a wallet of the
 // ready file, or the wallet that `wallet new` made, whichever comes first. Nil when there is none: much can be read
 // without. It is opened once: a passphrase is asked for once.
-func (b *buyer) signer(cmd *cobra.Command, r app.Ready) (roamcard.Signer, error) {
+func (b *buyer) signer(cmd *cobra.Command, r dev.Ready) (roamcard.Signer, error) {
 	if b.opened != nil {
 		return b.opened, nil
 	}
@@ -197,7 +198,7 @@ func (b *buyer) signer(cmd *cobra.Command, r app.Ready) (roamcard.Signer, error)
 	return signer, nil
 }
 
-func (b *buyer) openSigner(cmd *cobra.Command, r app.Ready) (roamcard.Signer, error) {
+func (b *buyer) openSigner(cmd *cobra.Command, r dev.Ready) (roamcard.Signer, error) {
 	if command := os.Getenv("ROAMCARD_SIGNER"); command != "" {
 		address := os.Getenv("ROAMCARD_SIGNER_ADDRESS")
 		if address == "" {
@@ -313,7 +314,7 @@ func (b *buyer) means(ctx context.Context, cmd *cobra.Command) string {
 	return text + fmt.Sprintf("With it, %s of %s USD are signed for in 24 hours; %s are left.\n", budget.Spent, budget.Cap, budget.Left())
 }
 
-func (b *buyer) balance(ctx context.Context, cmd *cobra.Command, r app.Ready) string {
+func (b *buyer) balance(ctx context.Context, cmd *cobra.Command, r dev.Ready) string {
 	const deadline = 5 * time.Second // a person waits for it
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
 	"github.com/roamcard/roamcard/internal/app"
+	"github.com/roamcard/roamcard/internal/devtools/dev"
 	"github.com/roamcard/roamcard/internal/testing/devserver"
 )
 
@@ -175,8 +176,8 @@ func TestConfigShowsSourcesAndNoSecrets(t *testing.T) {
 func TestATerminalBuyersStory(t *testing.T) {
 	home(t)
 	ready := filepath.Join(t.TempDir(), "ready.json")
-	_, stop, err := app.StartDev(context.Background(), app.DevConfig{
-		Addr: "127.0.0.1:0", ReadyFile: ready, Log: app.DevLogger(io.Discard, ""), Out: io.Discard,
+	_, stop, err := dev.Start(context.Background(), dev.Config{
+		Addr: "127.0.0.1:0", ReadyFile: ready, Log: dev.Logger(io.Discard, ""), Out: io.Discard,
 	})
 	if err != nil {
 		t.Fatalf("start the development server: %v", err)
@@ -274,7 +275,7 @@ func TestATerminalBuyersStory(t *testing.T) {
 			t.Errorf("roamcard %s\nended with %d, expected %d\nstdout %s\nstderr %s", s.args, code, s.code, stdout, stderr)
 		}
 	}
-	r, err := app.ReadReady(ready)
+	r, err := dev.ReadReady(ready)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/roamcard/roamcard/internal/app"
+	"github.com/roamcard/roamcard/internal/devtools/doctor"
 )
 
 // TestTheDoctorFindsWhatIsWrong looks at a service that has all it needs, and then at one with an open secret, a node
@@ -32,7 +33,7 @@ func TestTheDoctorFindsWhatIsWrong(t *testing.T) {
 	w.rpc(nil, "anvil_mine", "0x1") // so that the chain's clock is now
 	examine := func() (failed []string, err error) {
 		var out bytes.Buffer
-		err = app.Doctor(t.Context(), app.DoctorConfig{JSON: true, Out: &out})
+		err = doctor.Run(t.Context(), doctor.Config{JSON: true, Out: &out})
 		var told struct {
 			OK     bool
 			Checks []struct{ Name, Status, Detail, Fix string }

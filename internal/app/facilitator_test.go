@@ -18,6 +18,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/chain"
+	"github.com/roamcard/roamcard/internal/devtools/dev"
 	"github.com/roamcard/roamcard/internal/facilitator/facilitatortest"
 	"github.com/roamcard/roamcard/internal/payment/paymenttest"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
@@ -273,18 +274,18 @@ func TestTheDevelopmentServerSettlesByAFacilitator(t *testing.T) {
 	t.Parallel()
 	chain := sharedChain(t)
 	f := startFacilitator(t, chain.RPCURL, secret.Text{})
-	c := app.DevConfig{
+	c := dev.Config{
 		Addr: "127.0.0.1:0", Dir: t.TempDir(), DatabaseURL: storetest.URL(t), RPCURL: chain.RPCURL, SandboxURL: newIssuer(t, sandbox.Config{}).url,
 		Settlement: "facilitator", Log: worldLog(t),
 	}
-	if err := app.Dev(t.Context(), c); err == nil || !strings.Contains(err.Error(), "facilitator") {
+	if err := dev.Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), "facilitator") {
 		t.Errorf("without its address: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	ready := false
-	c.FacilitatorURL, c.OnReady = f.server.URL, func(app.Ready) { ready = true; cancel() }
-	if err := app.Dev(ctx, c); !ready || f.Calls("/supported") == 0 {
+	c.FacilitatorURL, c.OnReady = f.server.URL, func(dev.Ready) { ready = true; cancel() }
+	if err := dev.Run(ctx, c); !ready || f.Calls("/supported") == 0 {
 		t.Errorf("ready: %t, after %d looks at the facilitator: %v", ready, f.Calls("/supported"), err)
 	}
 }

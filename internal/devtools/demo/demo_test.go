@@ -13,15 +13,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/devtools/demo"
+	"github.com/roamcard/roamcard/internal/devtools/dev"
 	"github.com/roamcard/roamcard/internal/secret"
 )
 
 // serve runs a development server for the test.
-func serve(t *testing.T) app.Ready {
+func serve(t *testing.T) dev.Ready {
 	t.Helper()
-	r, stop, err := app.StartDev(context.Background(), app.DevConfig{Addr: "127.0.0.1:0", Log: app.DevLogger(io.Discard, ""), Out: io.Discard})
+	r, stop, err := dev.Start(context.Background(), dev.Config{Addr: "127.0.0.1:0", Log: dev.Logger(io.Discard, ""), Out: io.Discard})
 	if err != nil {
 		t.Fatalf("start the development server: %v", err)
 	}
@@ -33,7 +33,7 @@ func serve(t *testing.T) app.Ready {
 	return r
 }
 
-func buyerAt(r app.Ready, wallets ...app.ReadyWallet) (demo.Config, *bytes.Buffer) {
+func buyerAt(r dev.Ready, wallets ...dev.Wallet) (demo.Config, *bytes.Buffer) {
 	out := &bytes.Buffer{}
 	c := demo.Config{BaseURL: r.BaseURL, RPCURL: r.RPCURL, USDC: r.USDC, PayTo: r.PayTo, Out: out}
 	for _, w := range wallets {
@@ -103,7 +103,7 @@ func TestTheStoryIsTold(t *testing.T) {
 	if !errors.Is(err, demo.ErrNoWallet) || !strings.Contains(err.Error(), "owns a card") || !strings.Contains(err.Error(), "use another wallet") || !strings.Contains(out.String(), `"ok": false`) {
 		t.Errorf("%v: %s", err, out)
 	}
-	wrong := app.ReadyWallet{PrivateKey: r.Wallets[3].PrivateKey + "z"}
+	wrong := dev.Wallet{PrivateKey: r.Wallets[3].PrivateKey + "z"}
 	c, _ = buyerAt(r, wrong)
 	if _, err := demo.Run(t.Context(), c); err == nil || strings.Contains(err.Error(), wrong.PrivateKey[2:]) {
 		t.Errorf("a wrong key: %v", err)
@@ -127,7 +127,7 @@ func TestOnlyASandboxIsBoughtFrom(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(w, `{"environment":"production"}`)
 	}))
-	c, _ := buyerAt(app.Ready{BaseURL: s.URL})
+	c, _ := buyerAt(dev.Ready{BaseURL: s.URL})
 	if _, err := demo.Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), "real money") || asked != 1 {
 		t.Errorf("asked %d times: %v", asked, err)
 	}

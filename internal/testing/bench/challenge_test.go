@@ -19,6 +19,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/devtools/dev"
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/product/card"
@@ -91,7 +92,7 @@ func newProgram(b *testing.B) *program {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { node.Close() })
-	issuer, err := app.StartSandbox(app.SandboxConfig{Addr: "127.0.0.1:0"})
+	issuer, err := dev.StartSandbox(dev.SandboxConfig{Addr: "127.0.0.1:0"})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 	"testing"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
-	"github.com/roamcard/roamcard/internal/app"
+	"github.com/roamcard/roamcard/internal/devtools/dev"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -26,14 +26,14 @@ import (
 // first needed.
 var shared struct {
 	once  sync.Once
-	ready app.Ready
+	ready dev.Ready
 	err   error
 	stop  func() error
 }
 
 // Server is the running server, for one test.
 type Server struct {
-	app.Ready
+	dev.Ready
 	t testing.TB
 }
 
@@ -47,12 +47,12 @@ func Start(t testing.TB) Server {
 	return Server{shared.ready, t}
 }
 
-func start() (app.Ready, func() error, error) {
+func start() (dev.Ready, func() error, error) {
 	if path := os.Getenv("ROAMCARD_READY"); path != "" {
-		r, err := app.ReadReady(path)
+		r, err := dev.ReadReady(path)
 		return r, nil, err
 	}
-	r, stop, err := app.StartDev(context.Background(), app.DevConfig{Addr: "127.0.0.1:0", Log: app.DevLogger(io.Discard, ""), Out: io.Discard})
+	r, stop, err := dev.Start(context.Background(), dev.Config{Addr: "127.0.0.1:0", Log: dev.Logger(io.Discard, ""), Out: io.Discard})
 	if err != nil {
 		return r, nil, fmt.Errorf("start the development server: %w", err)
 	}

@@ -1,4 +1,5 @@
-package app
+// Package doctor checks what the service needs, one thing at a time, and says how to fix what fails.
+package doctor
 
 import (
 	"context"
@@ -6,30 +7,26 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
-	"os"
 	"strings"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/chain"
 	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
-	"github.com/roamcard/roamcard/internal/provider/sandbox"
 	"github.com/roamcard/roamcard/internal/store"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// ErrNotReady says that a check of the doctor fails.
-var ErrNotReady = errors.New("not ready")
-
-// DoctorConfig says what to check and how to tell.
-type DoctorConfig struct {
+// Config says what to check and how to tell.
+type Config struct {
 	File string
 	JSON bool
 	Out  io.Writer
 }
 
-// finding is one check of the doctor.
+// finding is the result of one check.
 type finding struct {
 	Name   string `json:"name"`
 	Status string `json:"status"`
@@ -44,13 +41,16 @@ const (
 	statusSkip = "skip"
 )
 
-// Doctor checks what the service needs, one line each, and says how to mend what fails.
-func Doctor(ctx context.Context, c DoctorConfig) error {
+// Run checks what the service needs and prints one line for each check, and how to fix what fails. It is app.ErrNotReady
+// when a check fails.
+func Run(ctx context.Context, c Config) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	var found []finding
-	if c.File == "" && !configured() {
-		found = append(examineTools(), finding{Name: "configuration", Status: statusSkip, Detail: "nothing is configured; roamcard dev needs nothing"})
+	if c.File == "" && !app.Configured() {
+		found = append(examineTools(), finding{
+			Name: "configuration", Status: statusSkip, Detail: "nothing is configured; roamcard dev needs nothing",
+		})
 	} else {
 		found = examineService(ctx, c.File)
 	}
@@ -62,7 +62,7 @@ func Doctor(ctx context.Context, c DoctorConfig) error {
 		return err
 	}
 	if !ok {
-		return ErrNotReady
+		return app.ErrNotReady
 	}
 	return nil
 }
@@ -75,9 +75,9 @@ func examineTools() []finding {
 	return []finding{anvil, verdictOf("postgresql (for dev)", dir, err, "run make setup")}
 }
 
-// examineService checks the configured service, step by step; what rests on a failed step is skipped.
+// examineService checks the configured service in steps; checks that need a failed step are skipped.
 func examineService(ctx context.Context, file string) []finding {
-	cfg, err := LoadFile(file)
+	cfg, err := app.LoadFile(file)
 	if err != nil {
 		wrong := errors.New(strings.ReplaceAll(err.Error(), "\n", "; "))
 		return []finding{verdictOf("configuration", "", wrong, "set what is named, in the environment or in --config FILE")}
@@ -85,7 +85,7 @@ func examineService(ctx context.Context, file string) []finding {
 	out := []finding{verdictOf("configuration", cfg.Environment+" at "+cfg.BaseURL, nil, ""), examineSecretFiles()}
 	out = append(out, examineDatabase(ctx, cfg)...)
 	out = append(out, examineChain(ctx, cfg)...)
-	if cfg.settlesBy(settlerFacilitator) {
+	if cfg.SettlesBy(app.SettlerFacilitator) {
 		out = append(out, examineFacilitator(ctx, cfg))
 	}
 	out = append(out, examineIssuer(ctx, cfg), examineSupplier(ctx, cfg))
@@ -96,17 +96,7 @@ func examineService(ctx context.Context, file string) []finding {
 	return append(out, verdictOf("listener", cfg.Addr, err, "free the address, or set addr to another"))
 }
 
-// configured says whether any setting is in the environment.
-func configured() bool {
-	for _, s := range settings() {
-		if os.Getenv(s.env()) != "" || os.Getenv(s.env()+"_FILE") != "" {
-			return true
-		}
-	}
-	return false
-}
-
-func examineDatabase(ctx context.Context, cfg Config) []finding {
+func examineDatabase(ctx context.Context, cfg app.Config) []finding {
 	s, err := store.Open(ctx, store.Config{URL: cfg.DatabaseURL.Reveal(), MaxConns: 2, Now: time.Now})
 	if err != nil {
 		return []finding{
@@ -121,18 +111,17 @@ func examineDatabase(ctx context.Context, cfg Config) []finding {
 	}
 }
 
-func examineChain(ctx context.Context, cfg Config) []finding {
-	c := cfg.chainConfig()
-	ch, err := chain.New(ctx, c)
+func examineChain(ctx context.Context, cfg app.Config) []finding {
+	ch, err := cfg.DialChain(ctx)
 	if err != nil {
 		return []finding{verdictOf("chain", "", err, "check chain.rpc_url, payment.asset and payment.asset_name")}
 	}
 	defer ch.Close()
 	out := []finding{
-		verdictOf("chain", fmt.Sprintf("id %d, %s at %s", c.Domain.ChainID, cfg.AssetName, cfg.Asset), nil, ""),
+		verdictOf("chain", fmt.Sprintf("id %d, %s at %s", x402.ChainID, cfg.AssetName, cfg.Asset), nil, ""),
 		examineNodes(ctx, cfg, ch), examineToken(ctx, cfg, ch), examineClock(ctx, ch), examinePayee(ctx, cfg, ch),
 	}
-	if cfg.settlesBy(settlerRelayer) {
+	if cfg.SettlesBy(app.SettlerRelayer) {
 		out = append(out, examineRelayer(ctx, cfg, ch))
 	}
 	if !cfg.TreasuryKey.IsZero() {
@@ -141,7 +130,7 @@ func examineChain(ctx context.Context, cfg Config) []finding {
 	return out
 }
 
-func examineTreasury(ctx context.Context, cfg Config, on *chain.Chain) finding {
+func examineTreasury(ctx context.Context, cfg app.Config, on *chain.Chain) finding {
 	key, err := chain.ParseKey(cfg.TreasuryKey.Reveal())
 	if err != nil {
 		return verdictOf("treasury", "", err, "set treasury.key to a private key in hex")
@@ -151,32 +140,29 @@ func examineTreasury(ctx context.Context, cfg Config, on *chain.Chain) finding {
 	if err == nil && len(cfg.RelayerKeys) == 0 {
 		err = errors.New("there is no relayer to send refunds")
 	}
-	return verdictOf("treasury", fmt.Sprintf("%s holds %s USDC", address, holds.Dollars()), err, "set relayer.keys too; a facilitator is not asked to refund")
+	detail := fmt.Sprintf("%s holds %s USDC", address, holds.Dollars())
+	return verdictOf("treasury", detail, err, "set relayer.keys too; a facilitator is not asked to refund")
 }
 
-func examineRelayer(ctx context.Context, cfg Config, on *chain.Chain) finding {
-	keys, err := cfg.relayerKeys()
+func examineRelayer(ctx context.Context, cfg app.Config, on *chain.Chain) finding {
+	relayer, err := cfg.NewRelayer(on)
 	if err != nil {
 		return verdictOf("relayer", "", err, "set relayer.keys to private keys in hex")
 	}
-	// It is asked for its readiness only, and keeps nothing for that.
-	relayer, err := cfg.newRelayer(on, nil, keys, slog.New(slog.DiscardHandler), nil)
-	if err == nil {
-		err = relayer.Ready(ctx)
-	}
-	return verdictOf("relayer", fmt.Sprintf("%d keys, one with gas at least", len(keys)), err, "send ether for gas to the address")
+	detail := fmt.Sprintf("%d keys, at least one has gas", len(cfg.RelayerKeys))
+	return verdictOf("relayer", detail, relayer.Ready(ctx), "send ether for gas to the address")
 }
 
-func examineFacilitator(ctx context.Context, cfg Config) finding {
-	f, err := cfg.newFacilitator(slog.New(slog.DiscardHandler), nil)
+func examineFacilitator(ctx context.Context, cfg app.Config) finding {
+	f, err := cfg.NewFacilitator()
 	if err == nil {
 		err = f.Supported(ctx)
 	}
 	return verdictOf("facilitator", "settles our kind at "+cfg.FacilitatorURL, err, "check facilitator.url and facilitator.token")
 }
 
-func examineIssuer(ctx context.Context, cfg Config) finding {
-	issuer, err := sandbox.Dial(sandbox.ClientConfig{URL: cfg.IssuerURL, APIKey: cfg.IssuerKey, Timeout: cfg.IssuerCallTimeout, VisibilityDelay: cfg.IssuerVisibilityDelay})
+func examineIssuer(ctx context.Context, cfg app.Config) finding {
+	issuer, err := cfg.DialIssuer()
 	if err != nil {
 		return verdictOf("issuer", "", err, "check issuer.url")
 	}
@@ -191,7 +177,7 @@ func verdictOf(name, detail string, err error, fix string) finding {
 	return finding{Name: name, Status: statusOK, Detail: detail}
 }
 
-func printFindings(c DoctorConfig, ok bool, found []finding) error {
+func printFindings(c Config, ok bool, found []finding) error {
 	if c.JSON {
 		enc := json.NewEncoder(c.Out)
 		enc.SetIndent("", "  ")

@@ -1,4 +1,4 @@
-package app
+package dev
 
 import (
 	"context"
@@ -31,8 +31,8 @@ func Demo(ctx context.Context, c DemoConfig) error {
 	if !c.JSON {
 		fmt.Fprintln(c.Err, "Starting a development server: PostgreSQL, a local chain, the sandbox issuer, the service …")
 	}
-	// It ends with the demo, and takes its data with it.
-	r, stop, err := StartDev(ctx, DevConfig{Addr: "127.0.0.1:0", Log: DevLogger(c.Err, os.Getenv("ROAMCARD_LOG__LEVEL"))})
+	// The server ends with the demo, and its data is removed.
+	r, stop, err := Start(ctx, Config{Addr: "127.0.0.1:0", Log: Logger(c.Err, os.Getenv("ROAMCARD_LOG__LEVEL"))})
 	if err != nil {
 		return err
 	}
@@ -42,7 +42,8 @@ func Demo(ctx context.Context, c DemoConfig) error {
 
 func (c DemoConfig) buy(ctx context.Context, r Ready) error {
 	cfg := demo.Config{
-		BaseURL: r.BaseURL, RPCURL: r.RPCURL, USDC: r.USDC, PayTo: r.PayTo, Out: c.Out, JSON: c.JSON, TTY: c.TTY, ShowCard: c.ShowCard,
+		BaseURL: r.BaseURL, RPCURL: r.RPCURL, USDC: r.USDC, PayTo: r.PayTo,
+		Out: c.Out, JSON: c.JSON, TTY: c.TTY, ShowCard: c.ShowCard,
 	}
 	for _, w := range r.Wallets {
 		cfg.Wallets = append(cfg.Wallets, secret.New(w.PrivateKey))

@@ -1,4 +1,4 @@
-package app
+package doctor
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/chain"
-	"github.com/roamcard/roamcard/internal/provider/sandbox"
 )
 
 const (
@@ -30,7 +30,7 @@ func examineClock(ctx context.Context, on *chain.Chain) finding {
 }
 
 // examineNodes says whose word a payment is taken on.
-func examineNodes(ctx context.Context, cfg Config, on *chain.Chain) finding {
+func examineNodes(ctx context.Context, cfg app.Config, on *chain.Chain) finding {
 	said := "two of " + strconv.Itoa(len(cfg.RPCURLs)) + " must show a payment"
 	switch {
 	case len(cfg.RPCURLs) == 1:
@@ -38,12 +38,12 @@ func examineNodes(ctx context.Context, cfg Config, on *chain.Chain) finding {
 	case cfg.WitnessFrom > 0:
 		said += " from " + cfg.WitnessFrom.String() + " USD up"
 	}
-	return verdictOf("nodes", said, on.Ready(ctx, maxHeadAge), "check each URL of chain.rpc_url")
+	return verdictOf("nodes", said, on.Ready(ctx, app.MaxHeadAge), "check each URL of chain.rpc_url")
 }
 
 // examineToken finds out whether its issuer lets it be moved to us.
-func examineToken(ctx context.Context, cfg Config, on *chain.Chain) finding {
-	ours, err := cfg.accounts()
+func examineToken(ctx context.Context, cfg app.Config, on *chain.Chain) finding {
+	ours, err := cfg.Accounts()
 	if err == nil {
 		err = on.Usable(ctx, ours)
 	}
@@ -51,7 +51,7 @@ func examineToken(ctx context.Context, cfg Config, on *chain.Chain) finding {
 }
 
 // examinePayee shows who is paid, and finds a payee that cannot be one.
-func examinePayee(ctx context.Context, cfg Config, on *chain.Chain) finding {
+func examinePayee(ctx context.Context, cfg app.Config, on *chain.Chain) finding {
 	holds, err := on.Balance(ctx, cfg.PayTo)
 	if err == nil && cfg.PayTo == cfg.Asset {
 		err = errors.New("payment.pay_to is the token itself")
@@ -59,8 +59,8 @@ func examinePayee(ctx context.Context, cfg Config, on *chain.Chain) finding {
 	return verdictOf("payee", fmt.Sprintf("%s holds %s USDC", cfg.PayTo, holds.Dollars()), err, "set payment.pay_to to an address of yours")
 }
 
-func examineSupplier(ctx context.Context, cfg Config) finding {
-	supplier, err := sandbox.DialSupplier(sandbox.ClientConfig{URL: cfg.Esim.URL, APIKey: cfg.Esim.Key, Timeout: supplierCallTimeout, VisibilityDelay: supplierVisibilityDelay})
+func examineSupplier(ctx context.Context, cfg app.Config) finding {
+	supplier, err := cfg.DialSupplier()
 	if err != nil {
 		return verdictOf("esim supplier", "", err, "check supplier.url")
 	}
@@ -71,13 +71,8 @@ func examineSupplier(ctx context.Context, cfg Config) finding {
 // examineSecretFiles finds files with secrets that others may read.
 func examineSecretFiles() finding {
 	var open []string
-	count := 0
-	for _, s := range settings() {
-		path := os.Getenv(s.env() + "_FILE")
-		if !s.secret || path == "" {
-			continue
-		}
-		count++
+	files := app.SecretFiles()
+	for _, path := range files {
 		const others fs.FileMode = 0o077
 		info, err := os.Stat(path)
 		if err == nil && info.Mode().Perm()&others != 0 {
@@ -88,5 +83,5 @@ func examineSecretFiles() finding {
 	if len(open) > 0 {
 		err = fmt.Errorf("others may read %s", strings.Join(open, ", "))
 	}
-	return verdictOf("secret files", fmt.Sprintf("%d, for this user alone", count), err, "chmod 600 "+strings.Join(open, " "))
+	return verdictOf("secret files", fmt.Sprintf("%d, readable by this user alone", len(files)), err, "chmod 600 "+strings.Join(open, " "))
 }
