@@ -32,10 +32,10 @@ var rows = [][]string{
 	8:  {"transport/rpc"},
 	9:  {"transport/rest", "transport/mcp", "transport/discovery", "transport/web"},
 	10: {"transport/edge"},
-	11: {"devtools/devnet", "devtools/demo", "agent", "testing/invariants"},
+	11: {"devtools/devnet", "devtools/demo", "agent", "testing/invariants", "testing/apptest"},
 	12: {"app", "testing/bench", "testing/hostile", "testing/goclient"},
 	13: {"devtools/dev", "devtools/doctor"},
-	14: {"testing/devserver", "testing/crash"},
+	14: {"testing/devserver", "testing/crash", "testing/endtoend"},
 }
 
 const (
@@ -84,6 +84,8 @@ var narrow = map[string][]string{
 	"agent": {},
 	// What checks the program's books believes none of its code.
 	"testing/invariants": {},
+	// The program is run as an operator runs it: as a process.
+	"testing/apptest": {},
 }
 
 func TestPackagesImportOnlyWhatTheTableAllows(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/roamcard/roamcard/internal/app/apptest"
+	"github.com/roamcard/roamcard/internal/testing/apptest"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/roamcard/roamcard/internal/app/apptest"
+	"github.com/roamcard/roamcard/internal/testing/apptest"
 )
 
 // TestKilledBetweenAHigherFeeAndItsSending: the chain makes no block, so the fee is raised; the program dies

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/roamcard/roamcard/internal/app/apptest"
 	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/testing/apptest"
 	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 	"github.com/roamcard/roamcard/internal/testing/invariants"
 )

@@ -10,8 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/roamcard/roamcard/internal/app/apptest"
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
+	"github.com/roamcard/roamcard/internal/testing/apptest"
 )
 
 // TestFailedOverToAStandbyThatLagged: the database server dies, and one that lacks its last commits takes over at the same address,

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/roamcard/roamcard/internal/app/apptest"
 	"github.com/roamcard/roamcard/internal/store/storetest"
+	"github.com/roamcard/roamcard/internal/testing/apptest"
 )
 
 func TestMain(m *testing.M) {

@@ -15,9 +15,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/roamcard/roamcard/internal/app/apptest"
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
+	"github.com/roamcard/roamcard/internal/testing/apptest"
 )
 
 // TestReconcileOnTheCommandLine compares the books beside a running service and by asking it, and looks at what scripts see:

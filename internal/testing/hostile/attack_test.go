@@ -14,7 +14,7 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/roamcard/roamcard/internal/app/apptest"
+	"github.com/roamcard/roamcard/internal/testing/apptest"
 )
 
 // attacker is who can do it.

@@ -4,8 +4,8 @@ import (
 	"os"
 	"testing"
 
-	"github.com/roamcard/roamcard/internal/app/apptest"
 	"github.com/roamcard/roamcard/internal/store/storetest"
+	"github.com/roamcard/roamcard/internal/testing/apptest"
 )
 
 // whole says that every attack runs, at its full size: `make torture`.

@@ -16,7 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
-	"github.com/roamcard/roamcard/internal/app/apptest"
+	"github.com/roamcard/roamcard/internal/testing/apptest"
 )
 
 // movedMoney are attacks with money that moves without us.
