@@ -21,7 +21,9 @@ import (
 // serve runs a development server for the test.
 func serve(t *testing.T) dev.Ready {
 	t.Helper()
-	r, stop, err := dev.Start(context.Background(), dev.Config{Addr: "127.0.0.1:0", Log: dev.Logger(io.Discard, ""), Out: io.Discard})
+	r, stop, err := dev.Start(context.Background(), dev.Config{
+		Addr: "127.0.0.1:0", Log: dev.Logger(io.Discard, ""), Out: io.Discard,
+	})
 	if err != nil {
 		t.Fatalf("start the development server: %v", err)
 	}
@@ -42,10 +44,10 @@ func buyerAt(r dev.Ready, wallets ...dev.Wallet) (demo.Config, *bytes.Buffer) {
 	return c, out
 }
 
-// watched notes what must not be told: payments, and tokens of sessions.
-type watched struct{ secrets []string }
+// recorder collects what must not be printed: payments, and tokens of sessions.
+type recorder struct{ secrets []string }
 
-func (w *watched) RoundTrip(req *http.Request) (*http.Response, error) {
+func (w *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	for _, name := range []string{"PAYMENT-SIGNATURE", "Authorization", "X-Esim-Delivery-Token"} {
 		if value := strings.TrimPrefix(req.Header.Get(name), "Bearer "); value != "" {
 			w.secrets = append(w.secrets, value)
@@ -54,22 +56,27 @@ func (w *watched) RoundTrip(req *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(req)
 }
 
-// TestTheStoryIsTold buys again and again on one server: each time the next wallet.
-func TestTheStoryIsTold(t *testing.T) {
+// Several runs on one server: each buys with the next wallet.
+func TestDemoBuysWithTheNextWallet(t *testing.T) {
 	r := serve(t)
 
 	c, out := buyerAt(r, r.Wallets...)
-	network := &watched{}
+	network := &recorder{}
 	c.TTY, c.HTTP = true, network
 	got, err := demo.Run(t.Context(), c)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if !got.OK || got.Wallet != r.Wallets[0].Address || got.Transfers != 1 || got.PaidRequests != 3 || !got.Replayed || got.FeeUSDCents != 1000 ||
-		got.OnCardUSDCents != 1500 || got.ESIMUSDCents <= 0 || got.SpentUSDCents != 2500+got.ESIMUSDCents || got.Millis > 120_000 || got.Error != "" {
+	if !got.OK || got.Wallet != r.Wallets[0].Address || got.Transfers != 1 || got.PaidRequests != 3 || !got.Replayed ||
+		got.FeeUSDCents != 1000 ||
+		got.OnCardUSDCents != 1500 || got.ESIMUSDCents <= 0 || got.SpentUSDCents != 2500+got.ESIMUSDCents ||
+		got.Millis > 120_000 || got.Error != "" {
 		t.Errorf("summary %+v", got)
 	}
-	for _, want := range []string{"402", "25.00 USDC", r.PayTo, "thrown away on purpose", "replayed: true", "is ACTIVE", got.Card, "15.00 USD", "moved once", "█", "activation code"} {
+	for _, want := range []string{
+		"402", "25.00 USDC", r.PayTo, "thrown away on purpose", "replayed: true", "is ACTIVE", got.Card, "15.00 USD",
+		"moved once", "█", "activation code",
+	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the story does not say %q:\n%s", want, out)
 		}
@@ -84,7 +91,8 @@ func TestTheStoryIsTold(t *testing.T) {
 	c.JSON = true
 	got, err = demo.Run(t.Context(), c)
 	var told demo.Summary
-	if bad := json.Unmarshal(out.Bytes(), &told); bad != nil || err != nil || !told.OK || told.Wallet != r.Wallets[1].Address || told.OrderID != got.OrderID || len(told.Steps) == 0 {
+	if bad := json.Unmarshal(out.Bytes(), &told); bad != nil || err != nil || !told.OK ||
+		told.Wallet != r.Wallets[1].Address || told.OrderID != got.OrderID || len(told.Steps) == 0 {
 		t.Errorf("%v, %v: %s", err, bad, out)
 	}
 	if strings.Contains(out.String(), "LPA:") || !strings.Contains(told.Card, "••") {
@@ -93,14 +101,16 @@ func TestTheStoryIsTold(t *testing.T) {
 
 	c, out = buyerAt(r, r.Wallets[2])
 	c.ShowCard = true
-	if _, err := demo.Run(t.Context(), c); err != nil || !regexp.MustCompile(`\d{4} \d{4} \d{4} \d{4}  valid to \d\d/20\d\d  code \d{3}`).MatchString(out.String()) {
+	if _, err := demo.Run(t.Context(), c); err != nil ||
+		!regexp.MustCompile(`\d{4} \d{4} \d{4} \d{4}  valid to \d\d/20\d\d  code \d{3}`).MatchString(out.String()) {
 		t.Errorf("%v: the card was asked for:\n%s", err, out)
 	}
 
 	c, out = buyerAt(r, r.Wallets[:2]...)
 	c.JSON = true
 	_, err = demo.Run(t.Context(), c)
-	if !errors.Is(err, demo.ErrNoWallet) || !strings.Contains(err.Error(), "owns a card") || !strings.Contains(err.Error(), "use another wallet") || !strings.Contains(out.String(), `"ok": false`) {
+	if !errors.Is(err, demo.ErrNoWallet) || !strings.Contains(err.Error(), "owns a card") ||
+		!strings.Contains(err.Error(), "use another wallet") || !strings.Contains(out.String(), `"ok": false`) {
 		t.Errorf("%v: %s", err, out)
 	}
 	wrong := dev.Wallet{PrivateKey: r.Wallets[3].PrivateKey + "z"}
@@ -120,7 +130,7 @@ func TestTheStoryIsTold(t *testing.T) {
 	}
 }
 
-func TestOnlyASandboxIsBoughtFrom(t *testing.T) {
+func TestDemoBuysFromASandboxOnly(t *testing.T) {
 	asked := 0
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked++

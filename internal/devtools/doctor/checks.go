@@ -15,33 +15,34 @@ import (
 )
 
 const (
-	// Authorizations are backdated by minutes and last as long: what differs by less than these does no harm.
+	// Authorizations are backdated by minutes and last for minutes: a smaller skew does no harm.
 	clockAhead, clockBehind = 30 * time.Second, 2 * time.Minute
 )
 
-// examineClock compares this machine's clock with the chain's, by which authorizations live and die.
+// examineClock compares this machine's clock with the chain's, which decides when authorizations are valid.
 func examineClock(ctx context.Context, on *chain.Chain) finding {
 	at, err := on.Clock(ctx)
 	skew := time.Since(at).Round(time.Second)
 	if err == nil && (skew < -clockAhead || skew > clockBehind) {
 		err = fmt.Errorf("the latest block is %s old", skew)
 	}
-	return verdictOf("clock", fmt.Sprintf("%s after the latest block", skew), err, "set this machine's clock by NTP, or see whether the node is behind")
+	return verdictOf("clock", fmt.Sprintf("%s after the latest block", skew), err,
+		"set this machine's clock by NTP, or see whether the node is behind")
 }
 
-// examineNodes says whose word a payment is taken on.
+// examineNodes says how many nodes must show a payment.
 func examineNodes(ctx context.Context, cfg app.Config, on *chain.Chain) finding {
 	said := "two of " + strconv.Itoa(len(cfg.RPCURLs)) + " must show a payment"
 	switch {
 	case len(cfg.RPCURLs) == 1:
-		said = "one: whatever it says is believed, so a lying one can have goods delivered for nothing; name three"
+		said = "one, which is trusted: a lying node can have goods delivered for nothing; name three"
 	case cfg.WitnessFrom > 0:
 		said += " from " + cfg.WitnessFrom.String() + " USD up"
 	}
 	return verdictOf("nodes", said, on.Ready(ctx, app.MaxHeadAge), "check each URL of chain.rpc_url")
 }
 
-// examineToken finds out whether its issuer lets it be moved to us.
+// examineToken checks that the token's issuer lets it move to our accounts.
 func examineToken(ctx context.Context, cfg app.Config, on *chain.Chain) finding {
 	ours, err := cfg.Accounts()
 	if err == nil {
@@ -50,13 +51,14 @@ func examineToken(ctx context.Context, cfg app.Config, on *chain.Chain) finding 
 	return verdictOf("token", "not paused, and blocks none of our accounts", err, "ask the token's issuer")
 }
 
-// examinePayee shows who is paid, and finds a payee that cannot be one.
+// examinePayee shows the payee, and refuses an address that cannot be one.
 func examinePayee(ctx context.Context, cfg app.Config, on *chain.Chain) finding {
 	holds, err := on.Balance(ctx, cfg.PayTo)
 	if err == nil && cfg.PayTo == cfg.Asset {
 		err = errors.New("payment.pay_to is the token itself")
 	}
-	return verdictOf("payee", fmt.Sprintf("%s holds %s USDC", cfg.PayTo, holds.Dollars()), err, "set payment.pay_to to an address of yours")
+	return verdictOf("payee", fmt.Sprintf("%s holds %s USDC", cfg.PayTo, holds.Dollars()), err,
+		"set payment.pay_to to an address of yours")
 }
 
 func examineSupplier(ctx context.Context, cfg app.Config) finding {
@@ -68,7 +70,7 @@ func examineSupplier(ctx context.Context, cfg app.Config) finding {
 	return verdictOf("esim supplier", fmt.Sprintf("%d plans", len(plans)), err, "check supplier.url and supplier.key")
 }
 
-// examineSecretFiles finds files with secrets that others may read.
+// examineSecretFiles finds secret files that other users may read.
 func examineSecretFiles() finding {
 	var open []string
 	files := app.SecretFiles()
@@ -83,5 +85,6 @@ func examineSecretFiles() finding {
 	if len(open) > 0 {
 		err = fmt.Errorf("others may read %s", strings.Join(open, ", "))
 	}
-	return verdictOf("secret files", fmt.Sprintf("%d, readable by this user alone", len(files)), err, "chmod 600 "+strings.Join(open, " "))
+	return verdictOf("secret files", fmt.Sprintf("%d, readable by this user alone", len(files)), err,
+		"chmod 600 "+strings.Join(open, " "))
 }

@@ -41,8 +41,8 @@ const (
 	statusSkip = "skip"
 )
 
-// Run checks what the service needs and prints one line for each check, and how to fix what fails. It is app.ErrNotReady
-// when a check fails.
+// Run checks what the service needs and prints one line for each check, and how to fix what fails. It is
+// app.ErrNotReady when a check fails.
 func Run(ctx context.Context, c Config) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -158,7 +158,8 @@ func examineFacilitator(ctx context.Context, cfg app.Config) finding {
 	if err == nil {
 		err = f.Supported(ctx)
 	}
-	return verdictOf("facilitator", "settles our kind at "+cfg.FacilitatorURL, err, "check facilitator.url and facilitator.token")
+	return verdictOf("facilitator", "settles our kind at "+cfg.FacilitatorURL, err,
+		"check facilitator.url and facilitator.token")
 }
 
 func examineIssuer(ctx context.Context, cfg app.Config) finding {
