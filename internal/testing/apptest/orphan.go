@@ -4,5 +4,5 @@ package apptest
 
 import "os/exec"
 
-// dieWithTests cannot be kept here; what the tests started ends with them unless they are killed.
+// dieWithTests does nothing here: what the tests started ends with them unless they are killed.
 func dieWithTests(*exec.Cmd) {}

@@ -85,7 +85,7 @@ func Start(t testing.TB, env []string, args ...string) *Process {
 	return p
 }
 
-// Ended says that the program runs no more.
+// Ended reports whether the program has ended.
 func (p *Process) Ended() bool {
 	select {
 	case <-p.Done:
@@ -104,7 +104,7 @@ func (p *Process) Kill(t testing.TB) {
 	<-p.Done
 }
 
-// Stop asks the program to end; it is a fault when it does not within a time.
+// Stop asks the program to end, and fails the test when it does not in time.
 func (p *Process) Stop(t testing.TB, within time.Duration) {
 	t.Helper()
 	if err := p.Cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -138,7 +138,7 @@ func (l *Log) String() string {
 	return l.text.String()
 }
 
-// Tail is the end of it, which is what tells why.
+// Tail is the end of it, for messages of failed tests.
 func (l *Log) Tail() string {
 	text := l.String()
 	return text[max(0, len(text)-12_000):]
