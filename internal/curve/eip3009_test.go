@@ -73,7 +73,7 @@ func FuzzDigestEqualsReference(f *testing.F) {
 		d := base
 		d.Name, d.ChainID = name, chain
 		a := x402.Authorization{From: x402.Address(common.BytesToAddress(from)), To: x402.Address(common.BytesToAddress(to)),
-			Value: money.USDC(max(value, 0)),
+			Value:      money.USDC(max(value, 0)),
 			ValidAfter: after, ValidBefore: before, Nonce: x402.Hash(common.BytesToHash(nonce))}
 		// The reference wants a name and a chain id.
 		if name == "" || chain == 0 {
