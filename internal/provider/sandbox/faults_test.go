@@ -17,8 +17,7 @@ func refusalOf(err error) *card.Refusal {
 	return no
 }
 
-// TestEveryFaultModeIsClassified asks for a withdrawal under each mode: what the caller learns, and
-// what really happened.
+// The test asks for a withdrawal under each mode: what the caller learns, and what really happened.
 func TestEveryFaultModeIsClassified(t *testing.T) {
 	const accepted, refusal, unknown = "accepted", "refused", "unknown"
 	for mode, want := range map[string]struct {
@@ -81,7 +80,7 @@ func TestEveryFaultModeIsClassified(t *testing.T) {
 	}
 }
 
-func TestCallsEndWithTheirBudget(t *testing.T) {
+func TestCallsEndAtTheirTimeout(t *testing.T) {
 	b := start(t, sandbox.Config{})
 	for _, mode := range []string{"timeout_before", "timeout_after", "hang", "slow"} {
 		b.fault("open", mode, time.Minute)
@@ -96,7 +95,7 @@ func TestCallsEndWithTheirBudget(t *testing.T) {
 	}
 }
 
-func TestLateEffectIsFoundAfterTheHorizonOnly(t *testing.T) {
+func TestLateEffectIsFoundAfterItsDelayOnly(t *testing.T) {
 	b := start(t, sandbox.Config{})
 	b.fault("open", "late", 10*time.Second)
 	ref := cardtest.NewRef()
@@ -113,7 +112,7 @@ func TestLateEffectIsFoundAfterTheHorizonOnly(t *testing.T) {
 	}
 }
 
-func TestReportsOutOfOrderAreTakenAsTheyAre(t *testing.T) {
+func TestReportsOutOfOrderAreAccepted(t *testing.T) {
 	b := start(t, sandbox.Config{})
 	account := b.open("")
 	b.fault("account", "early", 0)
@@ -125,7 +124,7 @@ func TestReportsOutOfOrderAreTakenAsTheyAre(t *testing.T) {
 	b.want(account.Ref, card.AccountActive)
 }
 
-func TestLookUpThatFindsNothingSaysSo(t *testing.T) {
+func TestLookUpThatFindsNothingIsAbsent(t *testing.T) {
 	b := start(t, sandbox.Config{})
 	account := b.active("")
 	b.fault("account", "not_found", 0)
@@ -137,7 +136,9 @@ func TestLookUpThatFindsNothingSaysSo(t *testing.T) {
 func TestBalanceIsRightOrAnError(t *testing.T) {
 	b := start(t, sandbox.Config{})
 	account := b.active("")
-	for _, mode := range []string{"inexact_amount", "wrong_currency", "wrong_owner", "malformed", "truncated", "huge", "unauthorized"} {
+	for _, mode := range []string{
+		"inexact_amount", "wrong_currency", "wrong_owner", "malformed", "truncated", "huge", "unauthorized",
+	} {
 		b.fault("balance", mode, 0)
 		if balance, err := b.Balance(t.Context(), account.ID); err == nil || balance != (card.Balance{}) {
 			t.Errorf("%s: Balance = %+v, %v", mode, balance, err)
@@ -156,7 +157,7 @@ func TestStockIsRightOrAnError(t *testing.T) {
 	}
 }
 
-func TestFaultsLastAsLongAsOrdered(t *testing.T) {
+func TestFaultsLastForTheirTimes(t *testing.T) {
 	b := start(t, sandbox.Config{})
 	order := func(times int) {
 		b.control(http.MethodPost, "faults", map[string]any{"op": "*", "mode": "error_before", "times": times}, nil)

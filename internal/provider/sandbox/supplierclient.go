@@ -43,7 +43,9 @@ const supplierAPI = "esim"
 // Listings implements esim.Supplier.
 func (s *Supplier) Listings(ctx context.Context) ([]esim.Listing, error) {
 	var got listAnswer[planAnswer]
-	rq := request{op: "plans", method: http.MethodGet, under: supplierAPI, path: []string{"plans"}, route: "/esim/v1/plans"}
+	rq := request{
+		op: "plans", method: http.MethodGet, under: supplierAPI, path: []string{"plans"}, route: "/esim/v1/plans",
+	}
 	if err := s.call(ctx, rq, &got); err != nil {
 		return nil, fmt.Errorf("read the catalogue: %w", err)
 	}
@@ -64,7 +66,8 @@ func (s *Supplier) Listings(ctx context.Context) ([]esim.Listing, error) {
 func (s *Supplier) Check(ctx context.Context, code string) (esim.Stock, error) {
 	var got stockAnswer
 	err := s.call(ctx, request{
-		op: "check", method: http.MethodGet, under: supplierAPI, path: []string{"plans", code}, route: "/esim/v1/plans/{code}",
+		op: "check", method: http.MethodGet, under: supplierAPI, path: []string{"plans", code},
+		route: "/esim/v1/plans/{code}",
 	}, &got)
 	if no, ok := errors.AsType[*esim.Refusal](err); ok && no.Code == esim.RefusedPlan {
 		return esim.Stock{}, fmt.Errorf("check a plan: %w", esim.ErrNoPlan)
@@ -83,9 +86,11 @@ func (s *Supplier) Check(ctx context.Context, code string) (esim.Stock, error) {
 func (s *Supplier) Order(ctx context.Context, r esim.Request) (esim.Purchase, error) {
 	var got orderAnswer
 	err := s.call(ctx, request{
-		op: "order", method: http.MethodPost, under: supplierAPI, path: []string{"orders"}, route: "/esim/v1/orders", confidential: true,
+		op: "order", method: http.MethodPost, under: supplierAPI, path: []string{"orders"}, route: "/esim/v1/orders",
+		confidential: true,
 		body: map[string]any{
-			"reference": r.Ref.String(), "plan": r.Code, "maxCostMicros": int64(r.MaxCost), "currency": currencyUSD, "scenario": r.Scenario, "note": r.Buyer,
+			"reference": r.Ref.String(), "plan": r.Code, "maxCostMicros": int64(r.MaxCost), "currency": currencyUSD,
+			"scenario": r.Scenario, "note": r.Buyer,
 		},
 	}, &got)
 	if err != nil {
@@ -111,15 +116,15 @@ func (s *Supplier) Ordered(ctx context.Context, ref esim.Ref) (esim.Purchase, er
 	if err != nil {
 		return esim.Purchase{}, fmt.Errorf("read an order: %w", err)
 	}
-	p, err := only(got, esim.ErrNoRef, func(one orderAnswer) (esim.Purchase, error) { return one.purchase(ref) }, samePurchase)
+	p, err := only(got, esim.ErrNoRef, func(one orderAnswer) (esim.Purchase, error) { return one.purchase(ref) },
+		samePurchase)
 	if err != nil {
 		return esim.Purchase{}, fmt.Errorf("read an order: %w", err)
 	}
 	return p, nil
 }
 
-// call sends once. Its error is a *esim.Refusal for a definite no; any other error leaves the outcome
-// unknown.
+// call sends once. Its error is a *esim.Refusal for a definite refusal; any other error leaves the outcome unknown.
 func (s *Supplier) call(ctx context.Context, rq request, into any) error {
 	err := s.send(ctx, rq, supplierRefusals, into)
 	if no, ok := errors.AsType[*denial](err); ok {
@@ -128,7 +133,7 @@ func (s *Supplier) call(ctx context.Context, rq request, into any) error {
 	return err
 }
 
-// supplierRefusals are the supplier's codes that say definitely no.
+// supplierRefusals are the supplier's codes of a definite refusal.
 func supplierRefusals(code string) (neutral string, definite bool) {
 	switch code {
 	case codeOutOfStock:
@@ -182,7 +187,8 @@ type stockAnswer struct {
 }
 
 func (a stockAnswer) stock(code string) (esim.Stock, error) {
-	if a.Code != code || a.Cost == nil || *a.Cost <= 0 || a.Currency != currencyUSD || a.Float == nil || *a.Float < 0 || (a.Units != nil && *a.Units < 0) {
+	if a.Code != code || a.Cost == nil || *a.Cost <= 0 || a.Currency != currencyUSD || a.Float == nil || *a.Float < 0 ||
+		(a.Units != nil && *a.Units < 0) {
 		return esim.Stock{}, unclear("the plan in the answer does not match the documentation")
 	}
 	s := esim.Stock{Cost: money.USDC(*a.Cost), Units: esim.Plenty, Float: money.USDC(*a.Float)}
@@ -213,7 +219,9 @@ func (a orderAnswer) purchase(ref esim.Ref) (esim.Purchase, error) {
 	if a.Reference != ref.String() {
 		return esim.Purchase{}, unclear("the answer is about another reference")
 	}
-	p := esim.Purchase{ID: a.ID, Ref: ref, Code: a.Plan, State: esim.PurchasePending, Cost: money.USDC(*a.Cost), Buyer: a.Note}
+	p := esim.Purchase{
+		ID: a.ID, Ref: ref, Code: a.Plan, State: esim.PurchasePending, Cost: money.USDC(*a.Cost), Buyer: a.Note,
+	}
 	switch allocation(a.Status) {
 	case released:
 		if !isICCID(a.ICCID) || !isHost(a.SMDP) || !isMatchingID(a.MatchingID) {
@@ -235,8 +243,10 @@ func (a orderAnswer) purchase(ref esim.Ref) (esim.Purchase, error) {
 }
 
 func samePurchase(a, b esim.Purchase) bool {
-	same := a.ID == b.ID && a.State == b.State && a.Cost == b.Cost && (a.ActivationData == nil) == (b.ActivationData == nil)
-	return same && (a.ActivationData == nil || a.ActivationData.ICCID.Equal(b.ActivationData.ICCID) && a.ActivationData.MatchingID.Equal(b.ActivationData.MatchingID))
+	same := a.ID == b.ID && a.State == b.State && a.Cost == b.Cost &&
+		(a.ActivationData == nil) == (b.ActivationData == nil)
+	return same && (a.ActivationData == nil || a.ActivationData.ICCID.Equal(b.ActivationData.ICCID) &&
+		a.ActivationData.MatchingID.Equal(b.ActivationData.MatchingID))
 }
 
 // isICCID takes 18 to 20 digits of the telecom industry, with their check digit.
