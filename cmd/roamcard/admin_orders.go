@@ -12,7 +12,9 @@ import (
 )
 
 func (b *buyer) adminOrders() *cobra.Command {
-	cmd := &cobra.Command{Use: "orders", Args: noArgs, Short: "Orders that need an operator, and the whole life of one", RunE: help}
+	cmd := &cobra.Command{
+		Use: "orders", Args: noArgs, Short: "Orders that need an operator, and the whole life of one", RunE: help,
+	}
 	cmd.AddCommand(b.ordersQueue(), b.ordersInspect(), b.ordersDecide(), b.ordersProve())
 	return cmd
 }
@@ -20,7 +22,8 @@ func (b *buyer) adminOrders() *cobra.Command {
 func (b *buyer) ordersQueue() *cobra.Command {
 	var status string
 	cmd := &cobra.Command{
-		Use: "queue", Aliases: []string{"stuck"}, Args: noArgs, Short: "List orders in a status, those that wait for an operator unless another is named",
+		Use: "queue", Aliases: []string{"stuck"}, Args: noArgs,
+		Short: "List orders in a status, those that wait for an operator unless another is named",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
 			queue, err := roamcard.Collect(client.Admin.OrderQueue(cmd.Context(), status))
 			if err != nil {
@@ -35,7 +38,8 @@ func (b *buyer) ordersQueue() *cobra.Command {
 		}),
 	}
 	cmd.Flags().StringVar(&status, "status", "operator_review", "the status to list")
-	complete(cmd, "status", fixed("settling", "settled", "provisioning", "fulfilled", "refund_pending", "refunded", "operator_review"))
+	complete(cmd, "status",
+		fixed("settling", "settled", "provisioning", "fulfilled", "refund_pending", "refunded", "operator_review"))
 	return cmd
 }
 
@@ -64,21 +68,24 @@ func (b *buyer) ordersDecide() *cobra.Command {
 		},
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
-			res, err := client.Admin.DecideOrder(ctx, &roamcardv1.DecideOrderRequest{OrderId: args[0], Action: args[1], Reason: reason})
+			res, err := client.Admin.DecideOrder(ctx, &roamcardv1.DecideOrderRequest{
+				OrderId: args[0], Action: args[1], Reason: reason,
+			})
 			if err != nil {
 				return err
 			}
 			return b.show(cmd, res.GetOrder(), func(w io.Writer) { reviewItemText(w, res.GetOrder()) })
 		}),
 	}
-	deedFlags(cmd, &reason, &key)
+	actionFlags(cmd, &reason, &key)
 	return cmd
 }
 
 func (b *buyer) ordersProve() *cobra.Command {
 	var reason, key string
 	cmd := &cobra.Command{
-		Use: "prove ORDER TRANSACTION", Short: "Name the transaction that made an order's payment; the chain must show it there",
+		Use:   "prove ORDER TRANSACTION",
+		Short: "Name the transaction that made an order's payment; the chain must show it there",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
 				return fmt.Errorf("%w: name an order and a transaction", errUsage)
@@ -87,14 +94,16 @@ func (b *buyer) ordersProve() *cobra.Command {
 		},
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
-			res, err := client.Admin.ProvePayment(ctx, &roamcardv1.ProvePaymentRequest{OrderId: args[0], Transaction: args[1], Reason: reason})
+			res, err := client.Admin.ProvePayment(ctx, &roamcardv1.ProvePaymentRequest{
+				OrderId: args[0], Transaction: args[1], Reason: reason,
+			})
 			if err != nil {
 				return err
 			}
 			return b.show(cmd, res.GetOrder(), func(w io.Writer) { reviewItemText(w, res.GetOrder()) })
 		}),
 	}
-	deedFlags(cmd, &reason, &key)
+	actionFlags(cmd, &reason, &key)
 	return cmd
 }
 
@@ -122,22 +131,25 @@ func (b *buyer) switches() *cobra.Command {
 func (b *buyer) setSwitch(name, short string, paused bool) *cobra.Command {
 	var reason, key string
 	cmd := &cobra.Command{
-		Use: name + " PRODUCT", Args: oneArg, Short: short, ValidArgsFunction: firstArg(fixed("card_issue", "card_topup", "esim")),
+		Use: name + " PRODUCT", Args: oneArg, Short: short,
+		ValidArgsFunction: firstArg(fixed("card_issue", "card_topup", "esim")),
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
-			res, err := client.Admin.SetSwitch(ctx, &roamcardv1.SetSwitchRequest{Product: args[0], Paused: &paused, Reason: reason})
+			res, err := client.Admin.SetSwitch(ctx, &roamcardv1.SetSwitchRequest{
+				Product: args[0], Paused: &paused, Reason: reason,
+			})
 			if err != nil {
 				return err
 			}
 			return b.show(cmd, res.GetSwitch(), func(w io.Writer) { switchText(w, res.GetSwitch()) })
 		}),
 	}
-	deedFlags(cmd, &reason, &key)
+	actionFlags(cmd, &reason, &key)
 	return cmd
 }
 
-// deedFlags adds what every deed of an operator is kept with.
-func deedFlags(cmd *cobra.Command, reason, key *string) {
+// actionFlags adds the flags of every action of an operator, for the audit trail.
+func actionFlags(cmd *cobra.Command, reason, key *string) {
 	cmd.Flags().StringVar(reason, "reason", "", "why, for the audit trail")
 	cmd.Flags().StringVar(key, "key", "", "Idempotency-Key; the same key does it once (default: a new one)")
 }
@@ -161,13 +173,15 @@ func historyText(w io.Writer, life *roamcardv1.InspectOrderResponse) {
 		fmt.Fprintf(w, "refund\t%s %s to %s\n", r.GetStatus(), r.GetTransaction(), r.GetTo())
 	}
 	for _, j := range life.GetJobs() {
-		fmt.Fprintf(w, "job\t%s %s, attempt %d, step %q %s\n", j.GetKind(), j.GetStatus(), j.GetAttempt(), j.GetStep(), j.GetLastError())
+		fmt.Fprintf(w, "job\t%s %s, attempt %d, step %q %s\n", j.GetKind(), j.GetStatus(), j.GetAttempt(), j.GetStep(),
+			j.GetLastError())
 	}
 	for _, r := range life.GetReferences() {
 		fmt.Fprintf(w, "reference\t%s %d: %s\n", r.GetStep(), r.GetVersion(), r.GetReference())
 	}
 	for _, m := range life.GetTimeline() {
-		fmt.Fprintf(w, "%s\t%s -> %s by %s: %s\n", m.GetAt().AsTime().Format("15:04:05"), m.GetFrom(), m.GetTo(), m.GetActor(), m.GetReason())
+		fmt.Fprintf(w, "%s\t%s -> %s by %s: %s\n", m.GetAt().AsTime().Format("15:04:05"), m.GetFrom(), m.GetTo(),
+			m.GetActor(), m.GetReason())
 		for _, e := range m.GetEvidence() {
 			fmt.Fprintf(w, "\t  %s\n", e)
 		}

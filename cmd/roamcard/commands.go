@@ -46,7 +46,8 @@ func devServer() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "dev", GroupID: "run", Args: noArgs,
 		Short: "Run everything on loopback: database, chain, sandbox providers, service",
-		Long: "Runs PostgreSQL and anvil as children, the sandbox issuer and the service, with funded wallets whose keys are public.\n" +
+		Long: "Runs PostgreSQL and anvil as children, the sandbox issuer and the service, with funded wallets whose keys " +
+			"are public.\n" +
 			"Nothing here is real money. With --data, killed and started again, it goes on where it was.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c.Log, c.Out = logger(cmd.ErrOrStderr()), cmd.OutOrStdout()
@@ -60,7 +61,8 @@ func devServer() *cobra.Command {
 	f.StringVar(&c.DatabaseURL, "database-url", "", "use this PostgreSQL instead of a child")
 	f.StringVar(&c.RPCURL, "rpc-url", "", "use the chain of a running `roamcard devnet`")
 	f.StringVar(&c.SandboxURL, "sandbox-url", "", "use a running `roamcard sandbox`")
-	f.StringVar(&c.FacilitatorURL, "facilitator-url", "", "settle through this x402 facilitator, which has to be on the same chain")
+	f.StringVar(&c.FacilitatorURL, "facilitator-url", "",
+		"settle through this x402 facilitator, which has to be on the same chain")
 	f.DurationVar(&c.IssuerCallTimeout, "issuer-call-timeout", 0, "the setting issuer.call_timeout")
 	f.DurationVar(&c.IssuerVisibilityDelay, "issuer-visibility-delay", 0, "the setting issuer.visibility_delay")
 	f.BoolVar(&c.SpendLimits, "issuer-spend-limits", false,
@@ -79,7 +81,7 @@ func serve() *cobra.Command {
 		Short: "Run the service; settings come from the environment and a file",
 	}
 	file := configFlag(cmd)
-	cmd.Flags().BoolVar(&noWorker, "no-worker", false, "serve alone; run `roamcard worker` beside it")
+	cmd.Flags().BoolVar(&noWorker, "no-worker", false, "serve without jobs; run `roamcard worker` too")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return app.Serve(cmd.Context(), app.ServeConfig{File: *file, NoWorker: noWorker, LogTo: cmd.ErrOrStderr()})
 	}
@@ -89,7 +91,7 @@ func serve() *cobra.Command {
 func worker() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "worker", GroupID: "run", Args: noArgs,
-		Short: "Run jobs alone: settlement, delivery, fees, upkeep",
+		Short: "Run jobs alone: settlement, delivery, fees, maintenance",
 	}
 	file := configFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -136,7 +138,8 @@ func migrate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "migrate", GroupID: "operate", Args: noArgs,
 		Short: "Bring the database up to date",
-		Long:  "Brings the database up to date. There is no way back: a program that is older runs on a database that is newer.",
+		Long: "Brings the database up to date. There is no way back: a program that is older runs on a database that is " +
+			"newer.",
 	}
 	file := cmd.PersistentFlags().String("config", "", "YAML file with settings; the environment goes before it")
 	up := func(cmd *cobra.Command, _ []string) error {
@@ -167,7 +170,7 @@ func doctorCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "doctor", GroupID: "operate", Args: noArgs,
-		Short: "Check configuration, database, chain and providers, and say how to mend what fails",
+		Short: "Check configuration, database, chain and providers, and say how to fix what fails",
 	}
 	file := configFlag(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -185,11 +188,13 @@ func reconcile() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "reconcile", GroupID: "operate", Args: noArgs,
 		Short: "Compare the chain's, our own and the issuer's books, and say what differs",
-		Long: "Compares the transfers of safe blocks, the orders, payments and ledger, and the issuer's statement, of the service that\n" +
+		Long: "Compares the transfers of safe blocks, the orders, payments and ledger, and the issuer's statement, of the " +
+			"service that\n" +
 			"the configuration names or of a running development server. The exit code is 6 when they differ.",
 	}
 	file := configFlag(cmd)
-	cmd.Flags().StringVar(&readyFile, "ready-file", "", "ready file of a running `roamcard dev`, instead of a configuration")
+	cmd.Flags().StringVar(&readyFile, "ready-file", "",
+		"ready file of a running `roamcard dev`, instead of a configuration")
 	cmd.Flags().BoolVar(&c.JSON, "json", false, "print JSON")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c.File, c.Out, c.Err = *file, cmd.OutOrStdout(), cmd.ErrOrStderr()
@@ -222,7 +227,10 @@ func demo() *cobra.Command {
 
 func config() *cobra.Command {
 	var asJSON bool
-	cmd := &cobra.Command{Use: "config", GroupID: "operate", Args: noArgs, Short: "Show the settings of `serve` and where each comes from", RunE: help}
+	cmd := &cobra.Command{
+		Use: "config", GroupID: "operate", Args: noArgs, Short: "Show the settings of `serve` and where each comes from",
+		RunE: help,
+	}
 	show := &cobra.Command{
 		Use: "show", Args: noArgs, Short: "Print every setting, its value and its source; secrets never show",
 	}
