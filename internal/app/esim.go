@@ -5,14 +5,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/product/esim"
-	"github.com/roamcard/roamcard/internal/provider/sandbox"
 	"github.com/roamcard/roamcard/internal/secret"
 )
 
@@ -104,7 +102,7 @@ const (
 // esims makes the eSIM product over its supplier.
 func (a *App) esims(p *parts) (*esim.Esims, error) {
 	c := a.config.Esim
-	supplier, err := sandbox.DialSupplier(sandbox.ClientConfig{URL: c.URL, APIKey: c.Key, Timeout: supplierCallTimeout, VisibilityDelay: supplierVisibilityDelay, Metrics: a.metrics})
+	supplier, err := a.config.dialSupplier(a.metrics)
 	if err != nil {
 		return nil, fmt.Errorf("dial the supplier: %w", err)
 	}
@@ -143,22 +141,4 @@ func (a *App) queueReseal(ctx context.Context) error {
 		return fmt.Errorf("queue the resealing: %w", err)
 	}
 	return nil
-}
-
-// devEsims is the eSIM part of every development server.
-func devEsims() EsimConfig {
-	return EsimConfig{
-		Provider: "sandbox", Key: secret.New(sandbox.DevKey), MarginBPS: 2500, SyncEvery: 5 * time.Second, StaleAfter: time.Minute,
-		Poll: 200 * time.Millisecond, Deadline: time.Hour, Waiters: 5000,
-	}
-}
-
-// devEsimKeys keeps the keys beside the data, like the other development secrets.
-func devEsimKeys(dir string) (keys, token secret.Text, err error) {
-	key, err := keep(filepath.Join(dir, "esim.keys"), "dev:")
-	if err != nil {
-		return keys, token, err
-	}
-	text, err := keep(filepath.Join(dir, "esim-token.key"), "")
-	return secret.New(key), secret.New(text), err
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/order"
-	"github.com/roamcard/roamcard/internal/provider/sandbox"
 	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
@@ -64,9 +63,7 @@ func (a *App) recovered(ctx context.Context, c RecoverConfig) (plan reconcile.Pl
 	if err := a.dialIssuer(); err != nil {
 		return plan, err
 	}
-	supplier, err := sandbox.DialSupplier(sandbox.ClientConfig{
-		URL: a.config.Esim.URL, APIKey: a.config.Esim.Key, Timeout: supplierCallTimeout, VisibilityDelay: supplierVisibilityDelay,
-	})
+	supplier, err := a.config.dialSupplier(a.metrics)
 	if err != nil {
 		return plan, fmt.Errorf("dial the supplier: %w", err)
 	}

@@ -18,13 +18,13 @@ import (
 	"github.com/roamcard/roamcard/internal/secret"
 )
 
-// unclear is an answer that settles nothing. Its text is ours: a decoder's error would quote the
+// unclear is an answer that leaves the outcome unknown. Its text is ours: a decoder's error would quote the
 // answer, and with it a card number.
 type unclear string
 
 func (u unclear) Error() string { return string(u) }
 
-// refusals are the vendor's codes that say definitely no, with our names for them. A code that is
+// refusals are the vendor's codes of a definite refusal, with our names for them. A code that is
 // not here leaves the outcome unknown, above all reference_conflict: something did happen under that
 // reference.
 func refusals(code string) (neutral string, definite bool) {
@@ -94,7 +94,7 @@ func understand(status int, answer []byte, confidential bool, known codes, into 
 	}
 }
 
-// decode reads one whole JSON value. Members that are not asked for are the vendor's to add.
+// decode reads one whole JSON value. A vendor may add members, which are ignored.
 func decode(raw []byte, into any) error {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	if err := decoder.Decode(into); err != nil {
@@ -106,8 +106,8 @@ func decode(raw []byte, into any) error {
 	return nil
 }
 
-// manyDigits could be a card number, however it is grouped. Hashes, addresses and uuids come before it: they
-// are names of ours, in which so many digits are chance.
+// manyDigits could be a card number, however it is grouped. Hashes, addresses and uuids are matched first: in these ids
+// of ours, so many digits are chance.
 var manyDigits = regexp.MustCompile(`\b(?:0x(?:[0-9a-fA-F]{64}|[0-9a-fA-F]{40})|` +
 	`[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[1-8][0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12})\b|(\d(?:[ -]?\d){10,})`)
 
@@ -294,15 +294,16 @@ func inventoryOf(float accountAnswer, bins listAnswer[binAnswer]) (card.Inventor
 		if !isPrefix(bin.Prefix) {
 			return card.Inventory{}, unclear("a card range in the answer does not match the documentation")
 		}
-		// Anything but the one good word is a range that cannot be counted on.
+		// Any other word is a range that is not available.
 		inventory.BINs = append(inventory.BINs, card.BIN{Prefix: bin.Prefix, Open: bin.Status == "online"})
 	}
 	return inventory, nil
 }
 
-// isID keeps a name that the vendor chose from meaning anything in a path.
+// isID refuses an id of the vendor's that would change a path.
 func isID(s string) bool {
-	return s != "" && len(s) <= 64 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == ""
+	return s != "" && len(s) <= 64 &&
+		strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == ""
 }
 
 func isLast4(s string) bool { return s == "" || isDigits(s, 4, 4) }

@@ -32,7 +32,7 @@ func TestBooksSurviveARestart(t *testing.T) {
 	second.clock = first.clock
 	second.want(pending.Ref, card.AccountPending)
 	second.wantMoved(ref, card.MovePending, "")
-	// What was due while nobody looked is done on the first look.
+	// Changes that came due meanwhile are made on the first read.
 	second.clock.pass(time.Second)
 	second.want(pending.Ref, card.AccountActive)
 	second.wantMoved(ref, card.MoveSucceeded, "")
@@ -117,10 +117,13 @@ func TestJournalHoldsNoCardNumber(t *testing.T) {
 	}
 }
 
-// TestNoCentIsMadeOrLost mixes everything that moves money, in parallel, and adds up.
-func TestNoCentIsMadeOrLost(t *testing.T) {
+// The test mixes everything that moves money, in parallel, and adds up the balances.
+func TestBooksKeepEveryCent(t *testing.T) {
 	const float money.Cents = 30_000
-	b := start(t, sandbox.Config{Float: float, Now: time.Now, SettleAfter: time.Millisecond, ReverseAfter: time.Millisecond, SlowAfter: 2 * time.Millisecond})
+	b := start(t, sandbox.Config{
+		Float: float, Now: time.Now, SettleAfter: time.Millisecond, ReverseAfter: time.Millisecond,
+		SlowAfter: 2 * time.Millisecond,
+	})
 	patient, err := sandbox.Dial(sandbox.ClientConfig{URL: b.url, HTTP: b.web.Client()})
 	if err != nil {
 		t.Fatal(err)
@@ -149,7 +152,7 @@ func TestNoCentIsMadeOrLost(t *testing.T) {
 		})
 	}
 	done.Wait()
-	// Twice: what was done may be about to be reversed.
+	// Twice: a finished change may be reversed.
 	b.control(http.MethodPost, "settle", nil, nil)
 	b.control(http.MethodPost, "settle", nil, nil)
 	shown := b.books()

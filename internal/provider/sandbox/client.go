@@ -17,7 +17,7 @@ import (
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
-// maxAnswer is more than any documented answer takes.
+// maxAnswer is larger than any documented answer.
 const maxAnswer = 1 << 20
 
 // ClientConfig is how a vendor is reached. Zero values mean what the comments say.
@@ -28,7 +28,7 @@ type ClientConfig struct {
 	APIKey secret.Text
 	// HTTP may be nil. Only its transport is used: redirects, cookies and deadlines are ours.
 	HTTP *http.Client
-	// Timeout is the budget of one call; 10 s if zero.
+	// Timeout bounds one call; 10 s if zero.
 	Timeout time.Duration
 	// VisibilityDelay is how long after a send its reference may still appear; 30 s if zero.
 	VisibilityDelay time.Duration
@@ -63,7 +63,9 @@ func Dial(cfg ClientConfig) (*Issuer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dial the sandbox issuer: %w", err)
 	}
-	return &Issuer{wire: w, visibilityDelay: cmp.Or(cfg.VisibilityDelay, defaultVisibilityDelay), limits: cfg.SpendLimits}, nil
+	return &Issuer{
+		wire: w, visibilityDelay: cmp.Or(cfg.VisibilityDelay, defaultVisibilityDelay), limits: cfg.SpendLimits,
+	}, nil
 }
 
 // Traits says what may be done after an unknown outcome: the server takes a reference once only.
@@ -229,7 +231,8 @@ func (i *Issuer) Credentials(ctx context.Context, account string) (card.Credenti
 func (i *Issuer) Stock(ctx context.Context) (card.Inventory, error) {
 	asOf := i.now().UTC()
 	var float accountAnswer
-	err := i.call(ctx, request{op: "stock", method: http.MethodGet, path: []string{"account"}, route: "/v1/account"}, &float)
+	err := i.call(ctx, request{op: "stock", method: http.MethodGet, path: []string{"account"}, route: "/v1/account"},
+		&float)
 	if err != nil {
 		return card.Inventory{}, fmt.Errorf("read the float: %w", err)
 	}

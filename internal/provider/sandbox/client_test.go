@@ -33,7 +33,7 @@ func against(t *testing.T, answer http.HandlerFunc) *sandbox.Issuer {
 	return i
 }
 
-func TestOnlyADocumentedNoIsARefusal(t *testing.T) {
+func TestClientTakesOnlyADocumentedRefusalForOne(t *testing.T) {
 	const no = `{"ok":false,"error":{"code":%q,"message":"m"}}`
 	for _, c := range []struct {
 		status  int
@@ -81,7 +81,7 @@ func TestOnlyADocumentedNoIsARefusal(t *testing.T) {
 	}
 }
 
-func TestRedirectsAreNotFollowed(t *testing.T) {
+func TestClientFollowsNoRedirects(t *testing.T) {
 	followed := false
 	i := against(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/elsewhere" {
@@ -98,7 +98,8 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 func TestTwoDifferentReportsSettleNothing(t *testing.T) {
 	ref := fulfilmenttest.NewRef()
 	one := func(id string) string {
-		return fmt.Sprintf(`{"id":%q,"reference":%q,"status":"live","loadCents":2500,"currency":"USD","last4":"1111"}`, id, ref)
+		return fmt.Sprintf(`{"id":%q,"reference":%q,"status":"live","loadCents":2500,"currency":"USD","last4":"1111"}`, id,
+			ref)
 	}
 	i := against(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = fmt.Fprintf(w, `{"ok":true,"data":{"items":[%s,%s]}}`, one("crd_1"), one("crd_2"))
@@ -112,7 +113,8 @@ func TestIssuersNamesAreHarmlessInPaths(t *testing.T) {
 	ref := fulfilmenttest.NewRef()
 	for _, id := range []string{"", "..", "a/b", "a?b", strings.Repeat("a", 65)} {
 		i := against(t, func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = fmt.Fprintf(w, `{"ok":true,"data":{"id":%q,"reference":%q,"status":"live","loadCents":2500,"currency":"USD"}}`, id, ref)
+			_, _ = fmt.Fprintf(w,
+				`{"ok":true,"data":{"id":%q,"reference":%q,"status":"live","loadCents":2500,"currency":"USD"}}`, id, ref)
 		})
 		if account, err := i.Open(t.Context(), card.Opening{Ref: ref, Load: 2500}); err == nil {
 			t.Errorf("a card named %q was taken: %+v", id, account)
@@ -120,7 +122,7 @@ func TestIssuersNamesAreHarmlessInPaths(t *testing.T) {
 	}
 }
 
-// TestCardNumbersStayOutOfErrorsLogsAndSpans has the vendor quote a card number wherever it can.
+// The vendor quotes a card number wherever it can.
 func TestCardNumbersStayOutOfErrorsLogsAndSpans(t *testing.T) {
 	const number, code = "4000001234567899", "\"cvv\":\"987\""
 	spans := tracetest.NewSpanRecorder()

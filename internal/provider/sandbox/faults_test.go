@@ -18,8 +18,7 @@ func refusalOf(err error) *fulfilment.Refusal {
 	return no
 }
 
-// TestEveryFaultModeIsClassified asks for a withdrawal under each mode: what the caller learns, and
-// what really happened.
+// The test asks for a withdrawal under each mode: what the caller learns, and what really happened.
 func TestEveryFaultModeIsClassified(t *testing.T) {
 	const accepted, refusal, unknown = "accepted", "refused", "unknown"
 	for mode, want := range map[string]struct {
@@ -82,7 +81,7 @@ func TestEveryFaultModeIsClassified(t *testing.T) {
 	}
 }
 
-func TestCallsEndWithTheirBudget(t *testing.T) {
+func TestCallsEndAtTheirTimeout(t *testing.T) {
 	b := start(t, sandbox.Config{})
 	for _, mode := range []string{"timeout_before", "timeout_after", "hang", "slow"} {
 		b.fault("open", mode, time.Minute)
@@ -97,7 +96,7 @@ func TestCallsEndWithTheirBudget(t *testing.T) {
 	}
 }
 
-func TestLateEffectIsFoundAfterTheHorizonOnly(t *testing.T) {
+func TestLateEffectIsFoundAfterItsDelayOnly(t *testing.T) {
 	b := start(t, sandbox.Config{})
 	b.fault("open", "late", 10*time.Second)
 	ref := fulfilmenttest.NewRef()
@@ -114,7 +113,7 @@ func TestLateEffectIsFoundAfterTheHorizonOnly(t *testing.T) {
 	}
 }
 
-func TestReportsOutOfOrderAreTakenAsTheyAre(t *testing.T) {
+func TestReportsOutOfOrderAreAccepted(t *testing.T) {
 	b := start(t, sandbox.Config{})
 	account := b.open("")
 	b.fault("account", "early", 0)
@@ -126,7 +125,7 @@ func TestReportsOutOfOrderAreTakenAsTheyAre(t *testing.T) {
 	b.want(account.Ref, card.AccountActive)
 }
 
-func TestLookUpThatFindsNothingSaysSo(t *testing.T) {
+func TestLookUpThatFindsNothingIsAbsent(t *testing.T) {
 	b := start(t, sandbox.Config{})
 	account := b.active("")
 	b.fault("account", "not_found", 0)
@@ -138,7 +137,9 @@ func TestLookUpThatFindsNothingSaysSo(t *testing.T) {
 func TestBalanceIsRightOrAnError(t *testing.T) {
 	b := start(t, sandbox.Config{})
 	account := b.active("")
-	for _, mode := range []string{"inexact_amount", "wrong_currency", "wrong_owner", "malformed", "truncated", "huge", "unauthorized"} {
+	for _, mode := range []string{
+		"inexact_amount", "wrong_currency", "wrong_owner", "malformed", "truncated", "huge", "unauthorized",
+	} {
 		b.fault("balance", mode, 0)
 		if balance, err := b.Balance(t.Context(), account.ID); err == nil || balance != (card.Balance{}) {
 			t.Errorf("%s: Balance = %+v, %v", mode, balance, err)
@@ -157,7 +158,7 @@ func TestStockIsRightOrAnError(t *testing.T) {
 	}
 }
 
-func TestFaultsLastAsLongAsOrdered(t *testing.T) {
+func TestFaultsLastForTheirTimes(t *testing.T) {
 	b := start(t, sandbox.Config{})
 	order := func(times int) {
 		b.control(http.MethodPost, "faults", map[string]any{"op": "*", "mode": "error_before", "times": times}, nil)

@@ -82,7 +82,7 @@ func (b *bench) stop() {
 	b.web.Close()
 }
 
-// control calls the control face.
+// control calls the control API.
 func (b *bench) control(method, path string, body, into any) {
 	b.t.Helper()
 	encoded, err := json.Marshal(body)
@@ -160,7 +160,7 @@ func (b *bench) open(scenario string) card.Account {
 	return account
 }
 
-// active is a card that has come to life.
+// active opens a card and waits until it is active.
 func (b *bench) active(scenario string) card.Account {
 	b.t.Helper()
 	account := b.open(scenario)
@@ -223,7 +223,7 @@ func (b *bench) wantFloat(want money.Cents) {
 	}
 }
 
-// TestSandboxKeepsLimits: its variant with spending limits opens cards by nothing else, and the other without.
+// The variant with spending limits opens cards with a limit only, the other one without.
 func TestSandboxKeepsLimits(t *testing.T) {
 	b := start(t, sandbox.Config{Dir: t.TempDir(), SettleAfter: time.Hour, SpendLimits: true})
 	cardtest.RunLimits(t, cardtest.Harness{
@@ -237,7 +237,7 @@ func TestSandboxKeepsLimits(t *testing.T) {
 	}
 }
 
-// TestSandboxListsEveryCardOnce, also over several pages and while cards are opened.
+// Also over several pages and while cards are opened.
 func TestSandboxListsEveryCardOnce(t *testing.T) {
 	b := start(t, sandbox.Config{})
 	const many = 1203
@@ -269,7 +269,7 @@ func TestSandboxListsEveryCardOnce(t *testing.T) {
 	}
 }
 
-func TestSandboxKeepsToTheSuite(t *testing.T) {
+func TestIssuerPassesTheKit(t *testing.T) {
 	b := start(t, sandbox.Config{Dir: t.TempDir(), SettleAfter: time.Hour})
 	cardtest.Run(t, cardtest.Harness{
 		Handles: b.handles("", b.Traits(), func() map[string]int { return b.books().Executed }),
@@ -277,7 +277,7 @@ func TestSandboxKeepsToTheSuite(t *testing.T) {
 	})
 }
 
-func TestControlFaceAnswersItsOwnMachineOnly(t *testing.T) {
+func TestControlAnswersLoopbackOnly(t *testing.T) {
 	b := start(t, sandbox.Config{})
 	r := httptest.NewRequest(http.MethodGet, "/control/books", nil)
 	r.RemoteAddr = "192.0.2.7:4000"
@@ -288,7 +288,7 @@ func TestControlFaceAnswersItsOwnMachineOnly(t *testing.T) {
 	}
 }
 
-func TestBooksCountWhatWasSentAndWhatWasDone(t *testing.T) {
+func TestBooksCountRequestsAndEffects(t *testing.T) {
 	b := start(t, sandbox.Config{})
 	opening := card.Opening{Ref: fulfilment.Ref(uuid.New()), Load: 2500}
 	for range 3 {
@@ -303,7 +303,7 @@ func TestBooksCountWhatWasSentAndWhatWasDone(t *testing.T) {
 	}
 }
 
-func TestControlFaceSetsFloatRangesAndCards(t *testing.T) {
+func TestControlSetsFloatRangesAndCards(t *testing.T) {
 	b := start(t, sandbox.Config{})
 	account := b.active("")
 	b.control(http.MethodPost, "cards/"+account.ID, map[string]any{"spendCents": 600}, nil)
@@ -324,7 +324,7 @@ func TestControlFaceSetsFloatRangesAndCards(t *testing.T) {
 	b.wantFloat(2500 + 1900)
 }
 
-// refused opens a card that the issuer will not make, and asks again: a no stays a no.
+// refused opens a card that the issuer refuses, and asks again: a refusal is final.
 func refused(t *testing.T, b *bench, code string) {
 	t.Helper()
 	opening := card.Opening{Ref: fulfilmenttest.NewRef(), Load: 2500}

@@ -12,7 +12,7 @@ import (
 
 const float = 10_000_000
 
-func TestCardsTakeTheirTime(t *testing.T) {
+func TestCardsAreActiveAfterTheirDelay(t *testing.T) {
 	b := start(t, sandbox.Config{})
 	account := b.open("")
 	b.clock.pass(299 * time.Millisecond)
@@ -117,9 +117,9 @@ func TestWithdrawalLeavesTheRetentionQuota(t *testing.T) {
 	b.wantMoved(ref, card.MoveSucceeded, "")
 }
 
-// TestOwnerSpendsFirst is the race of the fee withdrawal with the owner: a definite no, not an
+// The owner wins the race with the fee withdrawal: a definite refusal, not an
 // unknown outcome.
-func TestOwnerSpendsFirst(t *testing.T) {
+func TestWithdrawalIsRefusedWhenTheOwnerSpentFirst(t *testing.T) {
 	b := start(t, sandbox.Config{})
 	account := b.active("")
 	ref := b.withdraw(account, 1000, "")
@@ -129,7 +129,7 @@ func TestOwnerSpendsFirst(t *testing.T) {
 	b.wantBalance(account, 999)
 }
 
-func TestMovementsNeedALiveCard(t *testing.T) {
+func TestMovementsNeedAnActiveCard(t *testing.T) {
 	b := start(t, sandbox.Config{})
 	account := b.active("")
 	b.control("POST", "cards/"+account.ID, map[string]any{"state": "locked"}, nil)
@@ -139,7 +139,7 @@ func TestMovementsNeedALiveCard(t *testing.T) {
 		if refusalCode(refusalOf(err)) != card.RefusedState {
 			t.Errorf("Move = %v, want %s", err, card.RefusedState)
 		}
-		// The no stays when its reason has gone.
+		// The refusal stays when its reason is gone.
 		b.control("POST", "cards/"+account.ID, map[string]any{"state": "live"}, nil)
 	}
 	b.wantMoved(move.Ref, card.MoveFailed, card.RefusedState)

@@ -84,7 +84,7 @@ func (b *books) since(after int) (cards []cardRow, movements []moveRow, err erro
 	return cards, movements, nil
 }
 
-// reveal makes a change of what was hidden until now: whoever has read the statement further than that would not see it.
+// reveal numbers a hidden change anew when it appears: a reader of the statement may be past its old number.
 func (b *books) reveal(now time.Time) error {
 	ch := b.begin(now)
 	for id, row := range b.cards {
@@ -119,8 +119,8 @@ type statementAnswer struct {
 
 var _ reconcile.Issuer = (*Issuer)(nil)
 
-// Changes implements reconcile.Issuer. The cursor is the number of the last change; a card may move on between two pages, and comes
-// again then.
+// Changes implements reconcile.Issuer. The cursor is the number of the last change; a card may move on between two
+// pages, and comes again then.
 func (i *Issuer) Changes(ctx context.Context, after string) (reconcile.Page, error) {
 	last, err := strconv.Atoi(cmp.Or(after, "0"))
 	if err != nil {

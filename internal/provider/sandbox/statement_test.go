@@ -16,8 +16,8 @@ import (
 	"github.com/roamcard/roamcard/internal/reconcile"
 )
 
-// TestTheStatementIsEverythingOverSeveralPages makes more rows than an answer holds.
-func TestTheStatementIsEverythingOverSeveralPages(t *testing.T) {
+// There are more rows than an answer holds.
+func TestStatementHasEverythingOverSeveralPages(t *testing.T) {
 	b := start(t, sandbox.Config{Float: 100_000_000})
 	opened := map[fulfilment.Ref]bool{}
 	var account card.Account
@@ -69,18 +69,20 @@ func TestTheStatementIsEverythingOverSeveralPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, last = stated(t, b, last)
-	if len(s.accounts) != 0 || len(s.movements) != 1 || s.movements[0].Ref != m.Ref || s.movements[0].State != card.MovePending {
+	if len(s.accounts) != 0 || len(s.movements) != 1 || s.movements[0].Ref != m.Ref ||
+		s.movements[0].State != card.MovePending {
 		t.Errorf("a movement that began: %+v", s)
 	}
 	b.clock.pass(time.Hour)
 	s, _ = stated(t, b, last)
-	if len(s.accounts) != 1 || s.accounts[0].Balance != 2500+11_010 || len(s.movements) != 1 || s.movements[0].State != card.MoveSucceeded {
+	if len(s.accounts) != 1 || s.accounts[0].Balance != 2500+11_010 || len(s.movements) != 1 ||
+		s.movements[0].State != card.MoveSucceeded {
 		t.Errorf("a movement that ended: %+v", s)
 	}
 }
 
-// TestWhatAppearsLateIsInTheChanges: a reader of changes was past the hidden movement when it appeared.
-func TestWhatAppearsLateIsInTheChanges(t *testing.T) {
+// A reader of changes was past the hidden movement when it appeared.
+func TestStatementHasWhatAppearsLate(t *testing.T) {
 	b := start(t, sandbox.Config{Float: 100_000})
 	b.fault("open", "late", 10*time.Second)
 	ref := fulfilmenttest.NewRef()
@@ -125,22 +127,24 @@ func stated(t *testing.T, i reconcile.Issuer, after string) (s statement, last s
 	return s, last
 }
 
-func TestAStatementThatCannotBeReadIsNone(t *testing.T) {
+func TestUnreadableStatementIsAnError(t *testing.T) {
 	line := func(s string) string { return `{"ok":true,"data":{"items":[` + s + `]}}` }
 	const good = `{"id":"crd_1","reference":"00000000-0000-5000-8000-000000000001","status":"live","loadCents":1,"currency":"USD"}`
 	for name, body := range map[string]string{
-		"no items":                `{"ok":true,"data":{}}`,
-		"more of nothing":         `{"ok":true,"data":{"items":[],"more":true}}`,
-		"neither":                 line(`{"seq":1}`),
-		"both":                    line(`{"seq":1,"card":` + good + `,"movement":{},"balanceCents":1}`),
-		"no balance":              line(`{"seq":1,"card":` + good + `}`),
-		"negative balance":        line(`{"seq":1,"card":` + good + `,"balanceCents":-1}`),
-		"the same line":           line(`{"seq":1,"card":` + good + `,"balanceCents":1},{"seq":1,"card":` + good + `,"balanceCents":1}`),
-		"no seq":                  line(`{"card":` + good + `,"balanceCents":1}`),
-		"reference":               line(`{"seq":1,"card":{"id":"crd_1","reference":"x","status":"live","loadCents":1,"currency":"USD"},"balanceCents":1}`),
-		"movement without a name": line(`{"seq":1,"movement":{"reference":"` + uuid.NewString() + `","cardId":"crd_1","direction":"in","amountCents":1,"currency":"USD","status":"done"}}`),
-		"movement":                line(`{"seq":1,"movement":{"reference":"` + uuid.NewString() + `"}}`),
-		"half":                    `{"ok":true,"data":{"items":[`,
+		"no items":         `{"ok":true,"data":{}}`,
+		"more of nothing":  `{"ok":true,"data":{"items":[],"more":true}}`,
+		"neither":          line(`{"seq":1}`),
+		"both":             line(`{"seq":1,"card":` + good + `,"movement":{},"balanceCents":1}`),
+		"no balance":       line(`{"seq":1,"card":` + good + `}`),
+		"negative balance": line(`{"seq":1,"card":` + good + `,"balanceCents":-1}`),
+		"the same line": line(`{"seq":1,"card":` + good + `,"balanceCents":1},{"seq":1,"card":` + good +
+			`,"balanceCents":1}`),
+		"no seq":    line(`{"card":` + good + `,"balanceCents":1}`),
+		"reference": line(`{"seq":1,"card":{"id":"crd_1","reference":"x","status":"live","loadCents":1,"currency":"USD"},"balanceCents":1}`),
+		"movement without a name": line(`{"seq":1,"movement":{"reference":"` + uuid.NewString() +
+			`","cardId":"crd_1","direction":"in","amountCents":1,"currency":"USD","status":"done"}}`),
+		"movement": line(`{"seq":1,"movement":{"reference":"` + uuid.NewString() + `"}}`),
+		"half":     `{"ok":true,"data":{"items":[`,
 	} {
 		i := against(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
 		if s, err := i.Changes(t.Context(), ""); err == nil {

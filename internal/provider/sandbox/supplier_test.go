@@ -40,7 +40,7 @@ func (b *bench) esims() shownEsims {
 	return shown
 }
 
-func TestSupplierKeepsToTheSuite(t *testing.T) {
+func TestSupplierPassesTheKit(t *testing.T) {
 	b, s := supply(t, sandbox.Config{Dir: t.TempDir(), AllocateAfter: time.Hour})
 	esimtest.Run(t, esimtest.Harness{
 		Handles: b.handles("esim/", s.Traits(), func() map[string]int { return b.esims().Executed }), Supplier: s,
@@ -48,7 +48,7 @@ func TestSupplierKeepsToTheSuite(t *testing.T) {
 	})
 }
 
-func TestTheCatalogueIsWideAndTheSameEveryTime(t *testing.T) {
+func TestCatalogueIsWideAndDeterministic(t *testing.T) {
 	_, s := supply(t, sandbox.Config{})
 	first, err := s.Listings(t.Context())
 	if err != nil {
@@ -85,7 +85,7 @@ func TestTheCatalogueIsWideAndTheSameEveryTime(t *testing.T) {
 	}
 }
 
-func TestTheSuppliersBooksOutliveARestart(t *testing.T) {
+func TestSuppliersBooksSurviveARestart(t *testing.T) {
 	dir := t.TempDir()
 	b, s := supply(t, sandbox.Config{Dir: dir, AllocateAfter: time.Hour})
 	b.control(http.MethodPost, "esim/plans/fr-500mb-1d", map[string]any{"costMicros": 123_456, "units": 2}, nil)
@@ -111,7 +111,7 @@ func TestTheSuppliersBooksOutliveARestart(t *testing.T) {
 	}
 }
 
-func TestTheScenariosOfAnESIM(t *testing.T) {
+func TestScenariosOfAnESIM(t *testing.T) {
 	b, s := supply(t, sandbox.Config{AllocateAfter: time.Second, SlowAfter: time.Minute})
 	order := func(scenario string) fulfilment.Ref {
 		t.Helper()
@@ -146,7 +146,7 @@ func TestTheScenariosOfAnESIM(t *testing.T) {
 	}
 }
 
-func TestASupplierWithoutOurMoneyRefuses(t *testing.T) {
+func TestSupplierRefusesWithoutMoney(t *testing.T) {
 	b, s := supply(t, sandbox.Config{})
 	b.control(http.MethodPost, "esim/float", map[string]any{"micros": 10}, nil)
 	_, err := s.Order(t.Context(), esim.Request{Ref: fulfilmenttest.NewRef(), Code: "fr-500mb-1d", MaxCost: 10_000_000})

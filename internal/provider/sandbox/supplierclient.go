@@ -44,7 +44,9 @@ const supplierAPI = "esim"
 // Listings implements esim.Supplier.
 func (s *Supplier) Listings(ctx context.Context) ([]esim.Listing, error) {
 	var got listAnswer[planAnswer]
-	rq := request{op: "plans", method: http.MethodGet, under: supplierAPI, path: []string{"plans"}, route: "/esim/v1/plans"}
+	rq := request{
+		op: "plans", method: http.MethodGet, under: supplierAPI, path: []string{"plans"}, route: "/esim/v1/plans",
+	}
 	if err := s.call(ctx, rq, &got); err != nil {
 		return nil, fmt.Errorf("read the catalogue: %w", err)
 	}
@@ -65,7 +67,8 @@ func (s *Supplier) Listings(ctx context.Context) ([]esim.Listing, error) {
 func (s *Supplier) Check(ctx context.Context, code string) (esim.Stock, error) {
 	var got stockAnswer
 	err := s.call(ctx, request{
-		op: "check", method: http.MethodGet, under: supplierAPI, path: []string{"plans", code}, route: "/esim/v1/plans/{code}",
+		op: "check", method: http.MethodGet, under: supplierAPI, path: []string{"plans", code},
+		route: "/esim/v1/plans/{code}",
 	}, &got)
 	if no, ok := errors.AsType[*fulfilment.Refusal](err); ok && no.Code == esim.RefusedPlan {
 		return esim.Stock{}, fmt.Errorf("check a plan: %w", esim.ErrNoPlan)
@@ -84,9 +87,11 @@ func (s *Supplier) Check(ctx context.Context, code string) (esim.Stock, error) {
 func (s *Supplier) Order(ctx context.Context, r esim.Request) (esim.Purchase, error) {
 	var got orderAnswer
 	err := s.call(ctx, request{
-		op: "order", method: http.MethodPost, under: supplierAPI, path: []string{"orders"}, route: "/esim/v1/orders", confidential: true,
+		op: "order", method: http.MethodPost, under: supplierAPI, path: []string{"orders"}, route: "/esim/v1/orders",
+		confidential: true,
 		body: map[string]any{
-			"reference": r.Ref.String(), "plan": r.Code, "maxCostMicros": int64(r.MaxCost), "currency": currencyUSD, "scenario": r.Scenario, "note": r.Buyer,
+			"reference": r.Ref.String(), "plan": r.Code, "maxCostMicros": int64(r.MaxCost), "currency": currencyUSD,
+			"scenario": r.Scenario, "note": r.Buyer,
 		},
 	}, &got)
 	if err != nil {
@@ -124,7 +129,7 @@ func (s *Supplier) call(ctx context.Context, rq request, into any) error {
 	return s.send(ctx, rq, supplierRefusals, into)
 }
 
-// supplierRefusals are the supplier's codes that say definitely no.
+// supplierRefusals are the supplier's codes of a definite refusal.
 func supplierRefusals(code string) (neutral string, definite bool) {
 	switch code {
 	case codeOutOfStock:
@@ -178,7 +183,8 @@ type stockAnswer struct {
 }
 
 func (a stockAnswer) stock(code string) (esim.Stock, error) {
-	if a.Code != code || a.Cost == nil || *a.Cost <= 0 || a.Currency != currencyUSD || a.Float == nil || *a.Float < 0 || (a.Units != nil && *a.Units < 0) {
+	if a.Code != code || a.Cost == nil || *a.Cost <= 0 || a.Currency != currencyUSD || a.Float == nil || *a.Float < 0 ||
+		(a.Units != nil && *a.Units < 0) {
 		return esim.Stock{}, unclear("the plan in the answer does not match the documentation")
 	}
 	s := esim.Stock{Cost: money.USDC(*a.Cost), Units: esim.Plenty, Float: money.USDC(*a.Float)}
@@ -209,7 +215,9 @@ func (a orderAnswer) purchase(ref fulfilment.Ref) (esim.Purchase, error) {
 	if a.Reference != ref.String() {
 		return esim.Purchase{}, unclear("the answer is about another reference")
 	}
-	p := esim.Purchase{ID: a.ID, Ref: ref, Code: a.Plan, State: esim.PurchasePending, Cost: money.USDC(*a.Cost), Buyer: a.Note}
+	p := esim.Purchase{
+		ID: a.ID, Ref: ref, Code: a.Plan, State: esim.PurchasePending, Cost: money.USDC(*a.Cost), Buyer: a.Note,
+	}
 	switch allocation(a.Status) {
 	case released:
 		if !isICCID(a.ICCID) || !isHost(a.SMDP) || !isMatchingID(a.MatchingID) {
@@ -231,8 +239,10 @@ func (a orderAnswer) purchase(ref fulfilment.Ref) (esim.Purchase, error) {
 }
 
 func samePurchase(a, b esim.Purchase) bool {
-	same := a.ID == b.ID && a.State == b.State && a.Cost == b.Cost && (a.ActivationData == nil) == (b.ActivationData == nil)
-	return same && (a.ActivationData == nil || a.ActivationData.ICCID.Equal(b.ActivationData.ICCID) && a.ActivationData.MatchingID.Equal(b.ActivationData.MatchingID))
+	same := a.ID == b.ID && a.State == b.State && a.Cost == b.Cost &&
+		(a.ActivationData == nil) == (b.ActivationData == nil)
+	return same && (a.ActivationData == nil || a.ActivationData.ICCID.Equal(b.ActivationData.ICCID) &&
+		a.ActivationData.MatchingID.Equal(b.ActivationData.MatchingID))
 }
 
 // isICCID takes 18 to 20 digits of the telecom industry, with their check digit.

@@ -71,7 +71,8 @@ func (s *Supplier) Purchases(ctx context.Context) ([]esim.Purchase, error) {
 			More  bool          `json:"more"`
 		}
 		err := s.call(ctx, request{
-			op: "statement", method: http.MethodGet, under: supplierAPI, path: []string{"statement"}, route: "/esim/v1/statement",
+			op: "statement", method: http.MethodGet, under: supplierAPI, path: []string{"statement"},
+			route: "/esim/v1/statement",
 			query: url.Values{"after": {strconv.Itoa(after)}},
 		}, &page)
 		if err == nil && (page.Items == nil || page.More && len(*page.Items) == 0) {

@@ -23,7 +23,7 @@ import (
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
-// wire is how a vendor is spoken to: one call at a time, bounded, never repeated by itself.
+// wire calls a vendor: each call is bounded and never repeated by itself.
 type wire struct {
 	vendor  string
 	base    *url.URL
@@ -46,8 +46,9 @@ func dial(cfg ClientConfig, vendor string) (wire, error) {
 		return wire{}, fmt.Errorf("%q is not an http URL", cfg.URL)
 	}
 	w := wire{
-		vendor: vendor, base: base, apiKey: cfg.APIKey, now: cfg.Now, tracer: cfg.Tracer, metrics: cfg.Metrics, timeout: cmp.Or(cfg.Timeout, defaultTimeout),
-		http: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+		vendor: vendor, base: base, apiKey: cfg.APIKey, now: cfg.Now, tracer: cfg.Tracer, metrics: cfg.Metrics,
+		timeout: cmp.Or(cfg.Timeout, defaultTimeout),
+		http:    &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 	}
 	if cfg.HTTP != nil {
 		w.http.Transport = cfg.HTTP.Transport
@@ -68,7 +69,7 @@ func dial(cfg ClientConfig, vendor string) (wire, error) {
 type request struct {
 	op     string
 	method string
-	// under is the folder of the vendor's face; empty is the root.
+	// under is the folder of the vendor's API; empty is the root.
 	under string
 	path  []string
 	// route is the path without names in it, for traces.
@@ -112,8 +113,7 @@ func (w *wire) send(ctx context.Context, rq request, definite codes, into any) e
 	return err
 }
 
-// exchange is one round trip. It is never repeated here: whether that is safe is for the caller to
-// know.
+// exchange is one round trip. It is never repeated here: only the caller knows whether that is safe.
 func (w *wire) exchange(ctx context.Context, rq request) (status int, answer []byte, err error) {
 	var body io.Reader
 	if rq.body != nil {

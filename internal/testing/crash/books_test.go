@@ -15,8 +15,8 @@ import (
 	"github.com/roamcard/roamcard/internal/secret"
 )
 
-// TestEachBookIsRead spoils one real book after the other, and expects the invariants to say so.
-func TestEachBookIsRead(t *testing.T) {
+// The test spoils one real book after the other, and expects the invariants to notice.
+func TestInvariantsReadEachRealBook(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	b := w.buyer(t)
@@ -51,7 +51,9 @@ func TestEachBookIsRead(t *testing.T) {
 	}
 	execute("UPDATE orders SET status = 'fulfilled'")
 
-	issuer, err := sandbox.Dial(sandbox.ClientConfig{URL: w.books.SandboxURL, APIKey: secret.New(sandbox.DevKey), Timeout: 5 * time.Second})
+	issuer, err := sandbox.Dial(sandbox.ClientConfig{
+		URL: w.books.SandboxURL, APIKey: secret.New(sandbox.DevKey), Timeout: 5 * time.Second,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
