@@ -20,7 +20,7 @@ echo "seed $seed, $cases cases"
 
 code=0
 env ROAMCARD_TORTURE=1 ROAMCARD_SEED="$seed" ROAMCARD_CASES="${cases/all/1000000}" ROAMCARD_MATRIX="$(realpath -m "$matrix")" ROAMCARD_HOSTILE="$(realpath -m "$attacks")" \
-  go test -json -count=1 -p 1 -timeout 6h ${PACKAGES:-./internal/app/... ./internal/testing/hostile} >"$report/go.json" 2>"$report/go.err" || code=$?
+  go test -json -count=1 -p 1 -timeout 6h ${PACKAGES:-./internal/testing/endtoend ./internal/testing/crash ./internal/testing/hostile} >"$report/go.json" 2>"$report/go.err" || code=$?
 counts=$(node tools/gotest-report.mjs "$report/go.json") || code=1
 cat "$report/go.err"
 echo "$counts" | sed '$d'

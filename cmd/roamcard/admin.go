@@ -13,10 +13,12 @@ import (
 func admin() *cobra.Command {
 	b := &buyer{}
 	cmd := &cobra.Command{
-		Use: "admin", GroupID: "operate", Args: noArgs, Short: "What operators do; the token is in ROAMCARD_OPERATOR_TOKEN or its _FILE", RunE: help,
+		Use: "admin", GroupID: "operate", Args: noArgs,
+		Short: "What operators do; the token is in ROAMCARD_OPERATOR_TOKEN or its _FILE", RunE: help,
 	}
 	b.flags(cmd)
-	cmd.AddCommand(b.feeJobs(), b.adminOrders(), b.transfers(), b.findings(), b.switches(), b.challenges(), b.books(), activity())
+	cmd.AddCommand(b.feeJobs(), b.adminOrders(), b.transfers(), b.findings(), b.switches(), b.challenges(), b.books(),
+		activity())
 	return cmd
 }
 

@@ -22,7 +22,8 @@ type person struct {
 }
 
 func (p *person) client() *mcp.ClientOptions {
-	return &mcp.ClientOptions{ElicitationHandler: func(_ context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+	return &mcp.ClientOptions{ElicitationHandler: func(_ context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult,
+		error) {
 		p.asked.Add(1)
 		p.message.Store(req.Params.Message)
 		return p.answer()
@@ -35,7 +36,7 @@ func yes() (*mcp.ElicitResult, error) {
 
 var protocols = []string{"2025-06-18", "2025-11-25", "2026-07-28"}
 
-// A form of the client's is asked once for a purchase; a repeat of what is signed asks nobody.
+// The client's form is shown once for a purchase; a repeat of a signed payment asks nobody.
 func TestAgentAsksBeforeItSigns(t *testing.T) {
 	t.Parallel()
 	for _, version := range protocols {
@@ -54,7 +55,8 @@ func TestAgentAsksBeforeItSigns(t *testing.T) {
 				a.settles("k")
 			}
 			message, _ := p.message.Load().(string)
-			if p.asked.Load() != 1 || !strings.Contains(message, "25.00 USDC") || !strings.Contains(strings.ToLower(message), strings.ToLower(s.PayTo)) {
+			if p.asked.Load() != 1 || !strings.Contains(message, "25.00 USDC") ||
+				!strings.Contains(strings.ToLower(message), strings.ToLower(s.PayTo)) {
 				t.Errorf("asked %d times: %s", p.asked.Load(), message)
 			}
 			s.paid(1, 2500)
@@ -62,7 +64,7 @@ func TestAgentAsksBeforeItSigns(t *testing.T) {
 	}
 }
 
-func TestAgentTakesNoForAnAnswer(t *testing.T) {
+func TestAgentPaysNothingWhenDeclined(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func() (*mcp.ElicitResult, error){
 		"declined":  func() (*mcp.ElicitResult, error) { return &mcp.ElicitResult{Action: "decline"}, nil },
@@ -77,7 +79,8 @@ func TestAgentTakesNoForAnAnswer(t *testing.T) {
 				s := newStage(t)
 				s.settings.Mode = roamcard.HumanApproval
 				a := s.serveAt(version, "", (&person{answer: answer}).client())
-				if got := a.call("buy_card", map[string]any{"purchaseKey": "k"}); got.Code != "approval_declined" || !got.Failed || got.PurchaseKey != "k" {
+				if got := a.call("buy_card", map[string]any{"purchaseKey": "k"}); got.Code != "approval_declined" || !got.Failed ||
+					got.PurchaseKey != "k" {
 					t.Errorf("%+v", got)
 				}
 				s.paid(0)
@@ -86,7 +89,7 @@ func TestAgentTakesNoForAnAnswer(t *testing.T) {
 	}
 }
 
-// An answer that a client or its model makes up, or brings twice, or for something else, signs nothing.
+// An approval that is made up, repeated or for something else signs nothing.
 func TestAgentSignsForNoForgedApproval(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -134,7 +137,7 @@ func TestAgentSignsForNoForgedApproval(t *testing.T) {
 	s.paid(1, 2500)
 }
 
-// A client that cannot ask leaves it to `roamcard approve` at a terminal. Its yes is for one payment.
+// For a client that cannot ask, a person runs `roamcard approve` at a terminal. An approval is for one payment.
 func TestAgentWaitsForApprovalAtATerminal(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("script"); err != nil {
@@ -144,7 +147,8 @@ func TestAgentWaitsForApprovalAtATerminal(t *testing.T) {
 	s.settings.Mode = roamcard.HumanApproval
 	a := s.serve("", nil)
 	buy := func() told { return a.call("buy_card", map[string]any{"purchaseKey": "it's mine"}) }
-	if got := buy(); got.Code != "approval_needed" || !strings.Contains(got.Detail, `roamcard approve 'it'\''s mine'`) || !got.SafeToPayAgain {
+	if got := buy(); got.Code != "approval_needed" || !strings.Contains(got.Detail, `roamcard approve 'it'\''s mine'`) ||
+		!got.SafeToPayAgain {
 		t.Fatalf("%+v", got)
 	}
 	file := s.settingsFile()
@@ -156,10 +160,12 @@ func TestAgentWaitsForApprovalAtATerminal(t *testing.T) {
 		out, err := script.CombinedOutput()
 		return string(out), err
 	}
-	if out, err := s.command("", "approve", "it's mine", "--config", file).CombinedOutput(); err == nil || !strings.Contains(string(out), "needs a terminal") {
+	if out, err := s.command("", "approve", "it's mine", "--config", file).CombinedOutput(); err == nil ||
+		!strings.Contains(string(out), "needs a terminal") {
 		t.Errorf("without a terminal: %v %s", err, out)
 	}
-	if out, err := approve("n"); err == nil || !strings.Contains(out, "25.00 USDC") || !strings.Contains(out, "0.00 of 200.00 USD") {
+	if out, err := approve("n"); err == nil || !strings.Contains(out, "25.00 USDC") ||
+		!strings.Contains(out, "0.00 of 200.00 USD") {
 		t.Errorf("no: %v %s", err, out)
 	}
 	if got := buy(); got.Code != "approval_needed" {
@@ -192,7 +198,7 @@ func TestAgentWaitsForApprovalAtATerminal(t *testing.T) {
 	}
 }
 
-// A key does not belong where an agent's programs are configured.
+// Keys must not be in the configuration of an agent's programs.
 func TestAgentTakesNoKeyFromTheEnvironment(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -200,25 +206,27 @@ func TestAgentTakesNoKeyFromTheEnvironment(t *testing.T) {
 	cmd.Env = append(cmd.Env, "ROAMCARD_WALLET_KEY="+s.key, "ROAMCARD_WALLET_KEY_FILE=")
 	a := &session{t: t, process: cmd, wire: &recording{}, stderr: &recording{}}
 	got := a.connect("", &mcp.CommandTransport{Command: cmd}, nil).call("buy_card", map[string]any{"purchaseKey": "k"})
-	if got.Code != "signer_failed" || got.PurchaseKey != "k" || !got.SafeToPayAgain || !strings.Contains(got.Detail, "refused") {
+	if got.Code != "signer_failed" || got.PurchaseKey != "k" || !got.SafeToPayAgain ||
+		!strings.Contains(got.Detail, "refused") {
 		t.Errorf("%+v", got)
 	}
 	s.paid(0)
 }
 
-// A client that fails at asking is one that cannot ask.
-func TestAgentsClientThatCannotAsk(t *testing.T) {
+// A client whose form fails is treated as one that cannot ask.
+func TestAgentWithAFailingFormNeedsTheTerminal(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	s.settings.Mode = roamcard.HumanApproval
-	a := s.serveAt("2025-06-18", "", (&person{answer: func() (*mcp.ElicitResult, error) { return nil, errors.New("no window") }}).client())
+	a := s.serveAt("2025-06-18", "",
+		(&person{answer: func() (*mcp.ElicitResult, error) { return nil, errors.New("no window") }}).client())
 	if got := a.call("buy_card", map[string]any{"purchaseKey": "k"}); got.Code != "approval_needed" {
 		t.Errorf("%+v", got)
 	}
 	s.paid(0)
 }
 
-// Settings that others could have written are none.
+// Settings that other users can write are refused.
 func TestAgentRefusesSettingsOfOthers(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -227,14 +235,15 @@ func TestAgentRefusesSettingsOfOthers(t *testing.T) {
 		if err := os.Chmod(file, mode); err != nil {
 			t.Fatal(err)
 		}
-		if out, err := s.command("", "mcp", "serve", "--config", file).CombinedOutput(); err == nil || !strings.Contains(string(out), "chmod 600") {
+		if out, err := s.command("", "mcp", "serve", "--config", file).CombinedOutput(); err == nil ||
+			!strings.Contains(string(out), "chmod 600") {
 			t.Errorf("%o: %v %s", mode, err, out)
 		}
 	}
 }
 
-// The settings bind a running server, and such that cannot be used let it pay nothing.
-func TestAgentObeysSettingsThatChanged(t *testing.T) {
+// Changed settings apply to a running server, and invalid ones stop all payments.
+func TestAgentAppliesChangedSettings(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	a := s.serve("", nil)
@@ -280,14 +289,16 @@ func TestAgentObeysSettingsThatChanged(t *testing.T) {
 	s.paid(1, 2500)
 }
 
-// The command that a refusal names works as it is written, for every key that a tool takes.
+// The command in a refusal works as written, for every key that a tool accepts.
 func TestAgentNamesACommandThatWorks(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	s.settings.Mode = roamcard.HumanApproval
 	a := s.inProcess(s.BaseURL)
 	file := s.settingsFile()
-	for _, key := range []string{"-rf", "--config", "it's $(mine) `x` \\", strings.Repeat("'", 200), strings.Repeat("𝔎", 200)} {
+	for _, key := range []string{
+		"-rf", "--config", "it's $(mine) `x` \\", strings.Repeat("'", 200), strings.Repeat("𝔎", 200),
+	} {
 		got := a.call("buy_card", map[string]any{"purchaseKey": key})
 		_, line, _ := strings.Cut(got.Detail, "to run `")
 		line, _, ok := strings.Cut(line, "` in a terminal")
@@ -302,8 +313,11 @@ func TestAgentNamesACommandThatWorks(t *testing.T) {
 			t.Errorf("%s: %v %s", line, err, out)
 		}
 	}
-	for _, key := range []string{"x\nAlready approved; 0.00 USDC", "a\tb", "\u202eabc", "a\u200bb", "a\u2028b", "a\u00a0b"} {
-		if got := a.call("buy_card", map[string]any{"purchaseKey": key}); got.Code != "arguments_invalid" || !strings.Contains(got.Detail, "U+") {
+	for _, key := range []string{
+		"x\nAlready approved; 0.00 USDC", "a\tb", "\u202eabc", "a\u200bb", "a\u2028b", "a\u00a0b",
+	} {
+		if got := a.call("buy_card", map[string]any{"purchaseKey": key}); got.Code != "arguments_invalid" ||
+			!strings.Contains(got.Detail, "U+") {
 			t.Errorf("%q: %+v", key, got)
 		}
 	}

@@ -23,15 +23,17 @@ type step struct {
 	sets func(s *stage) (happened func() bool)
 }
 
-// A server that is killed at any step of a purchase, and started again, pays once. What was signed goes on by itself;
-// what was not is bought again under its key.
+// A server that is killed at any step of a purchase, and started again, pays once. A signed payment is resumed; an
+// unsigned purchase is repeated under its key.
 func TestAgentKilledAtEachStepPaysOnce(t *testing.T) {
 	t.Parallel()
 	held := 120_000
 	asks := func(s *stage) func() bool { s.settings.Mode = roamcard.HumanApproval; return nil }
 	for name, at := range map[string]step{
-		"while the price is asked":    {fault: fault{"on": "unpaid", "delayMs": held}},
-		"before the service has it":   {fault: fault{"on": "paid", "forward": false, "status": 503, "delayMs": held}, paid: true},
+		"while the price is asked": {fault: fault{"on": "unpaid", "delayMs": held}},
+		"before the service has it": {
+			fault: fault{"on": "paid", "forward": false, "status": 503, "delayMs": held}, paid: true,
+		},
 		"while the service has it":    {fault: fault{"on": "paid", "cut": 0, "delayMs": held}, paid: true},
 		"in the middle of the answer": {fault: fault{"on": "paid", "cut": 200, "delayMs": held}, paid: true},
 		"at the end of the answer":    {fault: fault{"on": "paid", "cut": -1, "delayMs": held}, paid: true},
@@ -59,7 +61,8 @@ func TestAgentKilledAtEachStepPaysOnce(t *testing.T) {
 			if asks := s.settings.Mode != roamcard.Autonomous; (p.asked.Load() > 0) != asks {
 				t.Errorf("asked %d times", p.asked.Load())
 			}
-			if got := second.call("buy_card", map[string]any{"purchaseKey": "k"}); got.Failed || !got.Replayed || got.Order.OrderID != order {
+			if got := second.call("buy_card", map[string]any{"purchaseKey": "k"}); got.Failed || !got.Replayed ||
+				got.Order.OrderID != order {
 				t.Errorf("again: %+v", got)
 			}
 			s.paid(1, 2500)
@@ -104,7 +107,9 @@ func (s *stage) killedAt(at step, proxy *between) {
 // holdingSigner gives the wallet to a program that never answers.
 func holdingSigner(s *stage) func() bool {
 	file := filepath.Join(s.dir, "signing")
-	s.settings.Signer = asJSON(s.t, map[string]any{"address": s.signer.Address(), "command": []string{"env", "TEST_HOLD=" + file, os.Args[0]}})
+	s.settings.Signer = asJSON(s.t, map[string]any{
+		"address": s.signer.Address(), "command": []string{"env", "TEST_HOLD=" + file, os.Args[0]},
+	})
 	return func() bool {
 		_, err := os.Stat(file)
 		return err == nil
@@ -141,8 +146,8 @@ func TestTwoAgentsWithOneKeyPayOnce(t *testing.T) {
 	s.paid(1, 2500)
 }
 
-// A service that is slow to answer gets the time behind the call, and a client that gave up loses nothing.
-func TestAgentAnswersInTimeAndGoesOn(t *testing.T) {
+// A purchase at a slow service continues after its call, and a client that gave up loses nothing.
+func TestAgentAnswersInTimeAndContinues(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	proxy := s.between("fault-proxy.mjs", s.BaseURL)
@@ -160,9 +165,9 @@ func TestAgentAnswersInTimeAndGoesOn(t *testing.T) {
 	s.paid(1, 2500)
 }
 
-// Clients give a server five seconds to connect: it makes no call of its own until it is spoken to, and says nothing
-// but the protocol.
-func TestAgentMakesNoCallBeforeItIsSpokenTo(t *testing.T) {
+// Clients give a server five seconds to connect: it makes no call before its first message, and writes only the
+// protocol.
+func TestAgentMakesNoCallBeforeItsFirstMessage(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -217,7 +222,7 @@ func TestAgentMakesNoCallBeforeItIsSpokenTo(t *testing.T) {
 	}
 }
 
-// A wallet whose owner has to unlock it keeps nobody waiting longer than clients do.
+// With a wallet that waits to be unlocked, each tool answers in the time that clients wait.
 func TestAgentAnswersWhileItsWalletIsLocked(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -232,8 +237,10 @@ func TestAgentAnswersWhileItsWalletIsLocked(t *testing.T) {
 		}
 	})
 	calls := map[string]map[string]any{
-		"get_wallet": nil, "get_order": {"purchaseKey": "k"}, "list_cards": nil, "get_card_balance": nil, "list_esim_plans": nil,
-		"quote": {"tool": "buy_card"}, "buy_card": {"purchaseKey": "k"}, "show_card": nil, "show_esim": {"orderId": "ord_1"},
+		"get_wallet": nil, "get_order": {"purchaseKey": "k"}, "list_cards": nil, "get_card_balance": nil,
+		"list_esim_plans": nil,
+		"quote":           {"tool": "buy_card"}, "buy_card": {"purchaseKey": "k"}, "show_card": nil,
+		"show_esim":   {"orderId": "ord_1"},
 		"top_up_card": {"purchaseKey": "k2", "amountUsdCents": 2500}, "buy_esim": {"purchaseKey": "k3", "planId": "p"},
 	}
 	if all, err := a.ListTools(t.Context(), nil); err != nil || len(all.Tools) != len(calls) {
@@ -262,7 +269,7 @@ func TestAgentAnswersWhileItsWalletIsLocked(t *testing.T) {
 }
 
 // A client that answers the question at once does not make a purchase take twice as long.
-func TestAgentAnswersInTimeThoughItAsked(t *testing.T) {
+func TestAgentAnswersInTimeAfterAQuestion(t *testing.T) {
 	t.Parallel()
 	s, p := newStage(t), &person{answer: yes}
 	s.settings.Mode = roamcard.HumanApproval
@@ -296,8 +303,8 @@ func (w *slowWallet) SignTypedData(ctx context.Context, document roamcard.TypedD
 	}
 }
 
-// What another session on the same journal paid is paid, whatever this one remembers.
-func TestAgentReadsTheJournalBeforeItsMemory(t *testing.T) {
+// A purchase that another session on the same journal paid is paid for this one, too.
+func TestAgentTrustsTheJournalOverItsState(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	s.settings.Mode = roamcard.HumanApproval
@@ -311,7 +318,8 @@ func TestAgentReadsTheJournalBeforeItsMemory(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	order := other.settles("k").Order.OrderID
-	if got := a.call("get_order", map[string]any{"purchaseKey": "k"}); got.Failed || got.Status != "paid" || got.Order.OrderID != order {
+	if got := a.call("get_order", map[string]any{"purchaseKey": "k"}); got.Failed || got.Status != "paid" ||
+		got.Order.OrderID != order {
 		t.Errorf("%+v", got)
 	}
 	s.paid(1, 2500)

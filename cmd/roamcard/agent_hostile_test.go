@@ -20,8 +20,8 @@ import (
 	"github.com/roamcard/roamcard/internal/testing/devserver"
 )
 
-// hostileCase is one of clients/testing/hostile.json: what the service lies, what the agent then does, and the most that
-// it may cost.
+// hostileCase is one of clients/testing/hostile.json: what the service lies, what the agent then does, and the most
+// that it may cost.
 type hostileCase struct {
 	Name                  string
 	Lies                  []map[string]any
@@ -49,7 +49,7 @@ func hostileCases(t *testing.T) (cases []hostileCase) {
 	return slices.DeleteFunc(cases, func(c hostileCase) bool { return !c.bought() })
 }
 
-// The cases of all clients, through an agent's session.
+// The cases of all clients, played through an agent's session.
 func TestAgentLosesNothingToAHostileService(t *testing.T) {
 	t.Parallel()
 	for _, c := range hostileCases(t) {
@@ -62,7 +62,7 @@ func TestAgentLosesNothingToAHostileService(t *testing.T) {
 	}
 }
 
-func TestAgentsMemoryIsNotTheServicesToFill(t *testing.T) {
+func TestAgentBoundsTheMemoryOfAnswers(t *testing.T) {
 	for _, c := range hostileCases(t) {
 		if !c.floods() {
 			continue
@@ -103,10 +103,13 @@ func (s *stage) inProcessAt(
 	a := &session{t: s.t, wire: &recording{}, stderr: &recording{}}
 	once := 1
 	server := agent.New(agent.Config{
-		Settings: s.settings, Store: store, Approvals: agent.ApprovalsOf(s.settings.Journal), MaxReplays: &once, Timeout: 20 * time.Second,
+		Settings: s.settings, Store: store, Approvals: agent.ApprovalsOf(s.settings.Journal), MaxReplays: &once,
+		Timeout:    20 * time.Second,
 		OpenSigner: open,
-		HTTP:       &http.Transport{DialContext: instead(strings.TrimPrefix(s.BaseURL, "http://"), strings.TrimPrefix(dial, "http://"))},
-		Log:        slog.New(slog.NewTextHandler(a.stderr, nil)), Version: "test",
+		HTTP: &http.Transport{
+			DialContext: instead(strings.TrimPrefix(s.BaseURL, "http://"), strings.TrimPrefix(dial, "http://")),
+		},
+		Log: slog.New(slog.NewTextHandler(a.stderr, nil)), Version: "test",
 	})
 	ctx, stop := context.WithCancel(s.t.Context())
 	ours, theirs := mcp.NewInMemoryTransports()
@@ -196,7 +199,8 @@ func expected(got told, kind string) bool {
 	case "denied":
 		return got.Code == "denied_by_local_policy"
 	case "refused":
-		return got.Failed && got.Code != "payment_outcome_unknown" && got.Code != "denied_by_local_policy" && got.Code != "terms_mismatch"
+		return got.Failed && got.Code != "payment_outcome_unknown" && got.Code != "denied_by_local_policy" &&
+			got.Code != "terms_mismatch"
 	}
 	return got.Failed
 }

@@ -19,8 +19,7 @@ func asJSON(t *testing.T, v any) json.RawMessage {
 	return data
 }
 
-// The person sees the card and the eSIM. No message of either side, no log and no file has them, nor the window's
-// address.
+// The person sees the card and the eSIM. No message, log or file contains them, nor the window's address.
 func TestAgentNeverGetsACardNumber(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -62,7 +61,8 @@ func TestAgentNeverGetsACardNumber(t *testing.T) {
 	}
 	canaries := look("show_card", nil, `\d{4} \d{4} \d{4} \d{4}`)
 	canaries = append(canaries, look("show_card", map[string]any{"cardId": cards[0].CardID}, `\d{4} \d{4} \d{4} \d{4}`)...)
-	canaries = append(canaries, look("show_esim", map[string]any{"orderId": a.settles("esim").Order.OrderID}, `LPA:1\$[^"$]+\$([^"<$]+)`)...)
+	canaries = append(canaries,
+		look("show_esim", map[string]any{"orderId": a.settles("esim").Order.OrderID}, `LPA:1\$[^"$]+\$([^"<$]+)`)...)
 	if got := a.call("show_card", map[string]any{"cardId": "4111111111111111"}); !got.Failed || got.Shown {
 		t.Errorf("another card: %+v", got)
 	}
@@ -91,7 +91,7 @@ func TestAgentNeverGetsACardNumber(t *testing.T) {
 	}
 }
 
-// Where no window can be opened, the model learns just that.
+// If no window can be opened, the model is told only that.
 func TestAgentWithoutAWindowShowsNothing(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -102,7 +102,8 @@ func TestAgentWithoutAWindowShowsNothing(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	until(t, func() bool { return a.settles("esim").Order.Status == "fulfilled" })
-	if got := a.call("show_esim", map[string]any{"orderId": a.settles("esim").Order.OrderID}); got.Failed || got.Shown || got.Reason != "no_window" {
+	if got := a.call("show_esim", map[string]any{"orderId": a.settles("esim").Order.OrderID}); got.Failed || got.Shown ||
+		got.Reason != "no_window" {
 		t.Errorf("%+v", got)
 	}
 }

@@ -90,8 +90,9 @@ func newStage(t *testing.T) *stage {
 		t.Fatal(err)
 	}
 	s.settings = agent.Settings{
-		Origin: s.BaseURL, PayTo: s.PayTo, Asset: s.USDC, Mode: roamcard.Autonomous, MaxPerPaymentUSDCents: 10_000, MaxPerDayUSDCents: 20_000,
-		Journal: filepath.Join(s.dir, "journal"), Presenter: agent.Browser,
+		Origin: s.BaseURL, PayTo: s.PayTo, Asset: s.USDC, Mode: roamcard.Autonomous, MaxPerPaymentUSDCents: 10_000,
+		MaxPerDayUSDCents: 20_000,
+		Journal:           filepath.Join(s.dir, "journal"), Presenter: agent.Browser,
 	}
 	return s
 }
@@ -109,10 +110,13 @@ func (s *stage) settingsFile() string {
 // command is the program, with this stage's wallet and network.
 func (s *stage) command(dial string, args ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], args...)
-	cmd.Env = append(os.Environ(), "TEST_COMMAND=1", "ROAMCARD_WALLET_KEY=", "ROAMCARD_WALLET_KEY_FILE="+filepath.Join(s.dir, "wallet"),
-		"ROAMCARD_SIGNER=", "ROAMCARD_READY_FILE=", "ROAMCARD_JOURNAL="+filepath.Join(s.dir, "other"), "ROAMCARD_RPC_URL=", "ROAMCARD_LOG__LEVEL=debug")
+	cmd.Env = append(os.Environ(), "TEST_COMMAND=1", "ROAMCARD_WALLET_KEY=", "ROAMCARD_WALLET_KEY_FILE="+filepath.Join(
+		s.dir, "wallet"),
+		"ROAMCARD_SIGNER=", "ROAMCARD_READY_FILE=", "ROAMCARD_JOURNAL="+
+			filepath.Join(s.dir, "other"), "ROAMCARD_RPC_URL=", "ROAMCARD_LOG__LEVEL=debug")
 	if dial != "" {
-		cmd.Env = append(cmd.Env, "TEST_DIAL="+strings.TrimPrefix(s.BaseURL, "http://")+"="+strings.TrimPrefix(dial, "http://"))
+		cmd.Env = append(cmd.Env,
+			"TEST_DIAL="+strings.TrimPrefix(s.BaseURL, "http://")+"="+strings.TrimPrefix(dial, "http://"))
 	}
 	return cmd
 }

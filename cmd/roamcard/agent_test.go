@@ -10,8 +10,7 @@ import (
 	"github.com/roamcard/roamcard/clients/go/roamcard"
 )
 
-// TestAgentBuysWithinItsSettings is an agent's story with the real command: it looks, asks for prices, buys, and is
-// refused what the settings do not allow.
+// An agent with the real command: it reads, asks for prices, buys, and is refused what the settings do not allow.
 func TestAgentBuysWithinItsSettings(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -21,10 +20,12 @@ func TestAgentBuysWithinItsSettings(t *testing.T) {
 		w.LeftTodayUSDCents != 5100 || w.Mode != "autonomous" {
 		t.Errorf("%+v", w)
 	}
-	if q := a.call("quote", map[string]any{"tool": "buy_card"}); !q.Allowed || q.NeedsApproval || q.AmountUSDCents != 2500 {
+	if q := a.call("quote", map[string]any{"tool": "buy_card"}); !q.Allowed || q.NeedsApproval ||
+		q.AmountUSDCents != 2500 {
 		t.Errorf("%+v", q)
 	}
-	if q := a.call("quote", map[string]any{"tool": "top_up_card", "amountUsdCents": 2700}); q.Failed || q.Allowed || q.DeniedBecause == "" {
+	if q := a.call("quote", map[string]any{"tool": "top_up_card", "amountUsdCents": 2700}); q.Failed || q.Allowed ||
+		q.DeniedBecause == "" {
 		t.Errorf("%+v", q)
 	}
 	bought := a.call("buy_card", map[string]any{"purchaseKey": "the card"})
@@ -36,7 +37,8 @@ func TestAgentBuysWithinItsSettings(t *testing.T) {
 	if again.Status != "paid" || !again.Replayed || again.Order.OrderID != order {
 		t.Errorf("again: %+v", again)
 	}
-	plans := a.call("list_esim_plans", map[string]any{"countryCode": nil, "type": nil}) // null is left out, as some clients write it
+	// null is left out, as some clients write it
+	plans := a.call("list_esim_plans", map[string]any{"countryCode": nil, "type": nil})
 	if len(plans.Plans) == 0 || len(plans.Plans) > 20 || plans.Total < len(plans.Plans) {
 		t.Fatalf("%d plans of %d", len(plans.Plans), plans.Total)
 	}
@@ -49,16 +51,24 @@ func TestAgentBuysWithinItsSettings(t *testing.T) {
 		tool, code string
 		arguments  map[string]any
 	}{
-		"the day's cap":      {"top_up_card", "denied_by_local_policy", map[string]any{"purchaseKey": "k1", "amountUsdCents": 2600}},
-		"the payment's cap":  {"top_up_card", "denied_by_local_policy", map[string]any{"purchaseKey": "k2", "amountUsdCents": 2700}},
-		"another plan's key": {"buy_esim", "purchase_key_reused", map[string]any{"purchaseKey": "the eSIM", "planId": plans.Plans[1].PlanID}},
-		"another tool's key": {"buy_esim", "purchase_key_reused", map[string]any{"purchaseKey": "the card", "planId": plans.Plans[0].PlanID}},
-		"no key":             {"buy_card", "arguments_invalid", nil},
-		"a key of null":      {"buy_card", "arguments_invalid", map[string]any{"purchaseKey": nil}},
-		"an empty key":       {"buy_card", "arguments_invalid", map[string]any{"purchaseKey": ""}},
-		"another argument":   {"buy_card", "arguments_invalid", map[string]any{"purchaseKey": "k", "maxPerPaymentUsdCents": 9}},
-		"an unknown order":   {"get_order", "order_not_found", map[string]any{"orderId": "ord_none"}},
-		"an unknown key":     {"get_order", "purchase_not_found", map[string]any{"purchaseKey": "never"}},
+		"the day's cap": {
+			"top_up_card", "denied_by_local_policy", map[string]any{"purchaseKey": "k1", "amountUsdCents": 2600},
+		},
+		"the payment's cap": {
+			"top_up_card", "denied_by_local_policy", map[string]any{"purchaseKey": "k2", "amountUsdCents": 2700},
+		},
+		"another plan's key": {
+			"buy_esim", "purchase_key_reused", map[string]any{"purchaseKey": "the eSIM", "planId": plans.Plans[1].PlanID},
+		},
+		"another tool's key": {
+			"buy_esim", "purchase_key_reused", map[string]any{"purchaseKey": "the card", "planId": plans.Plans[0].PlanID},
+		},
+		"no key":           {"buy_card", "arguments_invalid", nil},
+		"a key of null":    {"buy_card", "arguments_invalid", map[string]any{"purchaseKey": nil}},
+		"an empty key":     {"buy_card", "arguments_invalid", map[string]any{"purchaseKey": ""}},
+		"another argument": {"buy_card", "arguments_invalid", map[string]any{"purchaseKey": "k", "maxPerPaymentUsdCents": 9}},
+		"an unknown order": {"get_order", "order_not_found", map[string]any{"orderId": "ord_none"}},
+		"an unknown key":   {"get_order", "purchase_not_found", map[string]any{"purchaseKey": "never"}},
 	} {
 		if got := a.call(c.tool, c.arguments); !got.Failed || got.Code != c.code {
 			t.Errorf("%s: %+v, want %s", name, got, c.code)
@@ -87,13 +97,15 @@ func TestAgentToolsSayWhatTheyDo(t *testing.T) {
 		got = append(got, tool.Name)
 		h, buys := tool.Annotations, slices.Contains([]string{"buy_card", "buy_esim", "top_up_card"}, tool.Name)
 		shows := tool.Name == "show_card" || tool.Name == "show_esim"
-		if h.ReadOnlyHint != (!buys && !shows) || *h.DestructiveHint != buys || h.IdempotentHint == shows || *h.OpenWorldHint == shows {
+		if h.ReadOnlyHint != (!buys && !shows) || *h.DestructiveHint != buys || h.IdempotentHint == shows ||
+			*h.OpenWorldHint == shows {
 			t.Errorf("%s: %+v", tool.Name, h)
 		}
 		input, _ := tool.InputSchema.(map[string]any)
 		output, _ := tool.OutputSchema.(map[string]any)
 		required, _ := input["required"].([]any)
-		if input["additionalProperties"] == nil || output["type"] != "object" || buys != slices.Contains(required, any("purchaseKey")) {
+		if input["additionalProperties"] == nil || output["type"] != "object" ||
+			buys != slices.Contains(required, any("purchaseKey")) {
 			t.Errorf("%s: %v, %v", tool.Name, input, output)
 		}
 	}
@@ -119,12 +131,14 @@ func TestAgentWithoutPinsAndCapsPaysNothing(t *testing.T) {
 			s.settings.Mode = roamcard.HumanApproval
 			take(s)
 			yes := 0
-			a := s.serve("", &mcp.ClientOptions{ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			a := s.serve("", &mcp.ClientOptions{ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (
+				*mcp.ElicitResult, error) {
 				yes++
 				return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"approve": true}}, nil
 			}})
 			got := a.call("buy_card", map[string]any{"purchaseKey": "k"})
-			if !got.Failed || got.Code != "denied_by_local_policy" && got.Code != "terms_mismatch" || !got.SafeToPayAgain || yes > 0 {
+			if !got.Failed || got.Code != "denied_by_local_policy" && got.Code != "terms_mismatch" || !got.SafeToPayAgain ||
+				yes > 0 {
 				t.Errorf("%+v, asked %d times", got, yes)
 			}
 			s.paid(0)

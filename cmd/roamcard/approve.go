@@ -13,14 +13,16 @@ import (
 	"github.com/roamcard/roamcard/internal/agent"
 )
 
-// errNobody says that there is no person to ask: an agent must not approve its own payments.
+// errNobody says that there is no terminal: an agent must not approve its own payments.
 var errNobody = errors.New("approving needs a terminal, with a person at it")
 
 func approve() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
-		Use: "approve KEY", GroupID: "buy", Args: oneArg, Short: "Approve a payment that an agent waits for, by its purchase key",
-		Long: "Shows what an agent's tool asked to pay, and asks. A yes is for exactly these terms, once, within ten minutes.",
+		Use: "approve KEY", GroupID: "buy", Args: oneArg,
+		Short: "Approve a payment that an agent waits for, by its purchase key",
+		Long: "Shows what an agent's tool asked to pay, and asks. A yes is for exactly these terms, once, within ten " +
+			"minutes.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			path, err := agentFile(file)
 			if err != nil {

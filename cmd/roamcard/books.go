@@ -12,7 +12,10 @@ import (
 )
 
 func (b *buyer) books() *cobra.Command {
-	cmd := &cobra.Command{Use: "books", Args: noArgs, Short: "Compare the chain's, the service's and the issuer's books, at the service", RunE: help}
+	cmd := &cobra.Command{
+		Use: "books", Args: noArgs, Short: "Compare the chain's, the service's and the issuer's books, at the service",
+		RunE: help,
+	}
 	cmd.AddCommand(&cobra.Command{
 		Use: "show", Args: noArgs, Short: "Show the last comparison",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
@@ -37,8 +40,10 @@ func (b *buyer) books() *cobra.Command {
 
 func (b *buyer) showBooks(cmd *cobra.Command, r *roamcardv1.Reconciliation) error {
 	err := b.show(cmd, r, func(w io.Writer) {
-		fmt.Fprintf(w, "as of\t%s, blocks %d to %d\n", r.GetAt().AsTime().Format("2006-01-02 15:04:05 MST"), r.GetFirstBlock(), r.GetLastBlock())
-		fmt.Fprintf(w, "checked\t%d orders, %d transfers, %d cards\n", r.GetChecked().GetOrders(), r.GetChecked().GetTransfers(), r.GetChecked().GetCards())
+		fmt.Fprintf(w, "as of\t%s, blocks %d to %d\n", r.GetAt().AsTime().Format("2006-01-02 15:04:05 MST"),
+			r.GetFirstBlock(), r.GetLastBlock())
+		fmt.Fprintf(w, "checked\t%d orders, %d transfers, %d cards\n", r.GetChecked().GetOrders(),
+			r.GetChecked().GetTransfers(), r.GetChecked().GetCards())
 		for _, s := range r.GetSums() {
 			fmt.Fprintf(w, "open\t%d %s, %d of them block\n", s.GetOpen(), s.GetCode(), s.GetBlocking())
 		}

@@ -20,6 +20,7 @@ import (
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/agent/keys"
 	"github.com/roamcard/roamcard/internal/app"
+	"github.com/roamcard/roamcard/internal/devtools/dev"
 )
 
 // buyer is what the commands of buyers and operators share: where the service is, who signs, what may be
@@ -45,7 +46,8 @@ const defaultURL = "http://127.0.0.1:8402"
 func (b *buyer) flags(cmd *cobra.Command) {
 	f := cmd.PersistentFlags()
 	f.StringVar(&b.url, "url", "", "the service's origin (ROAMCARD_URL; default "+defaultURL+")")
-	f.StringVar(&b.readyFile, "ready-file", "", "ready file of a running `roamcard dev`, which names service, chain and wallets (ROAMCARD_READY_FILE)")
+	f.StringVar(&b.readyFile, "ready-file", "",
+		"ready file of a running `roamcard dev`, which names service, chain and wallets (ROAMCARD_READY_FILE)")
 	f.BoolVar(&b.asJSON, "json", false, "print JSON")
 	complete(cmd, "url", fixed(defaultURL))
 }
@@ -55,9 +57,13 @@ func (b *buyer) paying(cmd *cobra.Command) {
 	f := cmd.PersistentFlags()
 	f.IntVar(&b.wallet, "wallet", 0, "which of the ready file's wallets signs, counted from 0")
 	f.BoolVar(&b.yes, "yes", false, "do not ask before paying; needs --max")
-	f.StringVar(&b.maxUSD, "max", "", "the most that one payment may come to in US dollars, as in 25.00 (ROAMCARD_MAX_PER_PAYMENT_USD)")
-	f.StringVar(&b.maxDayUSD, "max-day", "", "the most that may be signed for in 24 hours in US dollars (ROAMCARD_MAX_PER_DAY_USD; default: with --max, the same)")
-	f.StringVar(&b.rpcURL, "rpc-url", "", "JSON-RPC endpoint of Base that you trust (ROAMCARD_RPC_URL): shows the balance before a payment, and frees what the chain voids")
+	f.StringVar(&b.maxUSD, "max", "",
+		"the most that one payment may come to in US dollars, as in 25.00 (ROAMCARD_MAX_PER_PAYMENT_USD)")
+	f.StringVar(&b.maxDayUSD, "max-day", "",
+		"the most that may be signed for in 24 hours in US dollars (ROAMCARD_MAX_PER_DAY_USD; default: with --max, the same)")
+	f.StringVar(&b.rpcURL, "rpc-url", "",
+		"JSON-RPC endpoint of Base that you trust (ROAMCARD_RPC_URL): shows the balance before a payment, and frees what "+
+			"the chain voids")
 }
 
 // open makes the client. The ready file fills in what is not said otherwise.
@@ -88,7 +94,8 @@ func (b *buyer) open(cmd *cobra.Command) (*roamcard.Client, error) {
 	}
 	client, err := roamcard.New(roamcard.Config{
 		BaseURL: first(b.url, os.Getenv("ROAMCARD_URL"), r.BaseURL, defaultURL), Signer: signer, Policy: policy, Store: store,
-		OperatorToken: roamcard.NewSecret(first(token, r.OperatorToken)), Poll: time.Second, Events: b.events(cmd.ErrOrStderr()),
+		OperatorToken: roamcard.NewSecret(first(token, r.OperatorToken)), Poll: time.Second,
+		Events: b.events(cmd.ErrOrStderr()),
 		RPCURL: b.node(r),
 	})
 	b.client = client
@@ -97,7 +104,7 @@ func (b *buyer) open(cmd *cobra.Command) (*roamcard.Client, error) {
 }
 
 // node is the node of the chain that is asked, or none.
-func (b *buyer) node(r app.Ready) string {
+func (b *buyer) node(r dev.Ready) string {
 	return first(b.rpcURL, os.Getenv("ROAMCARD_RPC_URL"), r.RPCURL)
 }
 
@@ -146,7 +153,7 @@ func (b *buyer) showFinal(cmd *cobra.Command, o *roamcardv1.Order) error {
 	return b.showOrder(cmd, o)
 }
 
-// final is an order as it is, or with --wait once it is final.
+// final returns an order at once, or with --wait when it is final.
 func (b *buyer) final(cmd *cobra.Command, o *roamcardv1.Order) (*roamcardv1.Order, error) {
 	if !b.wait || roamcard.StatusOf(o).Final() {
 		return o, nil
@@ -163,7 +170,9 @@ func (b *buyer) final(cmd *cobra.Command, o *roamcardv1.Order) (*roamcardv1.Orde
 }
 
 // run gives a command its client.
-func (b *buyer) run(act func(cmd *cobra.Command, client *roamcard.Client, args []string) error) func(*cobra.Command, []string) error {
+func (b *buyer) run(
+	act func(cmd *cobra.Command, client *roamcard.Client, args []string) error,
+) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		client, err := b.open(cmd)
 		if err != nil {
@@ -174,18 +183,18 @@ func (b *buyer) run(act func(cmd *cobra.Command, client *roamcard.Client, args [
 }
 
 // ready is what the ready file tells, or nothing when none is named.
-func (b *buyer) ready() (app.Ready, error) {
+func (b *buyer) ready() (dev.Ready, error) {
 	path := first(b.readyFile, os.Getenv("ROAMCARD_READY_FILE"))
 	if path == "" {
-		return app.Ready{}, nil
+		return dev.Ready{}, nil
 	}
-	return app.ReadReady(path)
+	return dev.ReadReady(path)
 }
 
-// signer is the external signer, the keystore or the keychain's entry of the environment, its key, a wallet of the
-// ready file, or the wallet that `wallet new` made, whichever comes first. Nil when there is none: much can be read
-// without. It is opened once: a passphrase is asked for once.
-func (b *buyer) signer(cmd *cobra.Command, r app.Ready) (roamcard.Signer, error) {
+// signer is the first of: the external signer, keystore, keychain entry or key of the environment, a wallet of the
+// ready file, the wallet that `wallet new` made. It is nil when there is none: many commands only read. It is opened
+// once: a passphrase is asked for once.
+func (b *buyer) signer(cmd *cobra.Command, r dev.Ready) (roamcard.Signer, error) {
 	if b.opened != nil {
 		return b.opened, nil
 	}
@@ -197,7 +206,7 @@ func (b *buyer) signer(cmd *cobra.Command, r app.Ready) (roamcard.Signer, error)
 	return signer, nil
 }
 
-func (b *buyer) openSigner(cmd *cobra.Command, r app.Ready) (roamcard.Signer, error) {
+func (b *buyer) openSigner(cmd *cobra.Command, r dev.Ready) (roamcard.Signer, error) {
 	if command := os.Getenv("ROAMCARD_SIGNER"); command != "" {
 		address := os.Getenv("ROAMCARD_SIGNER_ADDRESS")
 		if address == "" {
@@ -284,7 +293,8 @@ func (b *buyer) approve(cmd *cobra.Command) func(context.Context, roamcard.Quote
 	}
 	return func(ctx context.Context, q roamcard.Quote) (bool, error) {
 		w := printable{cmd.ErrOrStderr()}
-		fmt.Fprintf(w, "Pay %s USDC to %s\nfor %s (%s)\n", q.Amount, q.PayTo, first(line(q.Description), q.Operation), line(q.Resource))
+		fmt.Fprintf(w, "Pay %s USDC to %s\nfor %s (%s)\n", q.Amount, q.PayTo, first(line(q.Description), q.Operation),
+			line(q.Resource))
 		fmt.Fprint(w, b.means(ctx, cmd), "Pay? [y/N] ")
 		answer, err := readLine(ctx, in)
 		if err != nil {
@@ -296,8 +306,7 @@ func (b *buyer) approve(cmd *cobra.Command) func(context.Context, roamcard.Quote
 	}
 }
 
-// means says what the wallet holds, and what is left of the day once this payment, whose budget is taken already, is
-// signed.
+// means says what the wallet holds, and what is left of the day's cap after this payment, which is already counted.
 func (b *buyer) means(ctx context.Context, cmd *cobra.Command) string {
 	text := "What the wallet holds is not known; name a node of Base with --rpc-url.\n"
 	if r, err := b.ready(); err == nil && b.node(r) != "" {
@@ -310,10 +319,11 @@ func (b *buyer) means(ctx context.Context, cmd *cobra.Command) string {
 	if budget.Cap == 0 {
 		return text + fmt.Sprintf("With it, %s USD are signed for in 24 hours; --max-day would cap that.\n", budget.Spent)
 	}
-	return text + fmt.Sprintf("With it, %s of %s USD are signed for in 24 hours; %s are left.\n", budget.Spent, budget.Cap, budget.Left())
+	return text + fmt.Sprintf("With it, %s of %s USD are signed for in 24 hours; %s are left.\n", budget.Spent,
+		budget.Cap, budget.Left())
 }
 
-func (b *buyer) balance(ctx context.Context, cmd *cobra.Command, r app.Ready) string {
+func (b *buyer) balance(ctx context.Context, cmd *cobra.Command, r dev.Ready) string {
 	const deadline = 5 * time.Second // a person waits for it
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
@@ -384,7 +394,7 @@ func parseUSD(text string) (roamcard.Cents, error) {
 	return roamcard.Cents(cents), nil
 }
 
-// stateFile is where something is kept between two calls: what the environment names, or a file of the user.
+// stateFile is the path of a file of the user: what the environment names, or the default.
 func stateFile(env, name string) (string, error) {
 	if path := os.Getenv(env); path != "" {
 		return path, nil

@@ -14,7 +14,9 @@ import (
 
 func card() *cobra.Command {
 	b := &buyer{}
-	cmd := &cobra.Command{Use: "card", GroupID: "buy", Args: noArgs, Short: "Buy a virtual card, top it up, look at it", RunE: help}
+	cmd := &cobra.Command{
+		Use: "card", GroupID: "buy", Args: noArgs, Short: "Buy a virtual card, top it up, look at it", RunE: help,
+	}
 	b.flags(cmd)
 	b.paying(cmd)
 	cmd.AddCommand(b.cardBuy(), b.cardTopup(), b.cardList(), b.cardBalance(), b.cardReveal())
@@ -81,7 +83,8 @@ func (b *buyer) cardList() *cobra.Command {
 
 func (b *buyer) cardBalance() *cobra.Command {
 	return &cobra.Command{
-		Use: "balance [CARD]", Args: optionalArg, Short: "Read what is on a card, from the issuer", ValidArgsFunction: firstArg(b.completeCards),
+		Use: "balance [CARD]", Args: optionalArg, Short: "Read what is on a card, from the issuer",
+		ValidArgsFunction: firstArg(b.completeCards),
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 			id, err := oneCard(cmd.Context(), client, args)
 			if err != nil {
@@ -92,7 +95,8 @@ func (b *buyer) cardBalance() *cobra.Command {
 				return err
 			}
 			return b.show(cmd, balance, func(w io.Writer) {
-				fmt.Fprintf(w, "%s %s\tas of %s\n", dollars(uint32(balance.GetAvailableUsdCents())), balance.GetCurrency(), balance.GetAsOf().AsTime().Format("2006-01-02 15:04:05 MST"))
+				fmt.Fprintf(w, "%s %s\tas of %s\n", dollars(uint32(balance.GetAvailableUsdCents())), balance.GetCurrency(),
+					balance.GetAsOf().AsTime().Format("2006-01-02 15:04:05 MST"))
 			})
 		}),
 	}

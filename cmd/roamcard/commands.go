@@ -11,6 +11,8 @@ import (
 	"golang.org/x/term"
 
 	"github.com/roamcard/roamcard/internal/app"
+	"github.com/roamcard/roamcard/internal/devtools/dev"
+	"github.com/roamcard/roamcard/internal/devtools/doctor"
 )
 
 // errUsage marks a mistake on the command line.
@@ -31,20 +33,25 @@ func root() *cobra.Command {
 		&cobra.Group{ID: "operate", Title: "Operate:"},
 		&cobra.Group{ID: "buy", Title: "Buy:"},
 	)
-	cmd.AddCommand(dev(), serve(), worker(), devnet(), sandbox(), migrate(), doctor(), config(), reconcile(), recovery(), admin(), demo(), card(), esim(), orders(), wallet(), mcpTools(), approve(), openapi(), version())
+	cmd.AddCommand(
+		devServer(), serve(), worker(), devnet(), sandbox(),
+		migrate(), doctorCommand(), config(), reconcile(), recovery(), admin(),
+		demo(), card(), esim(), orders(), wallet(), mcpTools(), approve(), openapi(), version(),
+	)
 	return cmd
 }
 
-func dev() *cobra.Command {
-	var c app.DevConfig
+func devServer() *cobra.Command {
+	var c dev.Config
 	cmd := &cobra.Command{
 		Use: "dev", GroupID: "run", Args: noArgs,
 		Short: "Run everything on loopback: database, chain, sandbox providers, service",
-		Long: "Runs PostgreSQL and anvil as children, the sandbox issuer and the service, with funded wallets whose keys are public.\n" +
+		Long: "Runs PostgreSQL and anvil as children, the sandbox issuer and the service, with funded wallets whose keys " +
+			"are public.\n" +
 			"Nothing here is real money. With --data, killed and started again, it goes on where it was.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c.Log, c.Out = logger(cmd.ErrOrStderr()), cmd.OutOrStdout()
-			return app.Dev(cmd.Context(), c)
+			return dev.Run(cmd.Context(), c)
 		},
 	}
 	f := cmd.Flags()
@@ -54,12 +61,13 @@ func dev() *cobra.Command {
 	f.StringVar(&c.DatabaseURL, "database-url", "", "use this PostgreSQL instead of a child")
 	f.StringVar(&c.RPCURL, "rpc-url", "", "use the chain of a running `roamcard devnet`")
 	f.StringVar(&c.SandboxURL, "sandbox-url", "", "use a running `roamcard sandbox`")
-	f.StringVar(&c.FacilitatorURL, "facilitator-url", "", "settle through this x402 facilitator, which has to be on the same chain")
+	f.StringVar(&c.FacilitatorURL, "facilitator-url", "",
+		"settle through this x402 facilitator, which has to be on the same chain")
 	f.DurationVar(&c.IssuerCallTimeout, "issuer-call-timeout", 0, "the setting issuer.call_timeout")
 	f.DurationVar(&c.IssuerVisibilityDelay, "issuer-visibility-delay", 0, "the setting issuer.visibility_delay")
 	f.BoolVar(&c.SpendLimits, "issuer-spend-limits", false,
 		"the setting issuer.spend_limits, and a sandbox issuer that has them")
-	f.StringVar(&c.Limits, "limits", app.DevLimits, "rates of requests: default, off, or changes to the default (docs/configuration.md)")
+	f.StringVar(&c.Limits, "limits", dev.DefaultLimits, "rates of requests: default, off, or changes to the default (docs/configuration.md)")
 	f.StringVar(&c.Settlement, "settlement", "", "who settles, in order: relayer, facilitator or both (default: the facilitator, if there is one, then the relayer)")
 	complete(cmd, "limits", fixed("default", "off"))
 	complete(cmd, "settlement", fixed("relayer", "facilitator", "relayer,facilitator", "facilitator,relayer"))
@@ -73,7 +81,7 @@ func serve() *cobra.Command {
 		Short: "Run the service; settings come from the environment and a file",
 	}
 	file := configFlag(cmd)
-	cmd.Flags().BoolVar(&noWorker, "no-worker", false, "serve alone; run `roamcard worker` beside it")
+	cmd.Flags().BoolVar(&noWorker, "no-worker", false, "serve without jobs; run `roamcard worker` too")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return app.Serve(cmd.Context(), app.ServeConfig{File: *file, NoWorker: noWorker, LogTo: cmd.ErrOrStderr()})
 	}
@@ -83,7 +91,7 @@ func serve() *cobra.Command {
 func worker() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "worker", GroupID: "run", Args: noArgs,
-		Short: "Run jobs alone: settlement, delivery, fees, upkeep",
+		Short: "Run jobs alone: settlement, delivery, fees, maintenance",
 	}
 	file := configFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -93,13 +101,13 @@ func worker() *cobra.Command {
 }
 
 func devnet() *cobra.Command {
-	var c app.DevnetConfig
+	var c dev.ChainConfig
 	cmd := &cobra.Command{
 		Use: "devnet", GroupID: "run", Args: noArgs,
 		Short: "Run the development chain alone",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c.Log, c.Out = logger(cmd.ErrOrStderr()), cmd.OutOrStdout()
-			return app.Devnet(cmd.Context(), c)
+			return dev.RunChain(cmd.Context(), c)
 		},
 	}
 	cmd.Flags().IntVar(&c.Port, "port", 8545, "loopback port to listen on; 0 picks one")
@@ -109,13 +117,13 @@ func devnet() *cobra.Command {
 }
 
 func sandbox() *cobra.Command {
-	var c app.SandboxConfig
+	var c dev.SandboxConfig
 	cmd := &cobra.Command{
 		Use: "sandbox", GroupID: "run", Args: noArgs,
 		Short: "Run the sandbox providers alone, with their own books",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c.Log = logger(cmd.ErrOrStderr())
-			return app.RunSandbox(cmd.Context(), c, cmd.OutOrStdout())
+			return dev.RunSandbox(cmd.Context(), c, cmd.OutOrStdout())
 		},
 	}
 	cmd.Flags().StringVar(&c.Addr, "addr", "127.0.0.1:8403", "loopback host and port to listen on; port 0 picks one")
@@ -130,7 +138,8 @@ func migrate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "migrate", GroupID: "operate", Args: noArgs,
 		Short: "Bring the database up to date",
-		Long:  "Brings the database up to date. There is no way back: a program that is older runs on a database that is newer.",
+		Long: "Brings the database up to date. There is no way back: a program that is older runs on a database that is " +
+			"newer.",
 	}
 	file := cmd.PersistentFlags().String("config", "", "YAML file with settings; the environment goes before it")
 	up := func(cmd *cobra.Command, _ []string) error {
@@ -157,40 +166,48 @@ func migrate() *cobra.Command {
 	return cmd
 }
 
-func doctor() *cobra.Command {
+func doctorCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "doctor", GroupID: "operate", Args: noArgs,
-		Short: "Check configuration, database, chain and providers, and say how to mend what fails",
+		Short: "Check configuration, database, chain and providers, and say how to fix what fails",
 	}
 	file := configFlag(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return app.Doctor(cmd.Context(), app.DoctorConfig{File: *file, JSON: asJSON, Out: cmd.OutOrStdout()})
+		return doctor.Run(cmd.Context(), doctor.Config{File: *file, JSON: asJSON, Out: cmd.OutOrStdout()})
 	}
 	return cmd
 }
 
 func reconcile() *cobra.Command {
-	var c app.ReconcileConfig
+	var (
+		c         app.ReconcileConfig
+		readyFile string
+	)
 	cmd := &cobra.Command{
 		Use: "reconcile", GroupID: "operate", Args: noArgs,
 		Short: "Compare the chain's, our own and the issuer's books, and say what differs",
-		Long: "Compares the transfers of safe blocks, the orders, payments and ledger, and the issuer's statement, of the service that\n" +
+		Long: "Compares the transfers of safe blocks, the orders, payments and ledger, and the issuer's statement, of the " +
+			"service that\n" +
 			"the configuration names or of a running development server. The exit code is 6 when they differ.",
 	}
 	file := configFlag(cmd)
-	cmd.Flags().StringVar(&c.ReadyFile, "ready-file", "", "ready file of a running `roamcard dev`, instead of a configuration")
+	cmd.Flags().StringVar(&readyFile, "ready-file", "",
+		"ready file of a running `roamcard dev`, instead of a configuration")
 	cmd.Flags().BoolVar(&c.JSON, "json", false, "print JSON")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c.File, c.Out, c.Err = *file, cmd.OutOrStdout(), cmd.ErrOrStderr()
+		if readyFile != "" {
+			return dev.Reconcile(cmd.Context(), readyFile, c)
+		}
 		return app.Reconcile(cmd.Context(), c)
 	}
 	return cmd
 }
 
 func demo() *cobra.Command {
-	var c app.DemoConfig
+	var c dev.DemoConfig
 	cmd := &cobra.Command{
 		Use: "demo", GroupID: "buy", Args: noArgs,
 		Short: "Buy a card and an eSIM on a development server, told step by step",
@@ -199,7 +216,7 @@ func demo() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c.Out, c.Err = cmd.OutOrStdout(), cmd.ErrOrStderr()
 			c.TTY = terminal(c.Out)
-			return app.Demo(cmd.Context(), c)
+			return dev.Demo(cmd.Context(), c)
 		},
 	}
 	cmd.Flags().StringVar(&c.ReadyFile, "ready-file", "", "ready file of a running `roamcard dev`")
@@ -210,7 +227,10 @@ func demo() *cobra.Command {
 
 func config() *cobra.Command {
 	var asJSON bool
-	cmd := &cobra.Command{Use: "config", GroupID: "operate", Args: noArgs, Short: "Show the settings of `serve` and where each comes from", RunE: help}
+	cmd := &cobra.Command{
+		Use: "config", GroupID: "operate", Args: noArgs, Short: "Show the settings of `serve` and where each comes from",
+		RunE: help,
+	}
 	show := &cobra.Command{
 		Use: "show", Args: noArgs, Short: "Print every setting, its value and its source; secrets never show",
 	}
@@ -283,7 +303,7 @@ func configFlag(cmd *cobra.Command) *string {
 }
 
 // logger is for the commands of development: text for people.
-func logger(w io.Writer) *slog.Logger { return app.DevLogger(w, os.Getenv("ROAMCARD_LOG__LEVEL")) }
+func logger(w io.Writer) *slog.Logger { return dev.Logger(w, os.Getenv("ROAMCARD_LOG__LEVEL")) }
 
 func terminal(w io.Writer) bool {
 	f, ok := w.(*os.File)

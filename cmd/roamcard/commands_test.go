@@ -15,10 +15,11 @@ import (
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
 	"github.com/roamcard/roamcard/internal/app"
+	"github.com/roamcard/roamcard/internal/devtools/dev"
 	"github.com/roamcard/roamcard/internal/testing/devserver"
 )
 
-// TestMain lets the test's own program stand for a wallet of its owner's: what ROAMCARD_SIGNER names.
+// TestMain lets the test binary act as the external signer that ROAMCARD_SIGNER names.
 func TestMain(m *testing.M) {
 	standIn()
 	if key := os.Getenv("TEST_SIGNER_KEY"); key != "" {
@@ -77,20 +78,21 @@ func runWith(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	return out.String(), errs.String(), code
 }
 
-// home keeps the test away from the user's own wallet and journal, and from the environment.
+// home separates the test from the user's own wallet and journal, and from the environment.
 func home(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
 	for name, value := range map[string]string{
 		"ROAMCARD_JOURNAL": filepath.Join(dir, "journal.json"), "ROAMCARD_WALLET_FILE": filepath.Join(dir, "wallet"),
-		"ROAMCARD_URL": "", "ROAMCARD_READY_FILE": "", "ROAMCARD_SIGNER": "", "ROAMCARD_WALLET_KEY": "", "ROAMCARD_RPC_URL": "",
+		"ROAMCARD_URL": "", "ROAMCARD_READY_FILE": "", "ROAMCARD_SIGNER": "", "ROAMCARD_WALLET_KEY": "",
+		"ROAMCARD_RPC_URL":        "",
 		"ROAMCARD_OPERATOR_TOKEN": "", "ROAMCARD_MAX_PER_PAYMENT_USD": "", "ROAMCARD_MAX_PER_DAY_USD": "",
 	} {
 		t.Setenv(name, value)
 	}
 }
 
-func TestExitCodesTellWhatToDo(t *testing.T) {
+func TestExitCodes(t *testing.T) {
 	for code, err := range map[int]error{
 		exitUsage:      fmt.Errorf("%w: no", errUsage),
 		exitDenied:     &roamcard.PaymentError{Kind: roamcard.ErrApprovalDenied},
@@ -105,11 +107,13 @@ func TestExitCodesTellWhatToDo(t *testing.T) {
 	}
 }
 
-func TestMistakesOnTheCommandLineAreUsage(t *testing.T) {
+func TestMistakesOnTheCommandLineAreUsageErrors(t *testing.T) {
 	home(t)
 	for _, args := range [][]string{
-		{"card", "topup"}, {"card", "topup", "ten"}, {"card", "topup", "10.123"}, {"orders", "show"}, {"card", "buy", "--yes"},
-		{"card", "buy", "--nonsense"}, {"card", "reveal", "--present", "paper", "id"}, {"wallet", "balance"}, {"card", "buy", "extra"},
+		{"card", "topup"}, {"card", "topup", "ten"}, {"card", "topup", "10.123"}, {"orders", "show"},
+		{"card", "buy", "--yes"},
+		{"card", "buy", "--nonsense"}, {"card", "reveal", "--present", "paper", "id"}, {"wallet", "balance"},
+		{"card", "buy", "extra"},
 	} {
 		if _, stderr, code := runWith(t, args...); code != exitUsage && args[0] != "wallet" || code == exitOK {
 			t.Errorf("%v ended with %d: %s", args, code, stderr)
@@ -117,7 +121,7 @@ func TestMistakesOnTheCommandLineAreUsage(t *testing.T) {
 	}
 }
 
-func TestAWalletIsMadeOnce(t *testing.T) {
+func TestWalletNewReplacesNoWallet(t *testing.T) {
 	home(t)
 	address, _, code := runWith(t, "wallet", "new")
 	if code != exitOK || !strings.HasPrefix(address, "0x") {
@@ -131,16 +135,18 @@ func TestAWalletIsMadeOnce(t *testing.T) {
 	}
 }
 
-func TestWhatAProgramReadsIsJSON(t *testing.T) {
+func TestJSONOutputIsJSON(t *testing.T) {
 	home(t)
-	for _, args := range [][]string{{"version", "--json"}, {"openapi"}, {"doctor", "--json"}, {"config", "show", "--json"}} {
+	for _, args := range [][]string{
+		{"version", "--json"}, {"openapi"}, {"doctor", "--json"}, {"config", "show", "--json"},
+	} {
 		if out, stderr, code := runWith(t, args...); code != exitOK || !json.Valid([]byte(out)) {
 			t.Errorf("%v ended with %d, printed %.80q and %s", args, code, out, stderr)
 		}
 	}
 }
 
-func TestAnEmptyConfigurationNamesEverySetting(t *testing.T) {
+func TestEmptyConfigurationNamesEverySetting(t *testing.T) {
 	home(t)
 	out, _, code := runWith(t, "config", "init")
 	path := filepath.Join(t.TempDir(), "roamcard.yaml")
@@ -148,7 +154,8 @@ func TestAnEmptyConfigurationNamesEverySetting(t *testing.T) {
 		t.Fatalf("%d, %v", code, err)
 	}
 	shown, _, code := runWith(t, "config", "show", "--config", path)
-	if code != exitOK || strings.Contains(shown, "error") || !strings.Contains(out, "rpc_url:") || !strings.Contains(out, "# the address that is paid") {
+	if code != exitOK || strings.Contains(shown, "error") || !strings.Contains(out, "rpc_url:") ||
+		!strings.Contains(out, "# the address that is paid") {
 		t.Errorf("%d\n%s\n%s", code, out, shown)
 	}
 }
@@ -166,17 +173,18 @@ func TestConfigShowsSourcesAndNoSecrets(t *testing.T) {
 	for _, s := range all {
 		found[s.Key] = s.Value + " from " + s.Source
 	}
-	if found["addr"] != "127.0.0.1:9 from environment" || found["quote.key"] != "[redacted] from environment" || strings.Contains(out, "5a5a") {
+	if found["addr"] != "127.0.0.1:9 from environment" || found["quote.key"] != "[redacted] from environment" ||
+		strings.Contains(out, "5a5a") {
 		t.Errorf("addr %q, quote.key %q", found["addr"], found["quote.key"])
 	}
 }
 
-// TestATerminalBuyersStory does from the command line what a buyer does, against a running service.
-func TestATerminalBuyersStory(t *testing.T) {
+// The test does from the command line what a buyer does, at a running service.
+func TestBuyerOnTheCommandLine(t *testing.T) {
 	home(t)
 	ready := filepath.Join(t.TempDir(), "ready.json")
-	_, stop, err := app.StartDev(context.Background(), app.DevConfig{
-		Addr: "127.0.0.1:0", ReadyFile: ready, Log: app.DevLogger(io.Discard, ""), Out: io.Discard,
+	_, stop, err := dev.Start(context.Background(), dev.Config{
+		Addr: "127.0.0.1:0", ReadyFile: ready, Log: dev.Logger(io.Discard, ""), Out: io.Discard,
 	})
 	if err != nil {
 		t.Fatalf("start the development server: %v", err)
@@ -244,7 +252,10 @@ func TestATerminalBuyersStory(t *testing.T) {
 		{"admin findings resolve 4711 --reason test", exitFailure, "", "finding_not_found"},
 		{"admin transfers list", exitOK, "RESOLUTION", ""},
 		{"admin transfers resolve 0x1 --as donation --reason test", exitUsage, "", "log index"},
-		{"admin transfers resolve 0x" + strings.Repeat("1", 64) + "#5 --as refunded-by-hand --reason test", exitFailure, "", "transfer_not_found"},
+		{
+			"admin transfers resolve 0x" + strings.Repeat("1", 64) + "#5 --as refunded-by-hand --reason test", exitFailure, "",
+			"transfer_not_found",
+		},
 		{"admin challenges retention", exitOK, "stale", ""},
 		{"admin challenges prune --json", exitOK, `"deleted"`, ""},
 		{"admin activity show --days 1", exitOK, "1 days", ""},
@@ -274,20 +285,22 @@ func TestATerminalBuyersStory(t *testing.T) {
 			t.Errorf("roamcard %s\nended with %d, expected %d\nstdout %s\nstderr %s", s.args, code, s.code, stdout, stderr)
 		}
 	}
-	r, err := app.ReadReady(ready)
+	r, err := dev.ReadReady(ready)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A wallet that signs by a program of its own pays, and signs in.
+	// A wallet with an external signer pays, and signs in.
 	t.Setenv("ROAMCARD_JOURNAL", filepath.Join(t.TempDir(), "journal.json"))
 	t.Setenv("ROAMCARD_SIGNER", os.Args[0])
 	t.Setenv("ROAMCARD_SIGNER_ADDRESS", r.Wallets[5].Address)
 	t.Setenv("TEST_SIGNER_KEY", r.Wallets[5].PrivateKey)
-	if stdout, stderr, code := runWith(t, "card", "buy", "--yes", "--max", "25", "--wait", "--json"); code != exitOK || stderr != "" || !json.Valid([]byte(stdout)) {
+	if stdout, stderr, code := runWith(t, "card", "buy", "--yes", "--max", "25", "--wait", "--json"); code != exitOK ||
+		stderr != "" || !json.Valid([]byte(stdout)) {
 		t.Errorf("an external signer: %d\n%s\n%s", code, stdout, stderr)
 	}
 	t.Setenv("TEST_SIGNER_KEY", r.Wallets[6].PrivateKey)
-	if _, stderr, code := runWith(t, "esim", "buy", "--yes", "--max", "30"); code != exitFailure || !strings.Contains(stderr, "signed something else") {
+	if _, stderr, code := runWith(t, "esim", "buy", "--yes", "--max", "30"); code != exitFailure ||
+		!strings.Contains(stderr, "signed something else") {
 		t.Errorf("a signer with another key: %d\n%s", code, stderr)
 	}
 }

@@ -42,7 +42,7 @@ func firstArg(values completer) completer {
 	}
 }
 
-// asking makes a completer of what a client finds in time. Whatever fails there proposes nothing.
+// asking makes a completer of what a client finds in time. On failure it proposes nothing.
 func (b *buyer) asking(find func(ctx context.Context, client *roamcard.Client) []cobra.Completion) completer {
 	return func(cmd *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
@@ -57,7 +57,7 @@ func (b *buyer) asking(find func(ctx context.Context, client *roamcard.Client) [
 	}
 }
 
-// proposal is a value with what is said of it. A value that is not what it looks like is not proposed.
+// proposal is a value with its description. A value with invisible or control characters is not proposed.
 func proposal(value, about string) []cobra.Completion {
 	if value == "" || line(value) != value || strings.ContainsAny(value, " \t") {
 		return nil
@@ -66,14 +66,18 @@ func proposal(value, about string) []cobra.Completion {
 }
 
 // completeOrders proposes the orders of the wallet.
-func (b *buyer) completeOrders(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (b *buyer) completeOrders(
+	cmd *cobra.Command, args []string, typed string,
+) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return b.asking(func(ctx context.Context, client *roamcard.Client) []cobra.Completion {
 		return b.orderIDs(ctx, client, false)
 	})(cmd, args, typed)
 }
 
 // completePayable proposes the orders that can be paid.
-func (b *buyer) completePayable(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (b *buyer) completePayable(
+	cmd *cobra.Command, args []string, typed string,
+) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return b.asking(func(ctx context.Context, client *roamcard.Client) []cobra.Completion {
 		return b.orderIDs(ctx, client, true)
 	})(cmd, args, typed)
@@ -101,14 +105,17 @@ func (b *buyer) orderIDs(ctx context.Context, client *roamcard.Client, payable b
 	}
 	for _, o := range page.Items {
 		if !payable || o.GetPayableUrl() != "" {
-			found = append(found, proposal(o.GetOrderId(), o.GetKind()+", "+o.GetStatus()+", "+dollars(o.GetAmountUsdCents())+" USD")...)
+			found = append(found,
+				proposal(o.GetOrderId(), o.GetKind()+", "+o.GetStatus()+", "+dollars(o.GetAmountUsdCents())+" USD")...)
 		}
 	}
 	return found
 }
 
 // completePending proposes the keys of purchases whose outcome is not known.
-func (b *buyer) completePending(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (b *buyer) completePending(
+	cmd *cobra.Command, args []string, typed string,
+) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return b.asking(func(ctx context.Context, client *roamcard.Client) (found []cobra.Completion) {
 		open, err := client.Pending(ctx)
 		if err != nil {
@@ -122,7 +129,9 @@ func (b *buyer) completePending(cmd *cobra.Command, args []string, typed string)
 }
 
 // completeCards proposes the wallet's cards.
-func (b *buyer) completeCards(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (b *buyer) completeCards(
+	cmd *cobra.Command, args []string, typed string,
+) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return b.asking(func(ctx context.Context, client *roamcard.Client) (found []cobra.Completion) {
 		if !b.signsAlone {
 			return nil
@@ -139,7 +148,9 @@ func (b *buyer) completeCards(cmd *cobra.Command, args []string, typed string) (
 }
 
 // completePlans proposes plans, with what they cost.
-func (b *buyer) completePlans(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (b *buyer) completePlans(
+	cmd *cobra.Command, args []string, typed string,
+) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return b.asking(func(ctx context.Context, client *roamcard.Client) []cobra.Completion {
 		return eachPlan(client.Plans.List(ctx, "", ""), func(p *roamcardv1.EsimPlan) []cobra.Completion {
 			return proposal(p.GetPlanId(), p.GetName()+", "+dollars(p.GetPriceUsdCents())+" USD")
@@ -148,7 +159,9 @@ func (b *buyer) completePlans(cmd *cobra.Command, args []string, typed string) (
 }
 
 // completeCountries proposes the countries of the catalogue.
-func (b *buyer) completeCountries(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (b *buyer) completeCountries(
+	cmd *cobra.Command, args []string, typed string,
+) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return b.asking(func(ctx context.Context, client *roamcard.Client) []cobra.Completion {
 		return eachPlan(client.Plans.List(ctx, "", ""), func(p *roamcardv1.EsimPlan) (found []cobra.Completion) {
 			for _, country := range p.GetCountryCodes() {
@@ -159,7 +172,9 @@ func (b *buyer) completeCountries(cmd *cobra.Command, args []string, typed strin
 	})(cmd, args, strings.ToUpper(typed))
 }
 
-func eachPlan(plans iter.Seq2[*roamcardv1.EsimPlan, error], propose func(*roamcardv1.EsimPlan) []cobra.Completion) (found []cobra.Completion) {
+func eachPlan(
+	plans iter.Seq2[*roamcardv1.EsimPlan, error], propose func(*roamcardv1.EsimPlan) []cobra.Completion,
+) (found []cobra.Completion) {
 	for p, err := range plans {
 		if err != nil {
 			return nil

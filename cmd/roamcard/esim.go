@@ -15,7 +15,9 @@ import (
 
 func esim() *cobra.Command {
 	b := &buyer{}
-	cmd := &cobra.Command{Use: "esim", GroupID: "buy", Args: noArgs, Short: "Find, buy and install a travel eSIM", RunE: help}
+	cmd := &cobra.Command{
+		Use: "esim", GroupID: "buy", Args: noArgs, Short: "Find, buy and install a travel eSIM", RunE: help,
+	}
 	b.flags(cmd)
 	b.paying(cmd)
 	cmd.AddCommand(b.esimPlans(), b.esimBuy(), b.esimStatus(), b.esimInstall())
@@ -34,7 +36,8 @@ func (b *buyer) esimPlans() *cobra.Command {
 			return b.show(cmd, &roamcardv1.ListEsimPlansResponse{Plans: plans}, func(w io.Writer) {
 				fmt.Fprintln(w, "PLAN\tUSD\tDATA\tDAYS\tNAME")
 				for _, p := range plans {
-					fmt.Fprintf(w, "%s\t%s\t%d MB\t%d\t%s\n", p.GetPlanId(), dollars(p.GetPriceUsdCents()), p.GetDataMb(), p.GetValidityDays(), p.GetName())
+					fmt.Fprintf(w, "%s\t%s\t%d MB\t%d\t%s\n", p.GetPlanId(), dollars(p.GetPriceUsdCents()), p.GetDataMb(),
+						p.GetValidityDays(), p.GetName())
 				}
 			})
 		}),
@@ -60,11 +63,12 @@ func (b *buyer) esimBuy() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			// What installs the eSIM is shown by `esim install` alone, and never in passing.
+			// Only `esim install` shows the activation data.
 			if err := b.bought(cmd, bought.Purchase); err != nil || b.asJSON {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.ErrOrStderr(), "Install it with: roamcard esim install %s\n", line(bought.Order.GetOrderId()))
+			_, err = fmt.Fprintf(cmd.ErrOrStderr(), "Install it with: roamcard esim install %s\n",
+				line(bought.Order.GetOrderId()))
 			return err
 		}),
 	}
@@ -74,7 +78,8 @@ func (b *buyer) esimBuy() *cobra.Command {
 
 func (b *buyer) esimStatus() *cobra.Command {
 	return b.waiting(&cobra.Command{
-		Use: "status ORDER", Args: oneArg, Short: "Show how far an eSIM has come", ValidArgsFunction: firstArg(b.completeOrders),
+		Use: "status ORDER", Args: oneArg, Short: "Show how far an eSIM has come",
+		ValidArgsFunction: firstArg(b.completeOrders),
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 			order, err := client.ESIM.Status(cmd.Context(), args[0])
 			if err != nil {
@@ -89,14 +94,17 @@ func (b *buyer) esimInstall() *cobra.Command {
 	return &cobra.Command{
 		Use: "install ORDER", Args: oneArg, Short: "Show the QR code and the codes that install an eSIM",
 		ValidArgsFunction: firstArg(b.completeOrders),
-		Long: "Draws the QR code on the terminal; point a phone at it. Whoever has the code has the eSIM, so it goes to a terminal\n" +
+		Long: "Draws the QR code on the terminal; point a phone at it. Whoever has the code has the eSIM, so it goes to a " +
+			"terminal\n" +
 			"and, when --json asks for it, to standard output.",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 			out, ok := cmd.OutOrStdout().(*os.File)
 			if !b.asJSON && (!ok || !terminal(out)) {
 				return fmt.Errorf("%w: standard output is no terminal; ask with --json for what installs the eSIM", errUsage)
 			}
-			res, err := client.Services.Esim.GetEsimCredentials(cmd.Context(), &roamcardv1.GetEsimCredentialsRequest{OrderId: args[0]})
+			res, err := client.Services.Esim.GetEsimCredentials(cmd.Context(), &roamcardv1.GetEsimCredentialsRequest{
+				OrderId: args[0],
+			})
 			if err != nil {
 				return err
 			}
@@ -114,7 +122,8 @@ func (b *buyer) esimInstall() *cobra.Command {
 			}
 			return b.show(cmd, c, func(w io.Writer) {
 				fmt.Fprint(w, picture)
-				fmt.Fprintf(w, "SM-DP+ address\t%s\nactivation code\t%s\nICCID\t%s\n", c.GetSmdpAddress(), c.GetMatchingId(), c.GetIccid())
+				fmt.Fprintf(w, "SM-DP+ address\t%s\nactivation code\t%s\nICCID\t%s\n", c.GetSmdpAddress(), c.GetMatchingId(),
+					c.GetIccid())
 				fmt.Fprintf(w, "on the iPhone\t%s\non Android\t%s\n", c.GetInstallUrls().GetIos(), c.GetInstallUrls().GetAndroid())
 			})
 		}),

@@ -42,7 +42,8 @@ func (b *buyer) findingsList() *cobra.Command {
 func (b *buyer) findingsResolve() *cobra.Command {
 	var reason, key string
 	cmd := &cobra.Command{
-		Use: "resolve ID", Args: oneArg, Short: "Say that a finding is understood: it blocks nothing until there is more of it",
+		Use: "resolve ID", Args: oneArg,
+		Short: "Say that a finding is understood: it blocks nothing until there is more of it",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
 			res, err := client.Admin.ResolveFinding(ctx, &roamcardv1.ResolveFindingRequest{Id: args[0], Reason: reason})
@@ -52,7 +53,7 @@ func (b *buyer) findingsResolve() *cobra.Command {
 			return b.show(cmd, res.GetFinding(), func(w io.Writer) { findingText(w, res.GetFinding()) })
 		}),
 	}
-	deedFlags(cmd, &reason, &key)
+	actionFlags(cmd, &reason, &key)
 	return cmd
 }
 
@@ -61,6 +62,7 @@ func findingText(w io.Writer, f *roamcardv1.Finding) {
 	if f.GetBlocks() {
 		blocks = first(f.GetOwner(), "everybody")
 	}
-	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", f.GetId(), f.GetCode(), blocks, f.GetFirstSeenAt().AsTime().Format("2006-01-02 15:04"),
+	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", f.GetId(), f.GetCode(), blocks,
+		f.GetFirstSeenAt().AsTime().Format("2006-01-02 15:04"),
 		first(f.GetResolution(), f.GetStatus()), f.GetOperator(), f.GetOrderId(), f.GetDetail())
 }

@@ -52,7 +52,7 @@ func publishing(t *testing.T) string {
 	return s.URL
 }
 
-func TestAKeyGoesIntoAKeystoreAndPaysFromThere(t *testing.T) {
+func TestWalletKeystorePays(t *testing.T) {
 	dir := away(t)
 	pass := private(t, filepath.Join(dir, "pass"), "correct horse\n")
 	key := private(t, filepath.Join(dir, "key"), "0x"+devKey+"\n")
@@ -61,7 +61,8 @@ func TestAKeyGoesIntoAKeystoreAndPaysFromThere(t *testing.T) {
 		Address string
 		Signer  json.RawMessage
 	}
-	if err := json.Unmarshal([]byte(out), &kept); err != nil || code != exitOK || kept.Address != "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266" {
+	if err := json.Unmarshal([]byte(out), &kept); err != nil || code != exitOK ||
+		kept.Address != "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266" {
 		t.Fatalf("%d, %v\n%s\n%s", code, err, out, stderr)
 	}
 	file := filepath.Join(dir, ".config", "roamcard", "keystore.json")
@@ -71,7 +72,8 @@ func TestAKeyGoesIntoAKeystoreAndPaysFromThere(t *testing.T) {
 	if strings.Contains(out+stderr, devKey[:16]) || strings.Contains(out+stderr, "horse") {
 		t.Errorf("it tells a secret: %s%s", out, stderr)
 	}
-	if _, stderr, code := runWith(t, "wallet", "new", "--keystore", "--passphrase-file", "pass"); code != exitFailure || !strings.Contains(stderr, "already") {
+	if _, stderr, code := runWith(t, "wallet", "new", "--keystore", "--passphrase-file", "pass"); code != exitFailure ||
+		!strings.Contains(stderr, "already") {
 		t.Errorf("a second one: %d %s", code, stderr)
 	}
 	t.Setenv("ROAMCARD_KEYSTORE", file)
@@ -87,7 +89,7 @@ func TestAKeyGoesIntoAKeystoreAndPaysFromThere(t *testing.T) {
 	}
 }
 
-func TestAMachineWithoutAKeychainSaysWhatTakesItsPlace(t *testing.T) {
+func TestWalletWithoutAKeychainNamesTheAlternative(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("other systems have a keychain")
 	}
@@ -102,12 +104,13 @@ func TestAMachineWithoutAKeychainSaysWhatTakesItsPlace(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, ".config", "roamcard", "keystore.json")); err != nil {
 		t.Error(err)
 	}
-	if _, stderr, code := runWith(t, "wallet", "new", "--keychain", "--keystore-file", "other"); code != exitFailure || !strings.Contains(stderr, "passphraseFile") {
+	if _, stderr, code := runWith(t, "wallet", "new", "--keychain", "--keystore-file", "other"); code != exitFailure ||
+		!strings.Contains(stderr, "passphraseFile") {
 		t.Errorf("without a passphrase: %d %s", code, stderr)
 	}
 }
 
-func TestAKeyGoesIntoTheKeychain(t *testing.T) {
+func TestWalletKeychainKeepsAKey(t *testing.T) {
 	away(t)
 	keyring.MockInit()
 	made, stderr, code := runWith(t, "wallet", "new", "--keychain")
@@ -120,7 +123,7 @@ func TestAKeyGoesIntoTheKeychain(t *testing.T) {
 	}
 }
 
-func TestAnInstallationShowsAsksAndChangesOnce(t *testing.T) {
+func TestInstallShowsAsksAndChangesOnce(t *testing.T) {
 	dir := away(t)
 	url := publishing(t)
 	file := filepath.Join(dir, ".cursor", "mcp.json")
@@ -128,9 +131,12 @@ func TestAnInstallationShowsAsksAndChangesOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	private(t, file, "{\n  // mine\n  \"mcpServers\": {\"x\": {\"command\": \"y\"}}\n}\n")
-	args := []string{"mcp", "install", "--client", "cursor", "--command", "roamcard", "--url", url, "--max", "10", "--max-day", "30.50"}
+	args := []string{
+		"mcp", "install", "--client", "cursor", "--command", "roamcard", "--url", url, "--max", "10", "--max-day", "30.50",
+	}
 
-	if _, stderr, code := runWith(t, args...); code != exitUsage || !strings.Contains(stderr, `"roamcard": {`) || !strings.Contains(stderr, "--yes") {
+	if _, stderr, code := runWith(t, args...); code != exitUsage || !strings.Contains(stderr, `"roamcard": {`) ||
+		!strings.Contains(stderr, "--yes") {
 		t.Errorf("without somebody to ask: %d %s", code, stderr)
 	}
 	if out, _, code := runWith(t, append(args, "--print")...); code != exitOK || !json.Valid([]byte(out)) {
@@ -141,7 +147,8 @@ func TestAnInstallationShowsAsksAndChangesOnce(t *testing.T) {
 	}
 	_, stderr, code := runWith(t, append(args, "--yes")...)
 	text, err := os.ReadFile(file)
-	if code != exitOK || err != nil || !strings.Contains(string(text), "// mine") || !strings.Contains(string(text), `["mcp", "serve"]`) {
+	if code != exitOK || err != nil || !strings.Contains(string(text), "// mine") ||
+		!strings.Contains(string(text), `["mcp", "serve"]`) {
 		t.Fatalf("%d %s, %v\n%s", code, text, err, stderr)
 	}
 	settings := filepath.Join(dir, ".config", "roamcard", "agent.json")
@@ -153,14 +160,16 @@ func TestAnInstallationShowsAsksAndChangesOnce(t *testing.T) {
 	if info, failed := os.Stat(settings); err != nil || failed != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("%v, %v", err, failed)
 	}
-	if got["origin"] != url || got["payTo"] != "0x70997970C51812dc3A010C7d01b50e0d17dc79C8" || got["mode"] != "human_approval" ||
+	if got["origin"] != url || got["payTo"] != "0x70997970C51812dc3A010C7d01b50e0d17dc79C8" ||
+		got["mode"] != "human_approval" ||
 		got["maxPerPaymentUsdCents"] != 1000.0 || got["maxPerDayUsdCents"] != 3050.0 || got["presenter"] != "browser" {
 		t.Errorf("settings: %s", first)
 	}
 	if _, err := agent.ReadSettings(settings); err != nil {
 		t.Errorf("the server reads them: %v", err)
 	}
-	if _, stderr, code := runWith(t, append(args, "--yes", "--max", "99")...); code != exitOK || strings.Count(stderr, "nothing changes") != 1 ||
+	if _, stderr, code := runWith(t, append(args, "--yes", "--max", "99")...); code != exitOK ||
+		strings.Count(stderr, "nothing changes") != 1 ||
 		!strings.Contains(stderr, "stay as they are") {
 		t.Errorf("again: %d %s", code, stderr)
 	}
@@ -171,20 +180,23 @@ func TestAnInstallationShowsAsksAndChangesOnce(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsNotUnderstoodComesWithTheTextToPaste(t *testing.T) {
+func TestInstallPrintsTheEntryForAFileItCannotParse(t *testing.T) {
 	dir := away(t)
 	file := private(t, filepath.Join(dir, "config.toml"), "mcp_servers = { a = { command = 'b' } }\n")
 	_, stderr, code := runWith(t, "mcp", "install", "--client", "codex", "--command", "roamcard", "--file", file, "--yes")
-	if code != exitFailure || !strings.Contains(stderr, "[mcp_servers.roamcard]") || !strings.Contains(stderr, "left as it is") {
+	if code != exitFailure || !strings.Contains(stderr, "[mcp_servers.roamcard]") ||
+		!strings.Contains(stderr, "left as it is") {
 		t.Errorf("%d %s", code, stderr)
 	}
-	if _, stderr, code := runWith(t, "mcp", "install", "--client", "emacs"); code != exitUsage || !strings.Contains(stderr, "claude-desktop") {
+	if _, stderr, code := runWith(t, "mcp", "install", "--client", "emacs"); code != exitUsage ||
+		!strings.Contains(stderr, "claude-desktop") {
 		t.Errorf("%d %s", code, stderr)
 	}
 }
 
-// TestClaudeCodeWritesItsOwnSettings has a program in place of Claude Code's, which keeps what it is told in a file.
-func TestClaudeCodeWritesItsOwnSettings(t *testing.T) {
+// TestInstallLetsClaudeCodeWriteItsSettings has a program in place of Claude Code's, which keeps what it is told in a
+// file.
+func TestInstallLetsClaudeCodeWriteItsSettings(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the program is a shell script")
 	}
@@ -205,7 +217,8 @@ echo "$@" >added
 		t.Fatal(err)
 	}
 	args := []string{"mcp", "install", "--client", "claude", "--command", "roamcard", "--no-settings"}
-	if out, _, code := runWith(t, append(args, "--print")...); code != exitOK || out != "claude mcp add roamcard -- roamcard mcp serve\n" {
+	if out, _, code := runWith(t, append(args, "--print")...); code != exitOK ||
+		out != "claude mcp add roamcard -- roamcard mcp serve\n" {
 		t.Errorf("%d %s", code, out)
 	}
 	if _, stderr, code := runWith(t, append(args, "--yes")...); code != exitOK {
@@ -214,10 +227,12 @@ echo "$@" >added
 	if text, err := os.ReadFile("added"); err != nil || string(text) != "mcp add roamcard -- roamcard mcp serve\n" {
 		t.Errorf("%s, %v", text, err)
 	}
-	if _, stderr, code := runWith(t, append(args, "--yes")...); code != exitOK || !strings.Contains(stderr, "nothing changes") {
+	if _, stderr, code := runWith(t, append(args, "--yes")...); code != exitOK ||
+		!strings.Contains(stderr, "nothing changes") {
 		t.Errorf("again: %d %s", code, stderr)
 	}
-	if _, stderr, code := runWith(t, append(args, "--yes", "--command", "/elsewhere")...); code != exitFailure || !strings.Contains(stderr, "mcp remove roamcard") {
+	if _, stderr, code := runWith(t, append(args, "--yes", "--command", "/elsewhere")...); code != exitFailure ||
+		!strings.Contains(stderr, "mcp remove roamcard") {
 		t.Errorf("another server: %d %s", code, stderr)
 	}
 	if err := os.Remove(filepath.Join(bin, "claude")); err != nil {

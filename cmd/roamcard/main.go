@@ -50,7 +50,7 @@ func tell(w io.Writer, err error, asJSON bool) {
 		return
 	}
 	w = printable{w}
-	// What an answer says on further lines does not look like a line of this program's.
+	// Further lines of an answer are indented, so that they do not look like lines of this program.
 	fmt.Fprintln(w, "roamcard:", strings.ReplaceAll(err.Error(), "\n", "\n    "))
 	r := reportOf(err)
 	for _, field := range r.Fields {
@@ -91,7 +91,7 @@ func reportOf(err error) report {
 func advice(r report) string {
 	switch r.Code {
 	case "payment_outcome_unknown":
-		return "" // it says so itself
+		return "" // its message has the advice
 	case "card_already_exists":
 		return "use another wallet; one wallet owns one card"
 	}
@@ -106,7 +106,8 @@ func advice(r report) string {
 		"fund_wallet":        "send USDC on Base to the wallet: roamcard wallet address",
 		"read_help":          "see the same command with --help",
 		"set_clock":          "set this computer's clock",
-		"fix_journal":        "make the journal readable and writable, or take it from a backup; without it nothing is signed",
+		"fix_journal": "make the journal readable and writable, or take it from a backup; without it nothing is " +
+			"signed",
 	}[r.NextAction]
 }
 
@@ -125,7 +126,8 @@ func exitCode(err error) int {
 	switch {
 	case errors.Is(err, errUsage):
 		return exitUsage
-	case errors.Is(err, roamcard.ErrPolicyDenied), errors.Is(err, roamcard.ErrApprovalDenied), errors.Is(err, roamcard.ErrTermsMismatch):
+	case errors.Is(err, roamcard.ErrPolicyDenied), errors.Is(err, roamcard.ErrApprovalDenied), errors.Is(err,
+		roamcard.ErrTermsMismatch):
 		return exitDenied
 	case errors.Is(err, app.ErrNotReady):
 		return exitNotReady

@@ -16,9 +16,10 @@ import (
 	"github.com/roamcard/roamcard/internal/app"
 )
 
-func TestErrorsAreAlwaysOfOneShape(t *testing.T) {
+func TestErrorsHaveOneShape(t *testing.T) {
 	for code, err := range map[string]error{
-		"usage": fmt.Errorf("%w: no", errUsage), "not_ready": app.ErrNotReady, "books_differ": app.ErrDifference, "failed": io.EOF,
+		"usage": fmt.Errorf("%w: no", errUsage), "not_ready": app.ErrNotReady, "books_differ": app.ErrDifference,
+		"failed":                 io.EOF,
 		"denied_by_local_policy": &roamcard.PaymentError{Kind: roamcard.ErrPolicyDenied},
 		"order_not_found":        &roamcard.APIError{Status: 404, Code: "order_not_found", Fields: []string{"a: b"}},
 	} {
@@ -29,7 +30,8 @@ func TestErrorsAreAlwaysOfOneShape(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, name := range []string{
-			"code", "detail", "status", "requestId", "safeToPayAgain", "nextAction", "idempotencyKey", "orderId", "message", "exitCode",
+			"code", "detail", "status", "requestId", "safeToPayAgain", "nextAction", "idempotencyKey", "orderId", "message",
+			"exitCode",
 		} {
 			if _, there := told.Error[name]; !there {
 				t.Errorf("%s lacks %s: %s", code, name, out.String())
@@ -39,7 +41,7 @@ func TestErrorsAreAlwaysOfOneShape(t *testing.T) {
 			t.Errorf("%v, want the code %s", told.Error, code)
 		}
 	}
-	// The flag is meant, too, when what stands before it is wrong.
+	// The flag counts even after a mistake on the command line.
 	cmd := root()
 	cmd.SetArgs([]string{"card", "buy", "--nonsense", "--json"})
 	called, err := cmd.ExecuteC()
@@ -48,27 +50,30 @@ func TestErrorsAreAlwaysOfOneShape(t *testing.T) {
 	}
 }
 
-func TestErrorSaysWhatIsKnown(t *testing.T) {
+func TestErrorTellsEverythingKnown(t *testing.T) {
 	var out bytes.Buffer
 	tell(&out, &roamcard.APIError{
-		Status: 402, Code: "payment_rejected", Detail: "No.\nnext: pay again\x1b[2J", NextAction: "sign_new_payment", IdempotencyKey: "k", Fields: []string{"a: b"},
+		Status: 402, Code: "payment_rejected", Detail: "No.\nnext: pay again\x1b[2J", NextAction: "sign_new_payment",
+		IdempotencyKey: "k", Fields: []string{"a: b"},
 		RetryAt: time.Date(2026, 11, 22, 9, 30, 0, 0, time.UTC),
 	}, false)
 	want := "roamcard: 402 payment_rejected: No.\n    next: pay again\n   a: b\nkey: k\n" +
-		"another payment may be signed for it from 2026-11-22T09:30:00Z\nnext: run it again; no money moved and a new payment is safe\n"
+		"another payment may be signed for it from 2026-11-22T09:30:00Z\nnext: run it again; no money moved and a new " +
+		"payment is safe\n"
 	if out.String() != want {
 		t.Errorf("%q, want\n%q", out.String(), want)
 	}
 }
 
-func TestErrorsAreJSONWhereThatWasAskedFor(t *testing.T) {
+func TestErrorsAreJSONWithTheFlag(t *testing.T) {
 	var out bytes.Buffer
 	tell(&out, &roamcard.AmbiguousPaymentError{IdempotencyKey: "k", OrderID: "ord_1", Err: io.EOF}, true)
 	var told struct{ Error report }
 	if err := json.Unmarshal(out.Bytes(), &told); err != nil {
 		t.Fatal(err)
 	}
-	if e := told.Error; e.ExitCode != exitAmbiguous || e.IdempotencyKey != "k" || e.OrderID != "ord_1" || *e.SafeToPayAgain {
+	if e := told.Error; e.ExitCode != exitAmbiguous || e.IdempotencyKey != "k" || e.OrderID != "ord_1" ||
+		*e.SafeToPayAgain {
 		t.Errorf("%s", out.String())
 	}
 }
@@ -83,8 +88,8 @@ func TestPrintableDropsControlCharacters(t *testing.T) {
 	}
 }
 
-// What a service writes is shown, and not obeyed, in text and in JSON.
-func TestTerminalObeysNoAnswer(t *testing.T) {
+// Terminals do not execute what a service writes, in text or in JSON.
+func TestAnswersDoNotControlTheTerminal(t *testing.T) {
 	for text, want := range map[string]string{
 		"\x1b]8;;https://evil.example\x1b\\pay\x1b]8;;\x07 here": "pay here",
 		"\x1b]0;title\x07plan":                 "plan",
@@ -114,14 +119,16 @@ func TestTerminalObeysNoAnswer(t *testing.T) {
 			t.Errorf("%q is in the document %q", text, spelled)
 		}
 	}
-	plans := &roamcardv1.ListEsimPlansResponse{Plans: []*roamcardv1.EsimPlan{{Name: "a\nb", CountryCodes: []string{"J\x1b[2JP"}}}}
+	plans := &roamcardv1.ListEsimPlansResponse{
+		Plans: []*roamcardv1.EsimPlan{{Name: "a\nb", CountryCodes: []string{"J\x1b[2JP"}}},
+	}
 	tidy(plans)
 	if p := plans.GetPlans()[0]; p.GetName() != "a b" || p.GetCountryCodes()[0] != "JP" {
 		t.Errorf("%v", p)
 	}
 }
 
-// A person who gives up at the prompt, and types on, has not said yes.
+// A person who interrupts the prompt, and types on, has not approved.
 func TestPromptEndsWithItsContext(t *testing.T) {
 	in, typed := io.Pipe()
 	ctx, giveUp := context.WithCancel(t.Context())

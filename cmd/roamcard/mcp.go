@@ -13,7 +13,10 @@ import (
 
 func mcpTools() *cobra.Command {
 	b := &buyer{}
-	cmd := &cobra.Command{Use: "mcp", GroupID: "buy", Args: noArgs, Short: "Serve this wallet to an agent, and call the service's read-only tools", RunE: help}
+	cmd := &cobra.Command{
+		Use: "mcp", GroupID: "buy", Args: noArgs,
+		Short: "Serve this wallet to an agent, and call the service's read-only tools", RunE: help,
+	}
 	b.flags(cmd)
 	cmd.AddCommand(b.mcpServe(), &cobra.Command{
 		Use: "tools", Args: noArgs, Short: "List the service's tools",
@@ -33,7 +36,8 @@ func mcpTools() *cobra.Command {
 			return nil
 		}),
 	}, &cobra.Command{
-		Use: "call TOOL [ARGUMENTS]", Short: "Call a tool of the service with a JSON object of arguments, and print what it answers",
+		Use:   "call TOOL [ARGUMENTS]",
+		Short: "Call a tool of the service with a JSON object of arguments, and print what it answers",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if err := cobra.RangeArgs(1, 2)(cmd, args); err != nil {
 				return fmt.Errorf("%w: %w", errUsage, err)
@@ -66,7 +70,9 @@ func mcpTools() *cobra.Command {
 }
 
 // talk gives a command a session with the service's MCP endpoint.
-func (b *buyer) talk(act func(cmd *cobra.Command, s *mcp.ClientSession, args []string) error) func(*cobra.Command, []string) error {
+func (b *buyer) talk(
+	act func(cmd *cobra.Command, s *mcp.ClientSession, args []string) error,
+) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		r, err := b.ready()
 		if err != nil {

@@ -32,10 +32,14 @@ func (b *buyer) mcpInstall() *cobra.Command {
 	i := &installing{b: b}
 	var client, command string
 	cmd := &cobra.Command{
-		Use: "install", Args: noArgs, Short: "Enter the paying MCP server in the settings of an agent's program, after showing what changes",
-		Long: "Shows the entry and the file it goes to, asks, and writes it; everything else in the file stays as it is, and a copy of it\n" +
-			"is kept. Run again, it changes nothing. Claude Code gets the entry by `claude mcp add`, or in .mcp.json without that program.\n" +
-			"Where there are no settings of the server yet, it writes some to begin with: the service's payee and token as they are\n" +
+		Use: "install", Args: noArgs,
+		Short: "Enter the paying MCP server in the settings of an agent's program, after showing what changes",
+		Long: "Shows the entry and the file it goes to, asks, and writes it; everything else in the file stays as it is, " +
+			"and a copy of it\n" +
+			"is kept. Run again, it changes nothing. Claude Code gets the entry by `claude mcp add`, or in .mcp.json without " +
+			"that program.\n" +
+			"Where there are no settings of the server yet, it writes some to begin with: the service's payee and token as " +
+			"they are\n" +
 			"published now, human approval unless --mode says otherwise, and caps. No key goes into any of these files.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
@@ -55,18 +59,22 @@ func (b *buyer) mcpInstall() *cobra.Command {
 	f.BoolVar(&i.yes, "yes", false, "do not ask")
 	f.BoolVar(&i.print, "print", false, "print the entry, and change nothing")
 	f.BoolVar(&i.only, "no-settings", false, "write the program's entry alone")
-	f.StringVar(&i.file, "file", "", "the program's file (default: where it looks for it; for vscode and claude in this folder)")
+	f.StringVar(&i.file, "file", "",
+		"the program's file (default: where it looks for it; for vscode and claude in this folder)")
 	settingsFlag(cmd, &i.settings)
 	f.StringVar(&i.entry.Name, "name", "roamcard", "what the server is called there")
-	f.StringVar(&command, "command", "", "how roamcard is started (default: roamcard if that is this program, else its path)")
+	f.StringVar(&command, "command", "",
+		"how roamcard is started (default: roamcard if that is this program, else its path)")
 	f.StringVar(&i.maxUSD, "max", "25.00", "new settings: the most that one payment may come to in US dollars")
 	f.StringVar(&i.maxDay, "max-day", "50.00", "new settings: the most that may be signed for in 24 hours in US dollars")
-	f.StringVar(&i.mode, "mode", string(roamcard.HumanApproval), "new settings: who decides: human_approval or autonomous, within the caps")
-	f.StringVar(&i.signer, "signer", "", "new settings: what signs, as JSON, as `roamcard wallet new --keystore --json` prints it")
+	f.StringVar(&i.mode, "mode", string(roamcard.HumanApproval),
+		"new settings: who decides: human_approval or autonomous, within the caps")
+	f.StringVar(&i.signer, "signer", "",
+		"new settings: what signs, as JSON, as `roamcard wallet new --keystore --json` prints it")
 	return cmd
 }
 
-// ourselves is how another program starts this one: by its name where PATH finds it, else by its path.
+// ourselves is how another program starts this one: by its name if that is in PATH, else by its path.
 func ourselves() (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -154,11 +162,13 @@ func (i *installing) byProgram(claude string) error {
 	w := printable{i.cmd.ErrOrStderr()}
 	said, err := exec.CommandContext(ctx, claude, "mcp", "get", i.entry.Name).CombinedOutput()
 	if err == nil {
-		if strings.Contains(string(said), "Command: "+i.entry.Command+"\n") && strings.Contains(string(said), "Args: "+strings.Join(i.entry.Args, " ")+"\n") {
+		if strings.Contains(string(said), "Command: "+i.entry.Command+"\n") &&
+			strings.Contains(string(said), "Args: "+strings.Join(i.entry.Args, " ")+"\n") {
 			fmt.Fprintf(w, "Claude Code has %s already; nothing changes.\n", i.entry.Name)
 			return nil
 		}
-		return fmt.Errorf("claude code has another server %s; `claude mcp remove %[1]s` makes room, or take another --name", i.entry.Name)
+		return fmt.Errorf("claude code has another server %s; `claude mcp remove %[1]s` makes room, or take another --name",
+			i.entry.Name)
 	}
 	if ctx.Err() != nil {
 		return fmt.Errorf("ask claude for its servers: %w", ctx.Err())
@@ -220,7 +230,7 @@ func kept(backup string) string {
 // errDeclined says that the person said no.
 var errDeclined = errors.New("nothing was written")
 
-// agree asks, unless --yes answered already.
+// agree asks, unless --yes is set.
 func (i *installing) agree(question string) error {
 	if i.yes {
 		return nil

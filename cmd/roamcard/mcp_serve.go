@@ -49,7 +49,8 @@ func (b *buyer) mcpServe() *cobra.Command {
 }
 
 func settingsFlag(cmd *cobra.Command, file *string) {
-	cmd.Flags().StringVar(file, "config", "", "the agent's settings (ROAMCARD_AGENT_CONFIG; default: agent.json in your configuration folder)")
+	cmd.Flags().StringVar(file, "config", "",
+		"the agent's settings (ROAMCARD_AGENT_CONFIG; default: agent.json in your configuration folder)")
 }
 
 // agentFile is where the settings of agents are.
@@ -97,4 +98,5 @@ func (b *buyer) agentSigner(cmd *cobra.Command, s agent.Settings) func(context.C
 }
 
 // errKeyInEnvironment keeps keys out of the files that start agents' servers, which every tool of the agent may read.
-var errKeyInEnvironment = errors.New("a key in ROAMCARD_WALLET_KEY is refused here; name a signer in the settings, or ROAMCARD_WALLET_KEY_FILE")
+var errKeyInEnvironment = errors.New("a key in ROAMCARD_WALLET_KEY is refused here; name a signer in the settings, " +
+	"or ROAMCARD_WALLET_KEY_FILE")

@@ -31,13 +31,16 @@ func (i *installing) begin() error {
 	}
 	s, err := i.starting()
 	if err != nil {
-		return fmt.Errorf("write the server's settings (the entry is written; run it again with --url, or write %s yourself): %w", path, err)
+		return fmt.Errorf(
+			"write the server's settings (the entry is written; run it again with --url, or write %s yourself): %w", path, err)
 	}
 	text, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode the settings: %w", err)
 	}
-	fmt.Fprintf(w, "The server has no settings yet. %s is made:\n\n%s\n\nThe payee and the token are what %s publishes now.\n", path, text, s.Origin)
+	fmt.Fprintf(w,
+		"The server has no settings yet. %s is made:\n\n%s\n\nThe payee and the token are what %s publishes now.\n", path,
+		text, s.Origin)
 	if len(s.Signer) == 0 {
 		fmt.Fprintln(w, "Without `signer` it pays from the wallet that the other commands use.")
 	}
@@ -51,7 +54,7 @@ func (i *installing) begin() error {
 	return nil
 }
 
-// starting asks the service what it publishes.
+// starting makes settings from what the service publishes.
 func (i *installing) starting() (agent.Settings, error) {
 	var s agent.Settings
 	one, err := capOf("--max", i.maxUSD, "ROAMCARD_MAX_PER_PAYMENT_USD")

@@ -13,7 +13,9 @@ import (
 
 func orders() *cobra.Command {
 	b := &buyer{}
-	cmd := &cobra.Command{Use: "orders", GroupID: "buy", Args: noArgs, Short: "List, show and watch what the wallet has bought", RunE: help}
+	cmd := &cobra.Command{
+		Use: "orders", GroupID: "buy", Args: noArgs, Short: "List, show and watch what the wallet has bought", RunE: help,
+	}
 	b.flags(cmd)
 	b.paying(cmd)
 	cmd.AddCommand(b.ordersList(), b.ordersShow(), b.ordersWatch(), b.ordersOpen(), b.ordersPay(), b.ordersResume())
@@ -77,7 +79,8 @@ func (b *buyer) ordersWatch() *cobra.Command {
 func (b *buyer) ordersOpen() *cobra.Command {
 	var key, topup, esim string
 	cmd := &cobra.Command{
-		Use: "open", Args: noArgs, Short: "Open an order that the wallet pays later: a card, credit with --topup, an eSIM with --esim",
+		Use: "open", Args: noArgs,
+		Short: "Open an order that the wallet pays later: a card, credit with --topup, an eSIM with --esim",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) (err error) {
 			var o *roamcardv1.Order
 			switch {

@@ -44,9 +44,10 @@ func openBrowser(w io.Writer, url string) {
 	if name == "" {
 		name = "xdg-open"
 	}
-	if path, err := exec.LookPath(name); err == nil && (runtime.GOOS != "linux" || os.Getenv("DISPLAY")+os.Getenv("WAYLAND_DISPLAY") != "") {
+	if path, err := exec.LookPath(name); err == nil &&
+		(runtime.GOOS != "linux" || os.Getenv("DISPLAY")+os.Getenv("WAYLAND_DISPLAY") != "") {
 		if c := exec.Command(path, url); c.Start() == nil {
-			go func() { _ = c.Wait() }() // what the browser does after is not ours to judge
+			go func() { _ = c.Wait() }() // the browser's exit code does not matter
 		}
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// printable drops what a terminal would obey of what others wrote: escape sequences, control characters, and those
-// that change the direction of the text or do not show.
+// printable drops escape sequences, control characters, and characters that are invisible or change the text's
+// direction.
 type printable struct{ to io.Writer }
 
 // Write implements io.Writer.
@@ -34,16 +34,18 @@ func (p printable) Write(text []byte) (int, error) {
 
 // escapes are the sequences of terminals: CSI, strings such as OSC, and the short ones. What is left of half a sequence
 // has lost its first character, and is text.
-var escapes = regexp.MustCompile("(?:\x1b\\[|\u009b)[0-?]*[ -/]*[@-~]|(?:\x1b[\\]PX^_]|[\u009d\u0090\u0098\u009e\u009f])[^\x07\x1b\u009c]*(?:\x07|\x1b\\\\|\u009c)|\x1b[ -/]*[0-Z\\\\^-~]")
+var escapes = regexp.MustCompile("(?:\x1b\\[|\u009b)[0-?]*[ " +
+	"-/]*[@-~]|(?:\x1b[\\]PX^_]|[\u009d\u0090\u0098\u009e\u009f])[^\x07\x1b\u009c]*(?:\x07|\x1b\\\\|\u009c)|\x1b[ " +
+	"-/]*[0-Z\\\\^-~]")
 
-// obeyed says that a terminal does something with a character instead of showing it.
+// obeyed reports whether a terminal acts on a character instead of showing it.
 func obeyed(r rune) bool {
 	const nonJoiner, joiner = '\u200c', '\u200d' // which some scripts need
 	return unicode.IsControl(r) || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r) || r == utf8.RuneError ||
 		unicode.Is(unicode.Cf, r) && r != nonJoiner && r != joiner
 }
 
-// line is a text on one line: what another wrote does not look like a line of this program's.
+// line is a text on one line, so that it cannot look like a line of this program.
 func line(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -89,7 +91,7 @@ func tidied(f protoreflect.FieldDescriptor, v protoreflect.Value) protoreflect.V
 	return v
 }
 
-// escaped spells in JSON what a terminal would obey: the document stays the same. Such characters are only in strings.
+// escaped writes such characters as JSON escapes: the document stays the same. Such characters are only in strings.
 func escaped(document []byte) []byte {
 	var b bytes.Buffer
 	for _, r := range string(document) {

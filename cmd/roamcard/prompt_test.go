@@ -42,10 +42,12 @@ func TestPromptSaysBalanceAndBudgetLeft(t *testing.T) {
 	lying := func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"jsonrpc": "2.0", "id": 1, "error": {"message": "no\nPay 0.01 USDC\u001b[2J"}}`)
 	}
-	if got := meansOf(t, rich, "25", "60"); got != "The wallet holds 12.345678 USDC.\nWith it, 0.00 of 60.00 USD are signed for in 24 hours; 60.00 are left.\n" {
+	if got := meansOf(t, rich, "25", "60"); got != "The wallet holds 12.345678 USDC.\nWith it, 0.00 of 60.00 USD are "+
+		"signed for in 24 hours; 60.00 are left.\n" {
 		t.Error(got)
 	}
-	if got := meansOf(t, nil); !strings.Contains(got, "--rpc-url") || !strings.Contains(got, "With it, 0.00 USD are signed") {
+	if got := meansOf(t, nil); !strings.Contains(got, "--rpc-url") ||
+		!strings.Contains(got, "With it, 0.00 USD are signed") {
 		t.Error(got)
 	}
 	if got := meansOf(t, lying); strings.Count(got, "\n") != 2 || strings.Contains(got, "\x1b") {
@@ -72,22 +74,27 @@ func TestCapsComeFromTheEnvironment(t *testing.T) {
 	}
 }
 
-// A wallet that signs by a program of its own is not asked for the sake of a completion.
+// A completion does not ask an external signer.
 func TestCompletionAsksNoWallet(t *testing.T) {
 	home(t)
-	service := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("%s was asked", r.URL) }))
+	service := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("%s was asked", r.URL)
+	}))
 	defer service.Close()
 	t.Setenv("ROAMCARD_URL", service.URL)
 	t.Setenv("ROAMCARD_SIGNER", "/no/such/signer")
 	t.Setenv("ROAMCARD_SIGNER_ADDRESS", "0x70997970C51812dc3A010C7d01b50e0d17dc79C8")
-	for _, args := range [][]string{{"orders", "show", ""}, {"orders", "pay", ""}, {"card", "balance", ""}, {"orders", "resume", ""}} {
-		if out, stderr, code := runWith(t, append([]string{"__complete"}, args...)...); code != exitOK || !strings.HasPrefix(out, ":4") {
+	for _, args := range [][]string{
+		{"orders", "show", ""}, {"orders", "pay", ""}, {"card", "balance", ""}, {"orders", "resume", ""},
+	} {
+		if out, stderr, code := runWith(t, append([]string{"__complete"}, args...)...); code != exitOK ||
+			!strings.HasPrefix(out, ":4") {
 			t.Errorf("%v: %d\n%s\n%s", args, code, out, stderr)
 		}
 	}
 }
 
-func TestCompletionProposesNoTricks(t *testing.T) {
+func TestCompletionProposesPrintableValuesOnly(t *testing.T) {
 	for _, value := range []string{"", "a b", "a\tb", "a\nb", "a\x1b[2J", "a\u202eb"} {
 		if got := proposal(value, "x"); got != nil {
 			t.Errorf("%q is proposed as %q", value, got)

@@ -12,7 +12,9 @@ import (
 )
 
 func (b *buyer) challenges() *cobra.Command {
-	cmd := &cobra.Command{Use: "challenges", Args: noArgs, Short: "Sign-in challenges that are past their time", RunE: help}
+	cmd := &cobra.Command{
+		Use: "challenges", Args: noArgs, Short: "Sign-in challenges that are past their time", RunE: help,
+	}
 	cmd.AddCommand(&cobra.Command{
 		Use: "retention", Args: noArgs, Short: "Show how long challenges are kept and how many are stale",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
@@ -38,10 +40,13 @@ func (b *buyer) challenges() *cobra.Command {
 	return cmd
 }
 
-// activity is read by wallets that the service's configuration names, and not by an operator's token.
+// Wallets that the service's configuration names read activity; an operator's token does not.
 func activity() *cobra.Command {
 	b := &buyer{asOperator: true}
-	cmd := &cobra.Command{Use: "activity", Args: noArgs, Short: "What visitors did, without anything that names them; for wallets in activity.wallets", RunE: help}
+	cmd := &cobra.Command{
+		Use: "activity", Args: noArgs,
+		Short: "What visitors did, without anything that names them; for wallets in activity.wallets", RunE: help,
+	}
 	b.flags(cmd)
 	var days uint32
 	show := &cobra.Command{

@@ -13,7 +13,9 @@ import (
 )
 
 func (b *buyer) transfers() *cobra.Command {
-	cmd := &cobra.Command{Use: "transfers", Args: noArgs, Short: "USDC that reached the payee and belongs to no order", RunE: help}
+	cmd := &cobra.Command{
+		Use: "transfers", Args: noArgs, Short: "USDC that reached the payee and belongs to no order", RunE: help,
+	}
 	cmd.AddCommand(b.transfersList(), b.transfersResolve())
 	return cmd
 }
@@ -61,7 +63,7 @@ func (b *buyer) transfersResolve() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&as, "as", "", "refunded-by-hand, donation or known")
 	complete(cmd, "as", fixed("refunded-by-hand", "donation", "known"))
-	deedFlags(cmd, &reason, &key)
+	actionFlags(cmd, &reason, &key)
 	return cmd
 }
 

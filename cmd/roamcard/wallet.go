@@ -16,10 +16,14 @@ import (
 func wallet() *cobra.Command {
 	b := &buyer{}
 	cmd := &cobra.Command{
-		Use: "wallet", GroupID: "buy", Args: noArgs, Short: "Make a wallet for development, and look at the one in use", RunE: help,
-		Long: "The wallet in use is, in this order: the program in ROAMCARD_SIGNER with ROAMCARD_SIGNER_ADDRESS, the keystore in\n" +
-			"ROAMCARD_KEYSTORE with the passphrase in ROAMCARD_KEYSTORE_PASSPHRASE_FILE, the keychain's entry ROAMCARD_KEYCHAIN,\n" +
-			"the key in ROAMCARD_WALLET_KEY or the file ROAMCARD_WALLET_KEY_FILE, one of the ready file's, the one that `wallet new` made.",
+		Use: "wallet", GroupID: "buy", Args: noArgs, Short: "Make a wallet for development, and look at the one in use",
+		RunE: help,
+		Long: "The wallet in use is, in this order: the program in ROAMCARD_SIGNER with ROAMCARD_SIGNER_ADDRESS, the " +
+			"keystore in\n" +
+			"ROAMCARD_KEYSTORE with the passphrase in ROAMCARD_KEYSTORE_PASSPHRASE_FILE, the keychain's entry " +
+			"ROAMCARD_KEYCHAIN,\n" +
+			"the key in ROAMCARD_WALLET_KEY or the file ROAMCARD_WALLET_KEY_FILE, one of the ready file's, the one that " +
+			"`wallet new` made.",
 	}
 	b.flags(cmd)
 	cmd.PersistentFlags().IntVar(&b.wallet, "wallet", 0, "which of the ready file's wallets, counted from 0")
@@ -30,8 +34,10 @@ func wallet() *cobra.Command {
 func (b *buyer) walletNew() *cobra.Command {
 	var k keeping
 	cmd := &cobra.Command{
-		Use: "new", Args: noArgs, Short: "Make a key: in an encrypted keystore, in the OS keychain, or for development in a plain file",
-		Long: "Makes a key. Without a flag it goes into a plain file that only you can read, for development and sandbox use.\n" + keepingLong,
+		Use: "new", Args: noArgs,
+		Short: "Make a key: in an encrypted keystore, in the OS keychain, or for development in a plain file",
+		Long: "Makes a key. Without a flag it goes into a plain file that only you can read, for development and sandbox " +
+			"use.\n" + keepingLong,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			raw := make([]byte, 32)
 			_, _ = rand.Read(raw) // never fails: the program ends when there is no randomness
@@ -118,8 +124,9 @@ func (b *buyer) walletBalance() *cobra.Command {
 	return cmd
 }
 
-// errNoWallet says that nothing signs here.
-var errNoWallet = errors.New("there is no wallet: set ROAMCARD_SIGNER, ROAMCARD_KEYSTORE, ROAMCARD_WALLET_KEY or --ready-file, or run `roamcard wallet new`")
+// errNoWallet says that there is no signer.
+var errNoWallet = errors.New("there is no wallet: set ROAMCARD_SIGNER, ROAMCARD_KEYSTORE, ROAMCARD_WALLET_KEY or " +
+	"--ready-file, or run `roamcard wallet new`")
 
 func (b *buyer) mustSign(cmd *cobra.Command) (roamcard.Signer, error) {
 	r, err := b.ready()

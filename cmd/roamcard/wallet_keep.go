@@ -25,8 +25,10 @@ type keeping struct {
 	passphraseCommand  string
 }
 
-const keepingLong = "--keystore encrypts it, as geth does; the passphrase comes from --passphrase-file (mode 0600), from\n" +
-	"--passphrase-command, or is asked for at the terminal. --keychain gives it to the keychain of the operating system; where\n" +
+const keepingLong = "--keystore encrypts it, as geth does; the passphrase comes from --passphrase-file (mode 0600), " +
+	"from\n" +
+	"--passphrase-command, or is asked for at the terminal. --keychain gives it to the keychain of the operating " +
+	"system; where\n" +
 	"there is none, as on Linux without a desktop, an encrypted keystore takes its place, and the command says so.\n" +
 	"What it prints as `signer` goes into the settings of `roamcard mcp serve`."
 
@@ -34,10 +36,13 @@ func (k *keeping) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVar(&k.keystore, "keystore", false, "keep the key in an encrypted keystore")
 	f.BoolVar(&k.keychain, "keychain", false, "keep the key in the OS keychain")
-	f.StringVar(&k.file, "keystore-file", "", "the keystore's file (ROAMCARD_KEYSTORE; default: keystore.json next to the wallet)")
+	f.StringVar(&k.file, "keystore-file", "",
+		"the keystore's file (ROAMCARD_KEYSTORE; default: keystore.json next to the wallet)")
 	f.StringVar(&k.entry, "keychain-entry", "wallet", "what the entry in the keychain is called")
-	f.StringVar(&k.passphraseFile, "passphrase-file", "", "file whose first line is the passphrase (ROAMCARD_KEYSTORE_PASSPHRASE_FILE)")
-	f.StringVar(&k.passphraseCommand, "passphrase-command", "", "program that prints the passphrase, as in \"pass show roamcard\"; not run by a shell")
+	f.StringVar(&k.passphraseFile, "passphrase-file", "",
+		"file whose first line is the passphrase (ROAMCARD_KEYSTORE_PASSPHRASE_FILE)")
+	f.StringVar(&k.passphraseCommand, "passphrase-command", "",
+		"program that prints the passphrase, as in \"pass show roamcard\"; not run by a shell")
 }
 
 func (k *keeping) chosen() bool { return k.keystore || k.keychain }
@@ -47,7 +52,8 @@ func (b *buyer) walletImport() *cobra.Command {
 	var from string
 	cmd := &cobra.Command{
 		Use: "import", Args: noArgs, Short: "Keep a key that you have in an encrypted keystore or in the OS keychain",
-		Long: "Reads a private key, 32 bytes in hex, from --from or standard input; at a terminal it does not show. The file stays.\n" + keepingLong,
+		Long: "Reads a private key, 32 bytes in hex, from --from or standard input; at a terminal it does not show. The " +
+			"file stays.\n" + keepingLong,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !k.chosen() {
 				return fmt.Errorf("%w: name --keystore or --keychain", errUsage)
@@ -87,7 +93,7 @@ func readKey(cmd *cobra.Command, from string) (roamcard.Secret, error) {
 	return roamcard.NewSecret(strings.TrimSpace(string(text))), nil
 }
 
-// keep puts a key where it was asked to go. A machine without a keychain gets a keystore, and its owner is told.
+// keep stores a key in the place that was asked for. Without a keychain it makes a keystore, and says so.
 func (b *buyer) keep(cmd *cobra.Command, k keeping, key roamcard.Secret) error {
 	if k.keystore && k.keychain {
 		return fmt.Errorf("%w: name one of --keystore and --keychain", errUsage)
@@ -116,7 +122,8 @@ func (b *buyer) keep(cmd *cobra.Command, k keeping, key roamcard.Secret) error {
 	if c.Keystore != nil {
 		where = c.Keystore.File + ", encrypted"
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "The key is in %s. Without its passphrase or with the place lost, its money is lost: keep a copy.\n", where)
+	fmt.Fprintf(cmd.ErrOrStderr(),
+		"The key is in %s. Without its passphrase or with the place lost, its money is lost: keep a copy.\n", where)
 	setting, err := json.Marshal(c)
 	if err != nil {
 		return fmt.Errorf("encode the signer: %w", err)
@@ -172,7 +179,8 @@ func (k *keeping) config(cmd *cobra.Command) (keys.Config, error) {
 func keptKey(cmd *cobra.Command) (keys.Config, bool) {
 	if file := os.Getenv("ROAMCARD_KEYSTORE"); file != "" {
 		return keys.Config{
-			Keystore: &keys.Keystore{File: file, PassphraseFile: os.Getenv("ROAMCARD_KEYSTORE_PASSPHRASE_FILE")}, Ask: asker(cmd),
+			Keystore: &keys.Keystore{File: file, PassphraseFile: os.Getenv("ROAMCARD_KEYSTORE_PASSPHRASE_FILE")},
+			Ask:      asker(cmd),
 		}, true
 	}
 	entry := os.Getenv("ROAMCARD_KEYCHAIN")
@@ -190,7 +198,7 @@ func asker(cmd *cobra.Command) func(context.Context, string) (roamcard.Secret, e
 	}
 }
 
-// askSecret reads a line that does not show. A caller who gives up gets his terminal back as it was.
+// askSecret reads a line without echo. The terminal's state is restored when the context ends.
 func askSecret(ctx context.Context, in *os.File, w io.Writer, prompt string) (roamcard.Secret, error) {
 	none, fd := roamcard.NewSecret(""), int(in.Fd())
 	before, err := term.GetState(fd)

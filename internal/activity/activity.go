@@ -1,10 +1,10 @@
-// Package activity takes product events in, gives aggregates out, and deletes what is old.
+// Package activity accepts product events, reports aggregates, and prunes old events.
 //
-//	submission ─► allowlist and types ─► net of forbidden values ─► event without identifiers ─► store
+//	submission ─► allowlist and types ─► search for forbidden values ─► event without identifiers ─► store
 //
-// An event says what happened on a page or in a client, never to whom. Two walls stand before the store:
-// every member has a type that no secret fits, and, should a type be loosened one day, every text is
-// searched for what must never be there, in whatever encoding.
+// An event says what happened on a page or in a client, never to whom. Two checks protect the store: every member has a
+// type that no secret fits, and every text is searched for forbidden values in any encoding, in case a type is loosened
+// one day.
 package activity
 
 import (
@@ -21,16 +21,16 @@ import (
 // DefaultRetention is how long events are kept when the configuration names no time.
 const DefaultRetention = 90 * 24 * time.Hour
 
-// Visitor is a digest of the id that a visitor's client made up: enough to count visitors.
+// Visitor is a digest of the id that a visitor's client chose: enough to count visitors.
 type Visitor [16]byte
 
 // Event is one accepted product event.
 type Event struct {
-	// ID is a digest of the client's; an event is stored once, however often it is sent.
+	// ID is a digest of the client's id. An event is stored once, however often it is sent.
 	ID      uuid.UUID
 	Visitor Visitor
 	Name    string
-	// Path has placeholders where it named things.
+	// Path has placeholders in place of ids.
 	Path string
 	// Properties hold allowlisted names only.
 	Properties map[string]string
@@ -51,7 +51,7 @@ type Store interface {
 	Pruned(ctx context.Context, actor string, deleted int) error
 }
 
-// Summary is what happened in a time, without anyone who did it.
+// Summary is what happened in a period, without anyone who did it.
 type Summary struct {
 	Events, Visitors int
 	ByName           []Count
@@ -76,7 +76,7 @@ type Config struct {
 	MostStored int
 }
 
-// Activity is the intake, the report and the pruning of product events.
+// Activity accepts, reports and prunes product events.
 type Activity struct{ Config }
 
 // New makes an Activity.
@@ -131,7 +131,7 @@ func (a *Activity) Report(ctx context.Context, days int) (Report, error) {
 
 const (
 	pruneBatch = 1000
-	// maxBatches bounds one call; what is left over is the next one's.
+	// maxBatches bounds one call; the next call prunes the rest.
 	maxBatches = 50
 )
 
@@ -160,7 +160,7 @@ func (a *Activity) Prune(ctx context.Context) (int, error) {
 	return deleted, nil
 }
 
-// PruneFor is Prune at somebody's wish, which the audit trail keeps.
+// PruneFor is Prune for an operator, with a record in the audit trail.
 func (a *Activity) PruneFor(ctx context.Context, actor string) (int, error) {
 	deleted, err := a.Prune(ctx)
 	if err != nil {
@@ -172,10 +172,10 @@ func (a *Activity) PruneFor(ctx context.Context, actor string) (int, error) {
 	return deleted, nil
 }
 
-// eventOf tells events apart as their ids do, and forgets what those were.
+// eventOf is a digest of an event's id: as unique as the id, which is not kept.
 func eventOf(id uuid.UUID) uuid.UUID { return uuid.NewHash(sha256.New(), uuid.Nil, id[:], 8) }
 
-// visitorOf forgets the id: only whether two events are of one visitor is of interest.
+// visitorOf is a digest of a visitor's id: it tells whether two events are of one visitor.
 func visitorOf(id uuid.UUID) Visitor {
 	sum := sha256.Sum256(id[:])
 	return Visitor(sum[:len(Visitor{})])

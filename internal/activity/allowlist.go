@@ -11,16 +11,17 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 )
 
-// Submission is an event as a client sent it; nothing of it is trusted.
+// Submission is an event as a client sent it, untrusted.
 type Submission struct {
 	EventID, EventName, VisitorID, Path string
 	Properties                          map[string]any
 }
 
-// Names are the events there are.
+// Names are the known events.
 func Names() []string {
 	return []string{
-		"page_view", "quote_shown", "plan_selected", "challenge_received", "payment_submitted", "order_fulfilled", "reveal_opened", "error_shown",
+		"page_view", "quote_shown", "plan_selected", "challenge_received", "payment_submitted", "order_fulfilled",
+		"reveal_opened", "error_shown",
 	}
 }
 
@@ -42,7 +43,7 @@ func among(values ...string) func(string) bool {
 // PropertyNames are the allowlisted properties, sorted.
 func PropertyNames() []string { return slices.Sorted(maps.Keys(properties)) }
 
-// maxPath is the longest path, before its names of things are taken out.
+// maxPath is the longest path, before its ids are replaced.
 const maxPath = 200
 
 // Check makes an event of a submission, or says which member is wrong: never what it held, and not the
@@ -67,7 +68,9 @@ func Check(s Submission) (Event, error) {
 	if !ok {
 		refuse("path", "must be the path of a page: plain words and ids of ours, no query")
 	}
-	e := Event{ID: eventOf(id), Visitor: visitorOf(visitor), Name: s.EventName, Path: path, Properties: map[string]string{}}
+	e := Event{
+		ID: eventOf(id), Visitor: visitorOf(visitor), Name: s.EventName, Path: path, Properties: map[string]string{},
+	}
 	for name, value := range s.Properties {
 		typed, listed := properties[name]
 		text, isText := value.(string)
@@ -86,9 +89,8 @@ func Check(s Submission) (Event, error) {
 	return e, nil
 }
 
-// clientID reads an id that a client made up. It is never searched for a card number: one random id in a
-// thousand begins with the digits of one. Should somebody write one so on purpose, it gets no further, as
-// of every id only a digest is kept.
+// clientID reads an id that a client chose. It is not searched for card numbers: one random id in a thousand begins
+// with the digits of one. A card number written as an id is not kept, because only a digest of an id is.
 func clientID(s string) (uuid.UUID, bool) {
 	id, err := uuid.Parse(s)
 	if err != nil || len(s) != 36 || (id.Version() != 4 && id.Version() != 7) || id.Variant() != uuid.RFC4122 {
@@ -98,8 +100,7 @@ func clientID(s string) (uuid.UUID, bool) {
 }
 
 var (
-	// word has digits at the ends of its parts only, and few: enough for "v2", too few for a number that
-	// means something.
+	// word has few digits, at the ends of its parts only: enough for "v2", too few for an identifier.
 	word = regexp.MustCompile(`^[A-Za-z]{1,24}\d{0,2}([._-][A-Za-z]{1,16}\d{0,2}){0,3}$`)
 	// slot is a route's placeholder.
 	slot     = regexp.MustCompile(`^(\{[A-Za-z]{1,20}\}|:[A-Za-z]{1,20})$`)
@@ -131,6 +132,6 @@ func cleanPath(path string) (string, bool) {
 		}
 	}
 	clean := "/" + strings.Join(parts, "/")
-	// The whole once more: a value may be spread over several parts.
+	// The whole is checked once more: a value may be spread over several parts.
 	return clean, !Forbidden(clean)
 }

@@ -16,7 +16,7 @@ import (
 // submission is one line of the corpus.
 type submission struct {
 	Case string
-	// Value is what the net alone must find; empty where only a type refuses.
+	// Value is what the search alone must find; empty where only a type refuses.
 	Value string
 	Event struct {
 		EventID, EventName, VisitorID, Path string
@@ -41,7 +41,7 @@ func corpus(t testing.TB, file string) []submission {
 	return all
 }
 
-func TestWhatIsForbiddenIsRefusedInEveryMemberAndEncoding(t *testing.T) {
+func TestCheckRefusesForbiddenValuesInEveryMemberAndEncoding(t *testing.T) {
 	cases := corpus(t, "forbidden.jsonl")
 	if len(cases) < 300 {
 		t.Fatalf("%d cases", len(cases))
@@ -60,8 +60,8 @@ func TestWhatIsForbiddenIsRefusedInEveryMemberAndEncoding(t *testing.T) {
 	}
 }
 
-// TestTheNetHoldsWithoutTheTypes keeps the second wall whole although the first one hides it.
-func TestTheNetHoldsWithoutTheTypes(t *testing.T) {
+// The second check works by itself, although the first one hides it.
+func TestForbiddenFindsEveryValueWithoutTheTypes(t *testing.T) {
 	for _, c := range corpus(t, "forbidden.jsonl") {
 		if c.Value != "" && !activity.Forbidden(c.Value) {
 			t.Errorf("%s: %q goes through the net", c.Case, c.Value)
@@ -69,7 +69,7 @@ func TestTheNetHoldsWithoutTheTypes(t *testing.T) {
 	}
 }
 
-func TestHarmlessEventsAreAccepted(t *testing.T) {
+func TestCheckAcceptsHarmlessEvents(t *testing.T) {
 	cases := corpus(t, "benign.jsonl")
 	if len(cases) < 200 {
 		t.Fatalf("%d cases", len(cases))
@@ -81,7 +81,7 @@ func TestHarmlessEventsAreAccepted(t *testing.T) {
 	}
 }
 
-func TestNoIdentifierIsKept(t *testing.T) {
+func TestAcceptKeepsNoIdentifier(t *testing.T) {
 	const order, card, visitor = "ord_0199a3f7c1d20f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f", "0190f3a2-7c1d-4e5b-9a0c-3f2b1c0d9e8f", "7b1d2c3e-4f50-4a61-8b72-9c83ad94be05"
 	e, err := activity.Check(activity.Submission{
 		EventID: card, EventName: "page_view", VisitorID: visitor, Path: "/orders/" + order + "/cards/" + card + "/reveal",
@@ -89,14 +89,17 @@ func TestNoIdentifierIsKept(t *testing.T) {
 	if err != nil || e.Path != "/orders/{id}/cards/{id}/reveal" || e.ID == uuid.MustParse(card) {
 		t.Fatalf("%+v, %v", e, err)
 	}
-	other, err := activity.Check(activity.Submission{EventID: strings.ToUpper(card), EventName: "page_view", VisitorID: strings.ToUpper(visitor)})
-	if err != nil || other.ID != e.ID || other.Visitor != e.Visitor || bytes.Contains(e.Visitor[:], []byte{0x7b, 0x1d, 0x2c, 0x3e}) {
+	other, err := activity.Check(activity.Submission{
+		EventID: strings.ToUpper(card), EventName: "page_view", VisitorID: strings.ToUpper(visitor),
+	})
+	if err != nil || other.ID != e.ID || other.Visitor != e.Visitor ||
+		bytes.Contains(e.Visitor[:], []byte{0x7b, 0x1d, 0x2c, 0x3e}) {
 		t.Errorf("visitor %x, then %x (%v)", e.Visitor, other.Visitor, err)
 	}
 }
 
-// FuzzCheck looks for a text that gets into an event although the net finds something in it, and for one
-// that breaks the check.
+// FuzzCheck looks for a text that gets into an event although the search finds something in it, and for one that breaks
+// the check.
 func FuzzCheck(f *testing.F) {
 	for _, file := range []string{"forbidden.jsonl", "benign.jsonl"} {
 		for i, c := range corpus(f, file) {

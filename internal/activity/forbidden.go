@@ -20,7 +20,7 @@ const maxDepth = 4
 
 // Forbidden reports whether a text holds, in the open or encoded, what no event may hold: a wallet, a key
 // or signature, an IP address, a user agent, a token, a card number or code, an ICCID, an eSIM activation
-// code or an e-mail address. It would rather refuse a harmless text than let one of these by.
+// code or an e-mail address. It refuses a harmless text rather than let one of these pass.
 func Forbidden(text string) bool { return forbidden(text, maxDepth, map[string]bool{}) }
 
 func forbidden(text string, depth int, seen map[string]bool) bool {
@@ -49,7 +49,8 @@ func forbidden(text string, depth int, seen map[string]bool) bool {
 func normalize(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
-		case r == unicode.ReplacementChar, unicode.Is(unicode.Cf, r), unicode.Is(unicode.Mn, r), unicode.IsControl(r) && !unicode.IsSpace(r):
+		case r == unicode.ReplacementChar, unicode.Is(unicode.Cf, r), unicode.Is(unicode.Mn, r), unicode.IsControl(r) &&
+			!unicode.IsSpace(r):
 			return -1
 		case unicode.Is(unicode.Nd, r):
 			return '0' + digitOf(r)
@@ -70,24 +71,29 @@ func digitOf(r rune) rune {
 	return r - zero
 }
 
-// lookalikes are the letters of other scripts that pass for those in addresses and markers.
+// lookalikes are letters of other scripts that look like those in addresses and markers.
 var lookalikes = map[rune]rune{
-	'а': 'a', 'с': 'c', 'е': 'e', 'о': 'o', 'р': 'p', 'х': 'x', 'у': 'y', 'і': 'i', 'ԁ': 'd', 'А': 'A', 'В': 'B', 'С': 'C', 'Е': 'E', 'О': 'O',
-	'Р': 'P', 'Х': 'X', 'М': 'M', 'Ο': 'O', 'ο': 'o', 'Α': 'A', 'Β': 'B', 'Ε': 'E', 'χ': 'x', 'α': 'a', 'ℓ': 'l', '‐': '-', '–': '-', '—': '-', '。': '.',
+	'а': 'a', 'с': 'c', 'е': 'e', 'о': 'o', 'р': 'p', 'х': 'x', 'у': 'y', 'і': 'i', 'ԁ': 'd', 'А': 'A', 'В': 'B', 'С': 'C',
+	'Е': 'E', 'О': 'O',
+	'Р': 'P', 'Х': 'X', 'М': 'M', 'Ο': 'O', 'ο': 'o', 'Α': 'A', 'Β': 'B', 'Ε': 'E', 'χ': 'x', 'α': 'a', 'ℓ': 'l', '‐': '-',
+	'–': '-', '—': '-', '。': '.',
 }
 
-// separators hide a value from who looks for it in one piece.
-var separators = strings.NewReplacer(" ", "", "-", "", "_", "", ".", "", ",", "", ":", "", ";", "", "/", "", "|", "", "+", "", "\t", "", "\n", "",
+// separators hide a value from a search for it in one piece.
+var separators = strings.NewReplacer(" ", "", "-", "", "_", "", ".", "", ",", "", ":", "", ";", "", "/", "", "|", "",
+	"+", "", "\t", "", "\n", "",
 	"\r", "", "'", "", `"`, "", "(", "", ")", "", "[", "", "]", "", "\u00a0", "", `\x`, "", "*", "", "~", "", "·", "")
 
 var patterns = []*regexp.Regexp{
-	regexp.MustCompile(`\d{12,}`),                                                        // card numbers, ICCIDs, IMEIs
-	regexp.MustCompile(`0[xX][0-9a-fA-F]{4,}`),                                           // addresses, hashes, keys, whole or cut
-	regexp.MustCompile(`(?i)\b[a-z0-9-]+\.eth\b`),                                        // names of wallets
-	regexp.MustCompile(`@`),                                                              // e-mail addresses
-	regexp.MustCompile(`(?i)[a-z0-9][(\[{_ .-]+at[)\]}_ .-]+[a-z0-9-]+[(\[{_ .-]+dot`),   // and those written out
-	regexp.MustCompile(`(?i)lpa:?[01]|\b1\$[a-z0-9]`),                                    // eSIM activation codes
-	regexp.MustCompile(`eyJ[A-Za-z0-9_-]{8,}`),                                           // JSON in base64: JWTs and payments
+	regexp.MustCompile(`\d{12,}`), // card numbers, ICCIDs, IMEIs
+	// addresses, hashes, keys, whole or cut
+	regexp.MustCompile(`0[xX][0-9a-fA-F]{4,}`),
+	regexp.MustCompile(`(?i)\b[a-z0-9-]+\.eth\b`),                                      // names of wallets
+	regexp.MustCompile(`@`),                                                            // e-mail addresses
+	regexp.MustCompile(`(?i)[a-z0-9][(\[{_ .-]+at[)\]}_ .-]+[a-z0-9-]+[(\[{_ .-]+dot`), // and those written out
+	regexp.MustCompile(`(?i)lpa:?[01]|\b1\$[a-z0-9]`),                                  // eSIM activation codes
+	// JSON in base64: JWTs and payments
+	regexp.MustCompile(`eyJ[A-Za-z0-9_-]{8,}`),
 	regexp.MustCompile(`(?i)\bbearer\b[ :=_-]*[a-z0-9]{4,}|\bbasic[ :]+[a-z0-9+/=]{8,}`), // authorization headers
 	regexp.MustCompile(`(?i)\b(rcs|rco|rcd|sk|pk|ghp|gho|ghs|glpat|xox[abp]|whsec)[_-][a-z0-9_-]{8,}`),
 	regexp.MustCompile(`\b(AKIA|ASIA)[0-9A-Z]{12,}`),
@@ -104,7 +110,7 @@ var (
 	digit     = regexp.MustCompile(`\d`)
 )
 
-// named finds what has a shape of its own.
+// named finds values with a shape of their own.
 func named(s string) bool {
 	for _, p := range patterns {
 		if p.MatchString(s) {
@@ -185,7 +191,7 @@ var (
 	coded32 = regexp.MustCompile(`[A-Z2-7a-z]{8,}`)
 )
 
-// decodings are the texts that this one may stand for.
+// decodings are the texts that this one may encode.
 func decodings(s string) []string {
 	var all []string
 	if t, err := url.PathUnescape(s); err == nil && t != s {
@@ -213,7 +219,7 @@ func decodings(s string) []string {
 	return all
 }
 
-// percents decodes what it can of a text whose escapes are not all sound.
+// percents decodes the valid escapes of a text that also has invalid ones.
 func percents(s string) string {
 	return percent.ReplaceAllStringFunc(s, func(m string) string {
 		n, _ := strconv.ParseUint(m[1:], 16, 8) // two hex digits
@@ -229,7 +235,7 @@ func unescape(m string) string {
 	return string(rune(n))
 }
 
-// appendBase64 reads base64 of either alphabet. A word around it may hide where it begins.
+// appendBase64 reads base64 of either alphabet. Text before it may hide where it begins, so every offset is tried.
 func appendBase64(all []string, s string) []string {
 	s = strings.NewReplacer("-", "+", "_", "/").Replace(s)
 	if len(s)%4 == 1 {
@@ -238,7 +244,7 @@ func appendBase64(all []string, s string) []string {
 	return appendText(all, s, base64.RawStdEncoding.DecodeString)
 }
 
-// appendText keeps what decodes to text, also to text in UTF-16.
+// appendText keeps what decodes to text in UTF-8 or UTF-16.
 func appendText(all []string, s string, decode func(string) ([]byte, error)) []string {
 	b, err := decode(s)
 	if err != nil || len(b) < 4 {

@@ -24,8 +24,8 @@ func digitsOnly(number string, r *rand.Rand) string {
 	return fmt.Sprintf("%s-%s-%s-%s-%s", d[:8], d[8:12], d[12:16], d[16:20], d[20:])
 }
 
-// TestNoIDIsTakenForACardNumber accepts ids wherever they may stand, whatever their digits are.
-func TestNoIDIsTakenForACardNumber(t *testing.T) {
+// Ids are accepted in every member that may hold one, whatever their digits are.
+func TestCheckTakesNoIDForACardNumber(t *testing.T) {
 	t.Parallel()
 	source := rand.NewChaCha8([32]byte{1})
 	r := rand.New(source)
@@ -41,7 +41,9 @@ func TestNoIDIsTakenForACardNumber(t *testing.T) {
 		ids = append(ids, digitsOnly(cardNumber(r, 12), r)) // a digit of the version comes behind it
 	}
 	for _, id := range ids {
-		e, err := activity.Check(activity.Submission{EventID: id, EventName: "page_view", VisitorID: id, Path: "/cards/" + id})
+		e, err := activity.Check(activity.Submission{
+			EventID: id, EventName: "page_view", VisitorID: id, Path: "/cards/" + id,
+		})
 		if err != nil || e.Path != "/cards/{id}" {
 			t.Fatalf("%s: %q, %v", id, e.Path, err)
 		}
@@ -83,8 +85,8 @@ func grouped(digits, separator string, sizes ...int) string {
 	return strings.Join(groups, separator)
 }
 
-// TestACardNumberIsFoundInEveryUsualSpelling writes numbers as people and programs do.
-func TestACardNumberIsFoundInEveryUsualSpelling(t *testing.T) {
+// Numbers are written as people and programs write them.
+func TestForbiddenFindsCardNumbersInEveryUsualSpelling(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewChaCha8([32]byte{2}))
 	for i := range 400 {

@@ -5,7 +5,7 @@
 //	       otherwise terms -> approval (a form of the client's, or `roamcard approve`) -> sign -> send
 //	show_*: card or eSIM -> a window or terminal that this process opens; the model learns whether it was seen
 //
-// The settings' file is the guard: no tool changes it, and what it does not allow is not signed whatever a model, a
+// The settings' file decides: no tool changes it, and nothing that it does not allow is signed, whatever a model, a
 // client or the service says. No message holds a card number, an eSIM or a key.
 package agent
 
@@ -26,10 +26,11 @@ import (
 	"github.com/roamcard/roamcard/clients/go/roamcard"
 )
 
-// answerWithin is how long a tool may take: clients wait from five seconds on. What takes longer goes on behind it.
+// answerWithin is how long a tool may take: some clients wait only five seconds. What takes longer continues in the
+// background.
 const answerWithin = 3500 * time.Millisecond
 
-// goesOn is how long a read goes on behind its call.
+// goesOn is how long a read continues after its call was answered.
 const goesOn = time.Minute
 
 // Presenter shows cards and eSIMs to the person in front of the machine.
@@ -38,13 +39,13 @@ type Presenter interface {
 	roamcard.ESIMPresenter
 }
 
-// Config is what a server is made of.
+// Config has a server's dependencies.
 type Config struct {
 	Settings Settings
 	// Reread reads the settings again, before each purchase; nil means that they stay as they are.
 	Reread func() (Settings, error)
-	// OpenSigner finds the wallet's signer; nil without an error is none. It is called when a tool first needs it, and
-	// again after a failure. Its context is the session's.
+	// OpenSigner returns the wallet's signer, or nil without an error if there is none. It is called when a tool first
+	// needs it, and again after a failure. Its context is the session's.
 	OpenSigner func(ctx context.Context) (roamcard.Signer, error)
 	// Store is the journal, which survives the process.
 	Store     roamcard.Store
@@ -83,8 +84,10 @@ func New(c Config) *Server {
 	return &Server{Config: c, settings: c.Settings, states: newStates(c.Now)}
 }
 
-const instructions = "Buys virtual cards and travel eSIMs for USDC from the user's own wallet, within limits that only the user can change. " +
-	"Choose a new purchaseKey for each purchase, remember it, and use the same one whenever you repeat it: the same key never pays twice. " +
+const instructions = "Buys virtual cards and travel eSIMs for USDC from the user's own wallet, within limits that " +
+	"only the user can change. " +
+	"Choose a new purchaseKey for each purchase, remember it, and use the same one whenever you repeat it: the same key " +
+	"never pays twice. " +
 	"A purchase that says processing goes on by itself: ask by get_order with the purchaseKey. " +
 	"Card numbers and eSIM codes are never given to you: show_card and show_esim open a window for the user."
 
@@ -95,7 +98,9 @@ func (s *Server) Run(ctx context.Context, t sdk.Transport) error {
 	s.jobs = newJobs(ctx, s.pay)
 	defer s.jobs.wait()
 	defer stop()
-	server := sdk.NewServer(&sdk.Implementation{Name: "roamcard", Title: "roamcard wallet", Version: s.Version}, &sdk.ServerOptions{
+	server := sdk.NewServer(&sdk.Implementation{
+		Name: "roamcard", Title: "roamcard wallet", Version: s.Version,
+	}, &sdk.ServerOptions{
 		Instructions: instructions, Logger: s.Log.With(slog.String("part", "mcp")),
 		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
 	})
@@ -108,8 +113,8 @@ func (s *Server) Run(ctx context.Context, t sdk.Transport) error {
 	return err
 }
 
-// afterGreeting begins what needs the network once the client has been greeted: clients give up on a server that is slow
-// to answer then. The newest protocol greets by server/discover.
+// afterGreeting starts what needs the network after the client has been initialized: clients give up on a server that
+// is slow to initialize. The newest protocol initializes by server/discover.
 func (s *Server) afterGreeting(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		if method != "initialize" && method != "server/discover" {
@@ -119,7 +124,7 @@ func (s *Server) afterGreeting(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// takeUp resumes once what an earlier session left open: its payments are signed, so nobody is asked.
+// takeUp resumes, once, the purchases that an earlier session left open: their payments are signed, so nobody is asked.
 func (s *Server) takeUp() {
 	s.resumed.Do(func() {
 		s.jobs.spawn(func() {
@@ -159,7 +164,7 @@ func (s *Server) resumePending(ctx context.Context) error {
 	return nil
 }
 
-// opening is a wallet that is opened, once for all who wait for it.
+// opening is a wallet being opened, once for all calls that wait for it.
 type opening struct {
 	done   chan struct{}
 	signer roamcard.Signer
@@ -168,8 +173,8 @@ type opening struct {
 	client *roamcard.Client
 }
 
-// buyer is the client of the wallet, which is opened when it is first needed. That may take a person, who unlocks it:
-// it goes on when the caller has gone.
+// buyer is the client of the wallet, which is opened on first use. A person may have to unlock it, so opening continues
+// after its caller has gone.
 func (s *Server) buyer(ctx context.Context) (*roamcard.Client, string, error) {
 	s.mu.Lock()
 	o := s.opened
@@ -229,8 +234,8 @@ func (s *Server) current() Settings {
 	return s.settings
 }
 
-// reread takes what a person has changed in the settings since. Where the money lies, and who is paid through, is fixed
-// for a session; and settings that cannot be read allow nothing.
+// reread applies changes of the settings. The signer, the journal and the origin are fixed for a session. Settings that
+// cannot be read allow nothing.
 func (s *Server) reread() error {
 	if s.Reread == nil {
 		return nil
@@ -287,7 +292,7 @@ func (s *Server) entry(ctx context.Context, wallet, key string) (found roamcard.
 		return roamcard.Entry{}, false, err
 	}
 	for _, e := range b.Purchases {
-		// A key that two operations share is one that the tools refused for the second.
+		// Two operations under one key: the tools refused the second.
 		if e.Key == key && e.Origin == s.origin() && strings.EqualFold(e.Payer, wallet) && (!ok || e.At > found.At) {
 			found, ok = e, true
 		}

@@ -53,7 +53,8 @@ func (a *Approvals) ask(r Request) error {
 // Find gives the request of a key, or ErrNoRequest.
 func (a *Approvals) Find(key string) (Request, error) {
 	r, err := read(a.path(key, "request"))
-	if errors.Is(err, fs.ErrNotExist) || err == nil && (r.Terms.Key != key || a.now().Sub(time.Unix(r.At, 0)) > requestFor) {
+	if errors.Is(err, fs.ErrNotExist) || err == nil &&
+		(r.Terms.Key != key || a.now().Sub(time.Unix(r.At, 0)) > requestFor) {
 		return Request{}, ErrNoRequest
 	}
 	return r, err
@@ -65,7 +66,7 @@ func (a *Approvals) Approve(r Request) error {
 	return a.write(a.path(r.Terms.Key, "approved"), r)
 }
 
-// take uses up the approval of exactly these terms; false when there is none. Of several processes one gets it.
+// take consumes the approval of exactly these terms, or returns false. Only one process gets it.
 func (a *Approvals) take(t Terms) (bool, error) {
 	path := a.path(t.Key, "approved")
 	mine := path + "." + rand.Text()
@@ -82,7 +83,7 @@ func (a *Approvals) take(t Terms) (bool, error) {
 	return r.Terms == t && age < approvalFor && age > -time.Minute, nil
 }
 
-// done forgets the request of a key.
+// done removes the request of a key.
 func (a *Approvals) done(key string) { _ = os.Remove(a.path(key, "request")) }
 
 func (a *Approvals) path(key, kind string) string {

@@ -71,7 +71,7 @@ func purchaseOf(e roamcard.Entry) (want purchase, ok bool) {
 	return purchase{}, false
 }
 
-// consent is what a purchase may be signed by, and what it lacked.
+// consent is the approval of a purchase, and what it lacked.
 type consent struct {
 	want    purchase
 	granted *Terms
@@ -102,7 +102,7 @@ func (s *Server) approve(ctx context.Context, q roamcard.Quote) (bool, error) {
 	return false, errUnapproved
 }
 
-// pay makes a purchase as far as the client gets, with what a person granted.
+// pay runs a purchase as far as the client gets, with a person's approval.
 func (s *Server) pay(ctx context.Context, want purchase, granted *Terms) (_ Bought, err error) {
 	defer s.recovered(want.Tool, &err)
 	client, err := s.spender(ctx)

@@ -109,7 +109,8 @@ func (s *Server) quote(ctx context.Context, _ call, in quoteIn) (Price, error) {
 		return Price{}, err
 	}
 	q := Price{
-		Tool: in.Tool, AmountUSDCents: int64(v.Quote.Amount), PayTo: v.Quote.PayTo, Asset: v.Quote.Asset, Network: v.Quote.Network,
+		Tool: in.Tool, AmountUSDCents: int64(v.Quote.Amount), PayTo: v.Quote.PayTo, Asset: v.Quote.Asset,
+		Network: v.Quote.Network,
 		Allowed: v.Denied == nil, NeedsApproval: v.Asks, LeftTodayUSDCents: int64(budget.Left()),
 	}
 	switch {

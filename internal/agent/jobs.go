@@ -12,7 +12,7 @@ import (
 const (
 	// The pause before a payment without a clear answer is taken up again, doubling.
 	firstAgain, lastAgain = 2 * time.Second, time.Minute
-	// keptJobs is how many purchases that have ended are remembered for get_order.
+	// keptJobs is how many ended purchases are kept for get_order.
 	keptJobs = 256
 )
 
@@ -22,7 +22,7 @@ type purchase struct {
 	Amount            roamcard.Cents
 }
 
-// jobs are the purchases of this session. Each goes on when its caller has gone, until its outcome is known.
+// jobs are the purchases of this session. Each continues after its caller has gone, until its outcome is known.
 type jobs struct {
 	ctx     context.Context
 	pay     func(ctx context.Context, want purchase, granted *Terms) (Bought, error)
@@ -33,7 +33,7 @@ type jobs struct {
 	closed  bool
 }
 
-// job is one purchase. What it came to is published again and again while it is unclear.
+// job is one purchase. Its outcome is published after each attempt while it is unclear.
 type job struct {
 	want    purchase
 	again   chan struct{}
@@ -85,7 +85,7 @@ func (j *jobs) find(key string) *job {
 	return j.all[key]
 }
 
-// over says whether a purchase has ended.
+// over reports whether a purchase has ended.
 func (j *jobs) over(b *job) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/roamcard/roamcard/clients/go/roamcard"
 )
 
-// Problem is a tool's error, as a model reads it: in the text and in the structured content alike.
+// Problem is a tool's error as a model reads it, both in the text and in the structured content.
 type Problem struct {
 	Code   string `json:"code" jsonschema:"what went wrong; stable"`
 	Detail string `json:"detail"`
@@ -45,7 +45,7 @@ const (
 	nothing      = "none"
 )
 
-// advice is the service's next action in words of these tools.
+// advice is the service's next action in terms of these tools.
 var advice = map[string]string{
 	"retry_same_request": sameCall, "wait_and_retry": waitAndCall, "poll_order": getOrder, "sign_new_payment": sameCall,
 	"fix_request": fixArguments, "sign_in": sameCall, "contact_support": askUser,
@@ -55,7 +55,7 @@ func problem(code, next, format string, args ...any) *Problem {
 	return &Problem{Code: code, Detail: printable(fmt.Sprintf(format, args...), maxDetail), NextAction: next}
 }
 
-// advise is a problem with a command to run, which is told whole.
+// advise is a problem with a command to run, which is not shortened.
 func advise(code, format string, args ...any) *Problem {
 	return &Problem{Code: code, Detail: printable(fmt.Sprintf(format, args...), maxCommand), NextAction: askUser}
 }
@@ -77,8 +77,9 @@ func (s *Server) problemOf(err error, key string, paying bool) *Problem {
 
 func (s *Server) kindOf(err error) *Problem {
 	if unclear, ok := errors.AsType[*roamcard.AmbiguousPaymentError](err); ok {
-		p := problem(codeUnknown, getOrder, "The payment was sent, and no clear answer came (%v). The same bytes are sent again "+
-			"until one comes. Ask by get_order with the purchaseKey; buying under another key may pay twice.", unclear.Err)
+		p := problem(codeUnknown, getOrder,
+			"The payment was sent, and no clear answer came (%v). The same bytes are sent again "+
+				"until one comes. Ask by get_order with the purchaseKey; buying under another key may pay twice.", unclear.Err)
 		p.OrderID = identifier(unclear.OrderID)
 		return p
 	}
@@ -117,8 +118,8 @@ func (s *Server) stopped(told *roamcard.PaymentError) *Problem {
 	return problem(codeDenied, askUser, "%v; only the user can change the settings' file", told)
 }
 
-// refused explains an answer of the service. Its words are told as its own, and its codes and advice only as far as they
-// are codes: a model reads them.
+// refused explains an answer of the service. Its texts are quoted as the service's, and its codes are used only if they
+// are valid ones: a model reads them.
 func refused(told *roamcard.APIError) *Problem {
 	next := advice[told.NextAction]
 	if next == "" {
@@ -139,8 +140,7 @@ func refused(told *roamcard.APIError) *Problem {
 
 var codes = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
 
-// signed says whether anything was signed under a key, or somebody is about to, or whether that cannot be known: then
-// another key may pay twice.
+// signed reports whether anything was or may be signed under a key, or that is unknown: then another key may pay twice.
 func (s *Server) signed(key string) bool {
 	b, err := s.Store.Read(context.Background()) // a file of this machine
 	if err != nil {
@@ -154,7 +154,7 @@ func (s *Server) signed(key string) bool {
 	return false
 }
 
-// The bounds of texts that others wrote, in bytes.
+// The bounds of texts of others, in bytes.
 const (
 	maxDetail = 600
 	maxName   = 120
@@ -183,7 +183,7 @@ func checkKey(key string) error {
 // maxKey is how many characters a purchase key has at most.
 const maxKey = 200
 
-// printable takes what a terminal or a model's reader would obey out of a text, and bounds it.
+// printable removes control characters from a text and bounds it.
 func printable(text string, most int) string {
 	clean := strings.Map(func(r rune) rune {
 		if r == '\n' || !unicode.IsControl(r) && !unicode.Is(unicode.Cf, r) && r != utf8.RuneError {
@@ -206,7 +206,7 @@ func cut(text string, most int) string {
 
 var identifiers = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,80}$`)
 
-// identifier is an id of the service's, or nothing when it is none.
+// identifier is a text if it is a valid id, else empty.
 func identifier(id string) string {
 	if identifiers.MatchString(id) {
 		return id

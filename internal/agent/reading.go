@@ -105,7 +105,8 @@ func orderOf(o *roamcardv1.Order) Order {
 		OrderID: identifier(o.GetOrderId()), Kind: printable(o.GetKind(), maxName), Status: printable(o.GetStatus(), maxName),
 		AmountUSDCents: int64(o.GetAmountUsdCents()), Transaction: identifier(o.GetPayment().GetTransaction()),
 		CardID: identifier(o.GetIssuance().GetCardId()), CardStatus: printable(o.GetIssuance().GetStatus(), maxName),
-		ESIMStatus: printable(o.GetDelivery().GetStatus(), maxName), TopupStatus: printable(o.GetTopup().GetStatus(), maxName),
+		ESIMStatus:   printable(o.GetDelivery().GetStatus(), maxName),
+		TopupStatus:  printable(o.GetTopup().GetStatus(), maxName),
 		RefundStatus: printable(o.GetRefund().GetStatus(), maxName), NextAction: getOrder,
 	}
 	if o.GetCreatedAt() != nil {
@@ -148,8 +149,8 @@ func (s *Server) getOrder(ctx context.Context, _ call, in getOrderIn) (Progress,
 	return s.progress(ctx, in.PurchaseKey)
 }
 
-// progress tells how the purchase of a key stands, and takes it up when nobody does. The journal goes before what this
-// session remembers: another one may have paid meanwhile.
+// progress returns the state of a key's purchase, and resumes it if nobody does. The journal takes precedence over this
+// session's state: another session may have paid meanwhile.
 func (s *Server) progress(ctx context.Context, key string) (Progress, error) {
 	_, wallet, err := s.payer(ctx)
 	if err != nil {
@@ -192,13 +193,14 @@ func (s *Server) progress(ctx context.Context, key string) (Progress, error) {
 	return s.readOrder(ctx, e.OrderID, key)
 }
 
-// reserved tells of a purchase that somebody is about to sign, or was when it died.
+// reserved describes a purchase that a process is about to sign, or was when it died.
 func (s *Server) reserved(e roamcard.Entry) (Progress, error) {
 	if e.HeldUntil >= s.Now().Unix() {
 		return Progress{Status: "processing", PurchaseKey: e.Key, NextAction: getOrder}, nil
 	}
-	p := problem("purchase_interrupted", sameCall, "This purchase was begun and has not gone on. The same call with the same "+
-		"purchaseKey goes on with it; another key may pay a second time.")
+	p := problem("purchase_interrupted", sameCall,
+		"This purchase was begun and has not gone on. The same call with the same "+
+			"purchaseKey goes on with it; another key may pay a second time.")
 	p.PurchaseKey = e.Key
 	return Progress{}, p
 }
@@ -244,7 +246,7 @@ func (s *Server) readOrder(ctx context.Context, id, key string) (Progress, error
 	return Progress{Status: status, PurchaseKey: key, Order: &shown, NextAction: shown.NextAction}, nil
 }
 
-// Cards are the wallet's.
+// Cards are the wallet's cards.
 type Cards struct {
 	Cards []Card `json:"cards"`
 	More  int    `json:"more,omitempty" jsonschema:"how many are left out"`
@@ -321,7 +323,8 @@ func (s *Server) oneCard(ctx context.Context, client *roamcard.Client, id string
 	}
 	cards = slices.DeleteFunc(cards, func(c *roamcardv1.Card) bool { return c.GetStatus() != "ACTIVE" })
 	if len(cards) != 1 {
-		return "", problem("card_not_named", fixArguments, "The wallet has %d active cards; name one of list_cards.", len(cards))
+		return "", problem("card_not_named", fixArguments, "The wallet has %d active cards; name one of list_cards.",
+			len(cards))
 	}
 	return cards[0].GetId(), nil
 }

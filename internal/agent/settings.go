@@ -17,8 +17,8 @@ import (
 	"github.com/roamcard/roamcard/clients/go/roamcard"
 )
 
-// Settings are what a person allows an agent to do. They come from a file that only this user may touch, and no tool
-// changes them: a model that asks for more gets a refusal.
+// Settings are what a person allows an agent to do. They come from a file that only this user may read or write, and no
+// tool changes them.
 type Settings struct {
 	// Origin is the service's, as in https://api.example.com.
 	Origin string `json:"origin"`
@@ -53,7 +53,9 @@ const (
 )
 
 // operations are the paid tools, by what a policy calls them.
-var operations = map[string]string{"buy_card": roamcard.OpCard, "top_up_card": roamcard.OpTopup, "buy_esim": roamcard.OpESIM}
+var operations = map[string]string{
+	"buy_card": roamcard.OpCard, "top_up_card": roamcard.OpTopup, "buy_esim": roamcard.OpESIM,
+}
 
 // maxSettings bounds the settings' file.
 const maxSettings = 64 << 10
@@ -74,8 +76,9 @@ func ReadSettings(path string) (Settings, error) {
 		return Settings{}, fmt.Errorf("read the settings: %w", err)
 	}
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		return Settings{}, fmt.Errorf("%s has mode %04o, so others may use it; `chmod 600 %s` and look whether it still says what you wrote",
-			path, info.Mode().Perm(), path)
+		return Settings{},
+			fmt.Errorf("%s has mode %04o, so others may use it; `chmod 600 %s` and look whether it still says what you wrote",
+				path, info.Mode().Perm(), path)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxSettings))
 	if err != nil {
@@ -83,7 +86,7 @@ func ReadSettings(path string) (Settings, error) {
 	}
 	var s Settings
 	from := json.NewDecoder(bytes.NewReader(data))
-	from.DisallowUnknownFields() // a cap that is misspelled is no cap
+	from.DisallowUnknownFields() // a misspelled cap would be no cap
 	if err := from.Decode(&s); err != nil {
 		return Settings{}, fmt.Errorf("read the settings %s: %w", path, err)
 	}
@@ -145,7 +148,8 @@ func (s Settings) refusal() string {
 		return ""
 	}
 	slices.Sort(missing)
-	return "the settings lack " + strings.Join(missing, ", ") + ", so nothing is paid; only the user can add them, in their file"
+	return "the settings lack " + strings.Join(missing, ", ") +
+		", so nothing is paid; only the user can add them, in their file"
 }
 
 // policy is what the client pays by. Without pins and caps it is the zero policy, which denies everything.
@@ -154,8 +158,9 @@ func (s Settings) policy() roamcard.Policy {
 		return roamcard.Policy{PayTo: s.PayTo, Asset: s.Asset}
 	}
 	p := roamcard.Policy{
-		Mode: s.Mode, MaxPerPayment: s.MaxPerPaymentUSDCents, MaxPerDay: s.MaxPerDayUSDCents, ApproveAbove: s.ApproveAboveUSDCents,
-		PayTo: s.PayTo, Asset: s.Asset,
+		Mode: s.Mode, MaxPerPayment: s.MaxPerPaymentUSDCents, MaxPerDay: s.MaxPerDayUSDCents,
+		ApproveAbove: s.ApproveAboveUSDCents,
+		PayTo:        s.PayTo, Asset: s.Asset,
 	}
 	if p.Mode == "" {
 		p.Mode = roamcard.HumanApproval

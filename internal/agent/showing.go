@@ -48,8 +48,8 @@ func (s *Server) showESIM(ctx context.Context, _ call, in esimIn) (Shown, error)
 // presenting shows something until it was seen or not.
 type presenting = func(context.Context, *roamcard.Client) (roamcard.Presented, error)
 
-// show shows something for as long as its presenter does, and answers in time: the window outlives the call. A wallet
-// that opens too late shows nothing: nobody expects a window by then.
+// show shows something until its presenter ends, and answers in time: the window outlives the call. If the wallet opens
+// too late nothing is shown: nobody expects a window by then.
 func (s *Server) show(ctx context.Context, present presenting) (Shown, error) {
 	wait := time.NewTimer(answerWithin)
 	defer wait.Stop()
@@ -117,14 +117,16 @@ func OpenBrowser(program []string) func(ctx context.Context, url string) error {
 		if err := cmd.Start(); err != nil {
 			return fmt.Errorf("%w: start %s", errNoWindow, command[0])
 		}
-		go func() { _ = cmd.Wait() }() // what the browser does after is its own
+		go func() { _ = cmd.Wait() }() // the browser's exit code does not matter
 		return nil
 	}
 }
 
 // desktop is the command that opens a page here, or none.
 func desktop() []string {
-	command := map[string][]string{"darwin": {"open"}, "windows": {"rundll32", "url.dll,FileProtocolHandler"}}[runtime.GOOS]
+	command := map[string][]string{
+		"darwin": {"open"}, "windows": {"rundll32", "url.dll,FileProtocolHandler"},
+	}[runtime.GOOS]
 	if command == nil && os.Getenv("DISPLAY")+os.Getenv("WAYLAND_DISPLAY") != "" {
 		command = []string{"xdg-open"}
 	}

@@ -54,14 +54,16 @@ func (t Terms) Price() string {
 // like a line of this program's.
 func (t Terms) Question() string {
 	what := map[string]string{
-		"buy_card": "a virtual card", "top_up_card": "a top-up of the card", "buy_esim": "the eSIM plan " + quoted(t.PlanID, maxName),
+		"buy_card": "a virtual card", "top_up_card": "a top-up of the card",
+		"buy_esim": "the eSIM plan " + quoted(t.PlanID, maxName),
 	}[t.Tool]
-	return fmt.Sprintf("Pay %s USDC for %s?\nTo %s on %s, token %s, for the service %s.\nPurchase key, chosen by the agent: %s",
+	return fmt.Sprintf("Pay %s USDC for %s?\nTo %s on %s, token %s, for the service %s.\nPurchase key, chosen by the "+
+		"agent: %s",
 		t.Price(), what, identifier(t.PayTo), identifier(t.Network), identifier(t.Asset), quoted(t.Origin, maxDetail),
 		quoted(t.Key, maxCommand))
 }
 
-// states seals terms into the state that a client brings back with a person's answer. Only this process opens them,
+// states seals terms into the state that a client returns with a person's answer. Only this process opens them,
 // once, for ten minutes.
 type states struct {
 	secret []byte

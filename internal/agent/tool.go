@@ -34,7 +34,7 @@ var (
 	shows = hints{}
 )
 
-// doing is what a tool does.
+// doing is a tool's handler.
 type doing[In, Out any] = func(ctx context.Context, c call, in In) (Out, error)
 
 // add adds a tool whose arguments and answer have the shapes of In and Out. Its output schema allows a Problem, too:
@@ -71,8 +71,8 @@ func add[In, Out any](s *Server, to *sdk.Server, name, title, text string, h hin
 	})
 }
 
-// inTime answers within the time that clients wait. What takes longer, as a wallet whose owner confirms each signature,
-// goes on for a while, so that the next call finds it done.
+// inTime answers within the time that clients wait. What takes longer, such as a wallet whose owner confirms each
+// signature, continues for a while, so that the next call finds it done.
 func inTime[In, Out any](s *Server, do doing[In, Out]) doing[In, Out] {
 	return func(ctx context.Context, c call, in In) (Out, error) {
 		type ended struct {
@@ -114,8 +114,7 @@ func schema[T any]() *jsonschema.Schema {
 	return made
 }
 
-// recovered makes a panic the error of one call: on a goroutine of its own it would end the process, and what that does
-// for others.
+// recovered turns a panic into the error of one call: on a goroutine of its own it would end the process.
 func (s *Server) recovered(what string, err *error) {
 	if v := recover(); v != nil {
 		s.Log.Error("panic", slog.String("in", what))
@@ -154,29 +153,36 @@ func result(value any, failed bool) (*sdk.CallToolResult, error) {
 		return nil, fmt.Errorf("encode the answer: %w", err)
 	}
 	return &sdk.CallToolResult{
-		IsError: failed, Content: []sdk.Content{&sdk.TextContent{Text: string(text)}}, StructuredContent: json.RawMessage(text),
+		IsError: failed, Content: []sdk.Content{&sdk.TextContent{Text: string(text)}},
+		StructuredContent: json.RawMessage(text),
 	}, nil
 }
 
 func (s *Server) addTools(to *sdk.Server) {
-	add(s, to, "get_wallet", "Wallet", "The wallet's address and balance, what may be spent and was spent in the last 24 hours, "+
-		"and the purchases whose outcome is open.", reads, s.getWallet)
+	add(s, to, "get_wallet", "Wallet",
+		"The wallet's address and balance, what may be spent and was spent in the last 24 hours, "+
+			"and the purchases whose outcome is open.", reads, s.getWallet)
 	add(s, to, "get_order", "Order", "How an order stands, by its orderId or by the purchaseKey that it was bought under.",
 		reads, s.getOrder)
 	add(s, to, "list_cards", "Cards", "The wallet's cards: status and last four digits.", reads, s.listCards)
-	add(s, to, "get_card_balance", "Card balance", "What is on a card, as the issuer says. Without cardId, the wallet's only "+
-		"active card.", reads, s.getCardBalance)
+	add(s, to, "get_card_balance", "Card balance",
+		"What is on a card, as the issuer says. Without cardId, the wallet's only "+
+			"active card.", reads, s.getCardBalance)
 	add(s, to, "list_esim_plans", "eSIM plans", "eSIM plans for sale, the cheapest first.", reads, s.listPlans)
-	add(s, to, "quote", "Quote", "What a purchase costs, who is paid, and whether the user's limits allow it. Nothing is signed.",
+	add(s, to, "quote", "Quote",
+		"What a purchase costs, who is paid, and whether the user's limits allow it. Nothing is signed.",
 		reads, s.quote)
 	add(s, to, "buy_card", "Buy a card", "Buys a virtual card for the wallet. Pays USDC. "+keyText, buys, s.buyCard)
-	add(s, to, "top_up_card", "Top up the card", "Adds credit to the wallet's card. Pays USDC, of which the service keeps a load "+
-		"fee. "+keyText, buys, s.topUpCard)
+	add(s, to, "top_up_card", "Top up the card",
+		"Adds credit to the wallet's card. Pays USDC, of which the service keeps a load "+
+			"fee. "+keyText, buys, s.topUpCard)
 	add(s, to, "buy_esim", "Buy an eSIM", "Buys an eSIM plan of list_esim_plans. Pays USDC. "+keyText, buys, s.buyESIM)
-	add(s, to, "show_card", "Show the card", "Opens a window that shows the card's number to the user, once. You learn whether it "+
-		"was seen, and nothing else. Without cardId, the wallet's only active card.", shows, s.showCard)
-	add(s, to, "show_esim", "Show the eSIM", "Opens a window that shows the eSIM of an order to the user. You learn whether it "+
-		"was seen, and nothing else.", shows, s.showESIM)
+	add(s, to, "show_card", "Show the card",
+		"Opens a window that shows the card's number to the user, once. You learn whether it "+
+			"was seen, and nothing else. Without cardId, the wallet's only active card.", shows, s.showCard)
+	add(s, to, "show_esim", "Show the eSIM",
+		"Opens a window that shows the eSIM of an order to the user. You learn whether it "+
+			"was seen, and nothing else.", shows, s.showESIM)
 }
 
 const keyText = "The same purchaseKey never pays twice: repeat a call with the key it was first made with."

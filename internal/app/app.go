@@ -1,4 +1,4 @@
-// Package app wires the program: configuration, New, Run and Close, and the commands that run it.
+// Package app wires the program: configuration, New, Run and Close, and the commands that run it on one.
 package app
 
 import (
@@ -113,7 +113,7 @@ func New(ctx context.Context, c Config, o Options) (_ *App, err error) {
 
 func (a *App) openStore(ctx context.Context) (err error) {
 	a.store, err = store.Open(ctx, store.Config{
-		URL: a.config.DatabaseURL.Reveal(), MaxConns: 16, Log: a.log, Now: time.Now, Products: storedProducts(),
+		URL: a.config.DatabaseURL.Reveal(), MaxConns: 16, Log: a.log, Now: time.Now, Products: StoredProducts(),
 	})
 	if err != nil {
 		return fmt.Errorf("open the store: %w", err)
@@ -125,10 +125,9 @@ func (a *App) openStore(ctx context.Context) (err error) {
 	return nil
 }
 
-func (a *App) dialChain(ctx context.Context) error {
+func (a *App) dialChain(ctx context.Context) (err error) {
 	cfg := a.config.chainConfig()
 	cfg.Metrics = a.metrics
-	var err error
 	if a.chain, err = chain.New(ctx, cfg); err != nil {
 		return fmt.Errorf("dial the chain: %w", err)
 	}
@@ -137,11 +136,7 @@ func (a *App) dialChain(ctx context.Context) error {
 }
 
 func (a *App) dialIssuer() (err error) {
-	a.issuer, err = sandbox.Dial(sandbox.ClientConfig{
-		URL: a.config.IssuerURL, APIKey: a.config.IssuerKey, Timeout: a.config.IssuerCallTimeout, VisibilityDelay: a.config.IssuerVisibilityDelay,
-		SpendLimits: a.config.IssuerLimits, Metrics: a.metrics,
-	})
-	if err != nil {
+	if a.issuer, err = a.config.dialIssuer(a.metrics); err != nil {
 		return fmt.Errorf("dial the issuer: %w", err)
 	}
 	return nil
@@ -149,11 +144,6 @@ func (a *App) dialIssuer() (err error) {
 
 // Run serves and works until ctx ends, then drains both.
 func (a *App) Run(ctx context.Context) error {
-	return a.run(ctx, func(context.Context) error { return nil })
-}
-
-// run calls started beside the server and the worker; its error ends them.
-func (a *App) run(ctx context.Context, started func(context.Context) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	// The worker outlives the edge: requests that are let finish still place orders and wait for them.
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -175,7 +165,6 @@ func (a *App) run(ctx context.Context, started func(context.Context) error) erro
 	if a.server != nil {
 		group.Go(func() error { a.payments.Watch(ctx); return nil })
 	}
-	group.Go(func() error { return started(ctx) })
 	return group.Wait()
 }
 
@@ -205,6 +194,19 @@ func (c Config) relayerKeys() ([]*ecdsa.PrivateKey, error) {
 		keys[i] = key
 	}
 	return keys, nil
+}
+
+// closers close in the reverse of the order in which things were opened.
+type closers []func() error
+
+func (c *closers) add(f func() error) { *c = append(*c, f) }
+
+func (c *closers) all() error {
+	var errs []error
+	for i := len(*c) - 1; i >= 0; i-- {
+		errs = append(errs, (*c)[i]())
+	}
+	return errors.Join(errs...)
 }
 
 func gwei(n int64) *big.Int { return new(big.Int).Mul(big.NewInt(n), big.NewInt(1_000_000_000)) }

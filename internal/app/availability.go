@@ -11,21 +11,21 @@ import (
 
 // newPayments says whether a payment can be taken now, by the adapters that would have to.
 func (a *App) newPayments(history *reconcile.CatchUp) (*availability.Payments, error) {
-	ours, err := a.config.accounts()
+	ours, err := a.config.Accounts()
 	if err != nil {
 		return nil, err
 	}
 	name, settler := a.settlersReady()
 	return availability.NewPayments(availability.PaymentsConfig{
 		Database: a.store.Ping, History: history,
-		Chain:   func(ctx context.Context) error { return a.chain.Ready(ctx, maxHeadAge) },
+		Chain:   func(ctx context.Context) error { return a.chain.Ready(ctx, MaxHeadAge) },
 		Token:   func(ctx context.Context) error { return a.chain.Usable(ctx, ours) },
 		Settler: settler, SettlerName: name, WatchEvery: a.config.ChainWatch, Now: time.Now,
 	}), nil
 }
 
-// awaitReady waits until purchases of everything can be taken.
-func (a *App) awaitReady(ctx context.Context) error {
+// AwaitReady waits until purchases of everything can be taken.
+func (a *App) AwaitReady(ctx context.Context) error {
 	look := time.NewTicker(50 * time.Millisecond)
 	defer look.Stop()
 	for {

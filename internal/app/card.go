@@ -7,7 +7,6 @@ import (
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/product/card"
-	"github.com/roamcard/roamcard/internal/provider/sandbox"
 	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/transport/rpc"
@@ -60,14 +59,14 @@ func (a *App) cardsProvided() (reconcile.Product, error) {
 	return card.Made{Book: a.issuer, Cards: a.store.Cards()}, nil
 }
 
-func examineIssuer(ctx context.Context, cfg Config) finding {
-	issuer, err := sandbox.Dial(sandbox.ClientConfig{
-		URL: cfg.IssuerURL, APIKey: cfg.IssuerKey, Timeout: cfg.IssuerCallTimeout,
-		VisibilityDelay: cfg.IssuerVisibilityDelay,
-	})
+func examineIssuer(ctx context.Context, cfg Config) Examination {
+	issuer, err := cfg.dialIssuer(nil)
 	if err != nil {
-		return verdictOf("issuer", "", err, "check issuer.url")
+		return Examination{Name: "issuer", Err: err, Fix: "check issuer.url"}
 	}
 	stock, err := issuer.Stock(ctx)
-	return verdictOf("issuer", "float "+stock.Float.String()+" USD", err, "check issuer.url and issuer.key")
+	return Examination{
+		Name: "issuer", Detail: "float " + stock.Float.String() + " USD", Err: err,
+		Fix: "check issuer.url and issuer.key",
+	}
 }

@@ -146,7 +146,7 @@ func settings() []setting {
 		{key: "payment.pay_to", help: "the address that is paid", set: address(func(c *Config) *x402.Address { return &c.PayTo })},
 		{key: "payment.asset", help: "native USDC", byDefault: "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913", set: address(func(c *Config) *x402.Address { return &c.Asset })},
 		{key: "payment.asset_name", help: "the EIP-712 name of the asset", byDefault: "USD Coin", set: text(func(c *Config) *string { return &c.AssetName })},
-		{key: "settlement.order", help: "who brings payments to the chain: relayer, facilitator, or both separated by a comma, the first one first", byDefault: settlerRelayer, set: func(c *Config, s string) (err error) { c.Settlement, err = settlementOrder(s); return err }},
+		{key: "settlement.order", help: "who brings payments to the chain: relayer, facilitator, or both separated by a comma, the first one first", byDefault: SettlerRelayer, set: func(c *Config, s string) (err error) { c.Settlement, err = settlementOrder(s); return err }},
 		{key: "settlement.fallback_delay", help: "how long a payment waits for the first settler before the second acts too", byDefault: settlerTurn.String(), set: duration(func(c *Config) *time.Duration { return &c.SettlementTurn })},
 		{key: "relayer.keys", help: "private keys that send settlements and pay their gas, separated by commas", secret: true, byDefault: none, set: secrets(func(c *Config) *[]secret.Text { return &c.RelayerKeys })},
 		{key: "facilitator.url", help: "a remote x402 facilitator, below which /settle and /supported lie", byDefault: none, set: func(c *Config, s string) (err error) { c.FacilitatorURL, err = service(s); return err }},
@@ -234,6 +234,44 @@ func Load(file map[string]string, lookup func(string) (string, bool), read func(
 	}
 	wrong = append(wrong, c.productMistakes()...)
 	return c, errors.Join(wrong...)
+}
+
+// Defaults is the configuration with every setting at its default. What has no default is empty.
+func Defaults() Config {
+	unset := func(string) (string, bool) { return "", false }
+	c, _ := Load(nil, unset, nil) // the error names what has no default
+	return c
+}
+
+// Set reads one setting by its name in the file, as Load does.
+func (c *Config) Set(key, text string) error {
+	for _, s := range settings() {
+		if s.key == key {
+			return s.set(c, text)
+		}
+	}
+	return fmt.Errorf("there is no setting %q", key)
+}
+
+// Configured reports whether the environment sets anything.
+func Configured() bool {
+	for _, s := range settings() {
+		if os.Getenv(s.env()) != "" || os.Getenv(s.env()+"_FILE") != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// SecretFiles are the files that hold secrets, as the environment names them.
+func SecretFiles() []string {
+	var files []string
+	for _, s := range settings() {
+		if file := os.Getenv(s.env() + "_FILE"); s.secret && file != "" {
+			files = append(files, file)
+		}
+	}
+	return files
 }
 
 func (s setting) env() string {

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/availability"
@@ -162,12 +161,12 @@ func (a *App) esims(p *parts) (made, error) {
 
 // developEsims is the eSIM part of every development server. The keys are beside the data, like the other development
 // secrets.
-func developEsims(c *Config, d DevConfig) error {
-	key, err := keep(filepath.Join(d.Dir, "esim.keys"), "dev:")
+func developEsims(c *Config, d Development) error {
+	key, err := d.Keep("esim.keys", "dev:")
 	if err != nil {
 		return err
 	}
-	token, err := keep(filepath.Join(d.Dir, "esim-token.key"), "")
+	token, err := d.Keep("esim-token.key", "")
 	c.Esim = EsimConfig{
 		Provider: "sandbox", URL: d.SandboxURL, Key: secret.New(sandbox.DevKey),
 		Keys: secret.New(key), TokenKey: secret.New(token), MarginBPS: 2500, SyncEvery: 5 * time.Second,
@@ -176,11 +175,14 @@ func developEsims(c *Config, d DevConfig) error {
 	return err
 }
 
-func examineSupplier(ctx context.Context, cfg Config) finding {
+func examineSupplier(ctx context.Context, cfg Config) Examination {
 	supplier, err := cfg.dialSupplier(nil)
 	if err != nil {
-		return verdictOf("esim supplier", "", err, "check supplier.url")
+		return Examination{Name: "esim supplier", Err: err, Fix: "check supplier.url"}
 	}
 	plans, err := supplier.Listings(ctx)
-	return verdictOf("esim supplier", fmt.Sprintf("%d plans", len(plans)), err, "check supplier.url and supplier.key")
+	return Examination{
+		Name: "esim supplier", Detail: fmt.Sprintf("%d plans", len(plans)), Err: err,
+		Fix: "check supplier.url and supplier.key",
+	}
 }

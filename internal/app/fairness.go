@@ -102,7 +102,7 @@ func (f FairnessConfig) budget() chain.Budget {
 // verifying is the chain as purchases are verified on it: by a simulation of what the relayer will send, if it is the
 // relayer who settles.
 func (a *App) verifying() payment.Chain {
-	if a.relayer == nil || !a.config.settlesBy(settlerRelayer) {
+	if a.relayer == nil || !a.config.SettlesBy(SettlerRelayer) {
 		return a.chain
 	}
 	return chain.AsRelayer(a.chain, a.relayer)

@@ -20,8 +20,8 @@ func (c Config) chainConfig() chain.Config {
 	return cfg
 }
 
-// accounts are ours, as far as the token may block them.
-func (c Config) accounts() ([]chain.Account, error) {
+// Accounts are ours, as far as the token may block them.
+func (c Config) Accounts() ([]chain.Account, error) {
 	ours := []chain.Account{{Name: "payee", Address: c.PayTo}}
 	if !c.TreasuryKey.IsZero() {
 		key, err := chain.ParseKey(c.TreasuryKey.Reveal())

@@ -35,9 +35,25 @@ type registration struct {
 	settings func() []setting
 	mistakes func(Config) []error
 	// develop configures it for a development server; nil when nothing has to be.
-	develop func(*Config, DevConfig) error
+	develop func(*Config, Development) error
 	// examine asks its provider; nil when another product's examination does.
-	examine func(context.Context, Config) finding
+	examine func(context.Context, Config) Examination
+}
+
+// Development is a development server, as products are configured for it.
+type Development struct {
+	// SandboxURL is where the sandbox providers are.
+	SandboxURL string
+	// Keep reads a secret that is kept in a file beside the data, or makes one with a prefix.
+	Keep func(file, prefix string) (string, error)
+}
+
+// Examination is what asking a provider showed.
+type Examination struct {
+	Name, Detail string
+	// Err is what is wrong, and Fix what to do about it.
+	Err error
+	Fix string
 }
 
 // ProductConfig is the part of the configuration that is about single products.
@@ -67,8 +83,8 @@ type product interface {
 	Jobs() []job.Work
 }
 
-// storedProducts are the products as the store knows them.
-func storedProducts() (all []store.Product) {
+// StoredProducts are the products as the store knows them.
+func StoredProducts() (all []store.Product) {
 	for _, r := range registered() {
 		all = append(all, r.rows)
 	}
@@ -95,24 +111,24 @@ func (c Config) productMistakes() (all []error) {
 	return all
 }
 
-// developProducts configures all products for a development server.
-func (c DevConfig) developProducts(cfg *Config) error {
+// Develop configures all products for a development server.
+func (c *Config) Develop(d Development) error {
 	for _, r := range registered() {
 		if r.develop == nil {
 			continue
 		}
-		if err := r.develop(cfg, c); err != nil {
+		if err := r.develop(c, d); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// examineProviders asks the providers of all products.
-func examineProviders(ctx context.Context, cfg Config) (all []finding) {
+// ExamineProviders asks the providers of all products.
+func (c Config) ExamineProviders(ctx context.Context) (all []Examination) {
 	for _, r := range registered() {
 		if r.examine != nil {
-			all = append(all, r.examine(ctx, cfg))
+			all = append(all, r.examine(ctx, c))
 		}
 	}
 	return all

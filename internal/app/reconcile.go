@@ -12,6 +12,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/reconcile"
+	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
@@ -62,16 +63,17 @@ func registerReconcile(r *job.Runner, every time.Duration, with *reconcile.Recon
 type ReconcileConfig struct {
 	// File is the configuration of the service; empty reads the environment alone.
 	File string
-	// ReadyFile is a running development server's, which then compares its own.
-	ReadyFile string
-	JSON      bool
-	Out, Err  io.Writer
+	// URL is the origin of a running service, which then compares its own books for the operator with Token.
+	URL      string
+	Token    secret.Text
+	JSON     bool
+	Out, Err io.Writer
 }
 
 // Reconcile compares the books and tells what it found. ErrDifference when there is anything.
 func Reconcile(ctx context.Context, c ReconcileConfig) error {
 	compare := c.here
-	if c.ReadyFile != "" {
+	if c.URL != "" {
 		compare = c.there
 	}
 	report, err := compare(ctx)
@@ -107,32 +109,28 @@ func (c ReconcileConfig) here(ctx context.Context) (report reconcile.Report, err
 	return a.newReconciler().Run(ctx)
 }
 
-// there asks a running development server, which alone knows where its books are.
+// there asks a running service: a development server alone knows where its books are.
 func (c ReconcileConfig) there(ctx context.Context) (report reconcile.Report, err error) {
-	ready, err := ReadReady(c.ReadyFile)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL+"/api/admin/reconcile", nil)
 	if err != nil {
-		return report, err
+		return report, fmt.Errorf("ask the service: %w", err)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, ready.BaseURL+"/api/admin/reconcile", nil)
-	if err != nil {
-		return report, fmt.Errorf("ask the development server: %w", err)
-	}
-	req.Header.Set("Authorization", "Bearer "+ready.OperatorToken)
+	req.Header.Set("Authorization", "Bearer "+c.Token.Reveal())
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return report, fmt.Errorf("ask the development server (is it running?): %w", err)
+		return report, fmt.Errorf("ask the service (is it running?): %w", err)
 	}
 	defer func() { err = errors.Join(err, res.Body.Close()) }()
 	const most = 32 << 20
 	answer, err := io.ReadAll(io.LimitReader(res.Body, most))
 	if err != nil {
-		return report, fmt.Errorf("read the development server's answer: %w", err)
+		return report, fmt.Errorf("read the service's answer: %w", err)
 	}
 	if res.StatusCode != http.StatusOK {
-		return report, fmt.Errorf("the development server says %s: %s", res.Status, answer)
+		return report, fmt.Errorf("the service says %s: %s", res.Status, answer)
 	}
 	if err := json.Unmarshal(answer, &report); err != nil {
-		return report, fmt.Errorf("read the development server's answer: %w", err)
+		return report, fmt.Errorf("read the service's answer: %w", err)
 	}
 	return report, nil
 }

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -55,7 +54,8 @@ func Serve(ctx context.Context, s ServeConfig) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
-	return a.run(ctx, func(context.Context) error { log.Info("serving", "addr", cfg.Addr, "version", Version); return nil })
+	log.Info("serving", "addr", cfg.Addr, "version", Version)
+	return a.Run(ctx)
 }
 
 // refusePublicKeys keeps the well-known keys of the development chain away from the real one: what they
@@ -132,6 +132,9 @@ func Migrate(ctx context.Context, file string, logTo io.Writer) (int, error) {
 	return store.Migrate(ctx, cfg.DatabaseURL.Reveal(), telemetry.NewLogger(logTo, slog.LevelInfo, false))
 }
 
+// ErrNotReady says that the service lacks something that it needs.
+var ErrNotReady = errors.New("not ready")
+
 // MigrationStatus is ErrNotReady while the database lacks a migration of this program.
 func MigrationStatus(ctx context.Context, file string) error {
 	cfg, err := LoadFile(file)
@@ -139,7 +142,7 @@ func MigrationStatus(ctx context.Context, file string) error {
 		return fmt.Errorf("configuration:\n%w", err)
 	}
 	s, err := store.Open(ctx, store.Config{
-		URL: cfg.DatabaseURL.Reveal(), MaxConns: 1, Now: time.Now, Products: storedProducts(),
+		URL: cfg.DatabaseURL.Reveal(), MaxConns: 1, Now: time.Now, Products: StoredProducts(),
 	})
 	if err != nil {
 		return err
@@ -154,90 +157,3 @@ func MigrationStatus(ctx context.Context, file string) error {
 
 // OpenAPI is the description of the REST routes. Its server is relative.
 func OpenAPI() []byte { return gen.OpenAPI }
-
-// DevnetConfig is the development chain run alone.
-type DevnetConfig struct {
-	Port           int
-	Dir, ReadyFile string
-	Log            *slog.Logger
-	Out            io.Writer
-}
-
-// Devnet runs the development chain until ctx ends.
-func Devnet(ctx context.Context, c DevnetConfig) (err error) {
-	chain, err := devnet.StartChain(ctx, devnet.ChainConfig{Dir: c.Dir, Port: c.Port, BlockEvery: blockTime, Log: c.Log})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, chain.Close()) }()
-	if err := writeReady(c.ReadyFile, struct {
-		RPCURL  string `json:"rpcUrl"`
-		ChainID int64  `json:"chainId"`
-		USDC    string `json:"usdc"`
-	}{chain.RPCURL, chain.ChainID, chain.USDC}); err != nil {
-		return err
-	}
-	fmt.Fprintf(c.Out, "chain %d at %s, USDC at %s\n", chain.ChainID, chain.RPCURL, chain.USDC)
-	select {
-	case <-ctx.Done():
-		return nil
-	case <-chain.Done():
-		return errors.New("the chain stopped by itself")
-	}
-}
-
-// RunSandbox runs the sandbox providers until ctx ends.
-func RunSandbox(ctx context.Context, c SandboxConfig, out io.Writer) (err error) {
-	s, err := StartSandbox(c)
-	if err != nil {
-		return err
-	}
-	if err := writeReady(c.ReadyFile, struct {
-		SandboxURL string `json:"sandboxUrl"`
-	}{s.URL}); err != nil {
-		return errors.Join(err, s.Close())
-	}
-	fmt.Fprintf(out, "sandbox issuer at %s\n", s.URL)
-	<-ctx.Done()
-	return s.Close()
-}
-
-// DevLogger is the logger of the development commands: text, warnings unless a level is named.
-func DevLogger(w io.Writer, level string) *slog.Logger {
-	l := slog.LevelWarn
-	if level != "" && l.UnmarshalText([]byte(level)) != nil {
-		l = slog.LevelInfo
-	}
-	return telemetry.NewLogger(w, l, false)
-}
-
-// ReadReady reads the ready file of a running development server.
-func ReadReady(path string) (r Ready, err error) {
-	b, err := os.ReadFile(path)
-	if err == nil {
-		err = json.Unmarshal(b, &r)
-	}
-	if err != nil {
-		return Ready{}, fmt.Errorf("read the ready file: %w", err)
-	}
-	return r, nil
-}
-
-// writeReady writes the file whole or not at all: who waits for it reads it at once.
-func writeReady(path string, v any) error {
-	if path == "" {
-		return nil
-	}
-	b, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return fmt.Errorf("encode the ready file: %w", err)
-	}
-	tmp := path + ".tmp"
-	if err := os.WriteFile(tmp, append(b, '\n'), 0o600); err != nil {
-		return fmt.Errorf("write the ready file: %w", err)
-	}
-	if err := os.Rename(tmp, path); err != nil {
-		return fmt.Errorf("write the ready file: %w", err)
-	}
-	return nil
-}

@@ -25,8 +25,8 @@ import (
 
 // The settlers that the setting settlement.order names.
 const (
-	settlerRelayer     = "relayer"
-	settlerFacilitator = "facilitator"
+	SettlerRelayer     = "relayer"
+	SettlerFacilitator = "facilitator"
 )
 
 // settlerTurn is how long a payment waits for its first settler before the second comes in, and what
@@ -37,16 +37,16 @@ const settlerTurn = 8 * time.Second
 // means the relayer alone.
 func settlementOrder(text string) ([]string, error) {
 	text = strings.ReplaceAll(text, " ", "")
-	const both, reversed = settlerRelayer + "," + settlerFacilitator, settlerFacilitator + "," + settlerRelayer
-	if err := among(text, settlerRelayer, settlerFacilitator, both, reversed); err != nil {
+	const both, reversed = SettlerRelayer + "," + SettlerFacilitator, SettlerFacilitator + "," + SettlerRelayer
+	if err := among(text, SettlerRelayer, SettlerFacilitator, both, reversed); err != nil {
 		return nil, err
 	}
 	return strings.Split(text, ","), nil
 }
 
-// settlesBy reports whether a settler is in the order.
-func (c Config) settlesBy(settler string) bool {
-	return slices.Contains(c.Settlement, settler) || (len(c.Settlement) == 0 && settler == settlerRelayer)
+// SettlesBy reports whether a settler is in the order.
+func (c Config) SettlesBy(settler string) bool {
+	return slices.Contains(c.Settlement, settler) || (len(c.Settlement) == 0 && settler == SettlerRelayer)
 }
 
 // settlementMistakes are what the settlers in the order lack. Each of them is needed only with its settler.
@@ -57,9 +57,9 @@ func (c Config) settlementMistakes() []error {
 			wrong = append(wrong, fmt.Errorf("%s (%s) is not set, and settlement.order names the %s", key, setting{key: key}.env(), settler))
 		}
 	}
-	need(settlerRelayer, "relayer.keys", len(c.RelayerKeys) == 0)
-	need(settlerFacilitator, "facilitator.url", c.FacilitatorURL == "")
-	need(settlerFacilitator, "facilitator.token", c.FacilitatorToken.IsZero())
+	need(SettlerRelayer, "relayer.keys", len(c.RelayerKeys) == 0)
+	need(SettlerFacilitator, "facilitator.url", c.FacilitatorURL == "")
+	need(SettlerFacilitator, "facilitator.token", c.FacilitatorToken.IsZero())
 	if c.Environment == Production && strings.HasPrefix(c.FacilitatorURL, "http://") {
 		wrong = append(wrong, errors.New("facilitator.url: must be https in production"))
 	}
@@ -85,12 +85,12 @@ func (a *App) openSettlers(ctx context.Context) error {
 	if err := chain.CheckKeys(ctx, a.store.Attempts(), keys); err != nil {
 		return fmt.Errorf("check the relayer keys: %w", err)
 	}
-	if len(keys) > 0 || a.config.settlesBy(settlerRelayer) {
+	if len(keys) > 0 || a.config.SettlesBy(SettlerRelayer) {
 		if a.relayer, err = a.config.newRelayer(a.chain, a.store.Attempts().OfStored(), keys, a.log, a.metrics); err != nil {
 			return fmt.Errorf("make the relayer: %w", err)
 		}
 	}
-	if a.config.settlesBy(settlerFacilitator) {
+	if a.config.SettlesBy(SettlerFacilitator) {
 		sold, err := a.onSale(a.store.Orders())
 		if err != nil {
 			return fmt.Errorf("know what is sold: %w", err)
@@ -106,13 +106,13 @@ func (c Config) newRelayer(on *chain.Chain, attempts payment.Attempts, keys []*e
 	return chain.NewRelayer(chain.RelayerConfig{
 		Chain: on, Attempts: attempts, Keys: keys,
 		MaxFeePerGas: gwei(50), MinTip: big.NewInt(1_000), MinBalance: new(big.Int).Div(gwei(1_000_000), big.NewInt(10)),
-		MaxHeadAge: maxHeadAge, BumpAfter: 15 * time.Second, ResendAfter: 2 * time.Second, Now: time.Now, Log: log,
+		MaxHeadAge: MaxHeadAge, BumpAfter: 15 * time.Second, ResendAfter: 2 * time.Second, Now: time.Now, Log: log,
 		Budget: c.Fairness.budget(), Metrics: metrics,
 	})
 }
 
-// maxHeadAge is how old the chain's latest block may be before purchases are not taken any more.
-const maxHeadAge = time.Minute
+// MaxHeadAge is how old the chain's latest block may be before purchases are not taken any more.
+const MaxHeadAge = time.Minute
 
 // paidOrderFunc is what a payment is for, see facilitator.Config.
 type paidOrderFunc func(ctx context.Context, p payment.Payment) (x402.Resource, map[string]any, error)
@@ -160,12 +160,12 @@ func (a *App) settler() payment.Settler {
 func (a *App) settlers() []payment.NamedSettler {
 	order := a.config.Settlement
 	if len(order) == 0 {
-		order = []string{settlerRelayer}
+		order = []string{SettlerRelayer}
 	}
 	named := make([]payment.NamedSettler, len(order))
 	for i, name := range order {
 		named[i] = payment.NamedSettler{Name: name, Settler: a.relayer}
-		if name == settlerFacilitator {
+		if name == SettlerFacilitator {
 			named[i].Settler = a.facilitator
 		}
 	}
@@ -177,10 +177,10 @@ func (a *App) settlers() []payment.NamedSettler {
 func (a *App) settlersReady() (name string, check func(context.Context) error) {
 	ready := map[string]func(context.Context) error{}
 	if a.relayer != nil {
-		ready[settlerRelayer] = a.relayer.Ready
+		ready[SettlerRelayer] = a.relayer.Ready
 	}
 	if a.facilitator != nil {
-		ready[settlerFacilitator] = a.facilitator.Ready
+		ready[SettlerFacilitator] = a.facilitator.Ready
 	}
 	named := a.settlers()
 	if len(named) == 1 {

@@ -14,7 +14,7 @@ import (
 func topupRegistration() registration {
 	return registration{
 		rows: store.TopupProduct(), make: (*App).topups, provided: (*App).topupsProvided, settings: topupSettings,
-		develop: func(c *Config, _ DevConfig) error { c.ReconcileGate = true; return nil },
+		develop: func(c *Config, _ Development) error { c.ReconcileGate = true; return nil },
 	}
 }
 

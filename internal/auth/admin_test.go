@@ -13,7 +13,7 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// clock is a time that only a test moves.
+// clock is a time that only the test changes.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -31,8 +31,8 @@ func (c *clock) pass(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// admin is an Auth with its stores and clock at hand.
-type admin struct {
+// bench is an Auth with its stores and clock.
+type bench struct {
 	*auth.Auth
 	challenges *authtest.Challenges
 	sessions   *authtest.Sessions
@@ -40,9 +40,9 @@ type admin struct {
 	config     auth.Config
 }
 
-func newAdmin(t *testing.T) *admin {
+func newBench(t *testing.T) *bench {
 	t.Helper()
-	d := &admin{
+	d := &bench{
 		challenges: new(authtest.Challenges), sessions: new(authtest.Sessions),
 		clock: &clock{now: time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC)},
 	}
@@ -60,7 +60,7 @@ func newAdmin(t *testing.T) *admin {
 }
 
 // with is another Auth on the same stores and clock.
-func (d *admin) with(t *testing.T, change func(*auth.Config)) *auth.Auth {
+func (d *bench) with(t *testing.T, change func(*auth.Config)) *auth.Auth {
 	t.Helper()
 	cfg := d.config
 	change(&cfg)
@@ -72,7 +72,7 @@ func (d *admin) with(t *testing.T, change func(*auth.Config)) *auth.Auth {
 }
 
 // signIn signs a wallet in and returns its caller and the header that says so.
-func (d *admin) signIn(t *testing.T, w authtest.Wallet) (auth.Caller, string) {
+func (d *bench) signIn(t *testing.T, w authtest.Wallet) (auth.Caller, string) {
 	t.Helper()
 	c, document, err := d.Challenge(t.Context(), w.Address(), nil)
 	if err != nil {
@@ -92,8 +92,8 @@ func (d *admin) signIn(t *testing.T, w authtest.Wallet) (auth.Caller, string) {
 	return caller, header
 }
 
-// consumed reports whether a challenge is spent.
-func (d *admin) consumed(t *testing.T, c auth.Challenge) bool {
+// consumed reports whether a challenge is used.
+func (d *bench) consumed(t *testing.T, c auth.Challenge) bool {
 	t.Helper()
 	stored, err := d.challenges.Find(t.Context(), c.ID)
 	if err != nil {
@@ -102,7 +102,7 @@ func (d *admin) consumed(t *testing.T, c auth.Challenge) bool {
 	return stored.ConsumedAt != nil
 }
 
-// uniform collects faults and checks that nobody can tell them apart.
+// uniform collects faults and checks that they are indistinguishable.
 type uniform struct {
 	code fault.Code
 	seen *fault.Fault
@@ -117,7 +117,8 @@ func (u *uniform) check(t *testing.T, err error) {
 	if u.seen == nil {
 		u.seen = f
 	}
-	if f.Error() != u.seen.Error() || len(f.Fields) > 0 || f.RetryAfter != 0 || f.OrderID != "" || errors.Unwrap(f) != nil {
+	if f.Error() != u.seen.Error() || len(f.Fields) > 0 || f.RetryAfter != 0 || f.OrderID != "" ||
+		errors.Unwrap(f) != nil {
 		t.Errorf("%v can be told from %v", f, u.seen)
 	}
 }

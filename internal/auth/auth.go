@@ -40,7 +40,7 @@ type Config struct {
 	Limits *limit.Limiter
 }
 
-// Auth signs wallets in and knows callers again. It is safe for concurrent use.
+// Auth signs wallets in and authenticates callers. It is safe for concurrent use.
 type Auth struct {
 	challenges      Challenges
 	sessions        Sessions
@@ -96,8 +96,7 @@ func (cfg Config) check() error {
 	return errors.Join(append(errs, checkOperators(cfg.Operators)...)...)
 }
 
-// checkOperators wants every name and every token to be one operator's own: the audit trail must
-// be able to tell them apart.
+// checkOperators requires a unique name and token for each operator: the audit trail must distinguish them.
 func checkOperators(operators []Operator) []error {
 	var errs []error
 	names, hashes := map[string]bool{}, map[[32]byte]bool{}

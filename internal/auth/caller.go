@@ -22,10 +22,10 @@ const (
 	ScopeActivity Scope = "activity"
 )
 
-// CallerKind says how a caller proved itself.
+// CallerKind says how a caller authenticated.
 type CallerKind string
 
-// The kinds of caller. The zero kind is a caller that proved nothing.
+// The kinds of caller. The zero kind is an anonymous caller.
 const (
 	KindAnonymous CallerKind = ""
 	KindWallet    CallerKind = "wallet"

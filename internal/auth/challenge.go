@@ -15,13 +15,13 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// ErrNotFound is what the stores say when there is no such row.
+// ErrNotFound says that a store has no such row.
 var ErrNotFound = errors.New("not found")
 
 // Scheme is how a wallet signs a challenge.
 type Scheme string
 
-// The schemes: personal_sign over the text, or eth_signTypedData_v4 over its twin.
+// The schemes: personal_sign over the text, or eth_signTypedData_v4 over the typed data.
 const (
 	EIP191 Scheme = "eip191"
 	EIP712 Scheme = "eip712"
@@ -38,7 +38,7 @@ const (
 
 // Challenge is a message that one wallet may sign once, for one purpose.
 type Challenge struct {
-	// ID is the intent id: random, known only to who asked for the challenge.
+	// ID is the intent id: random, known only to whoever asked for the challenge.
 	ID      uuid.UUID
 	Purpose Purpose
 	Wallet  x402.Address
@@ -61,7 +61,7 @@ type Challenge struct {
 
 // Challenges keeps challenges.
 type Challenges interface {
-	// Create stores a new challenge and counts it; one too many is a *limit.Refusal, and not stored.
+	// Create stores a new challenge and counts it. One over the limit is a *limit.Refusal, and not stored.
 	Create(ctx context.Context, c Challenge, turns ...limit.Turn) error
 	// Find returns the challenge in any state, or ErrNotFound.
 	Find(ctx context.Context, id uuid.UUID) (Challenge, error)
@@ -69,16 +69,15 @@ type Challenges interface {
 	// ErrNotFound. It may return one that is expired.
 	Latest(ctx context.Context, wallet x402.Address, purpose Purpose) (Challenge, error)
 	// Consume is one guarded update: it marks the challenge used at now unless it is used,
-	// expired (ExpiresAt is not after now) or unknown. It is true for exactly one caller, ever. The turns
-	// are counted as in Create.
+	// expired (ExpiresAt is not after now) or unknown. It is true for exactly one caller. It counts against the limit as
+	// Create does.
 	Consume(ctx context.Context, id uuid.UUID, now time.Time, turns ...limit.Turn) (bool, error)
 }
 
 // maxSkew is how far ahead the clock of the replica that issued a challenge may run.
 const maxSkew = 30 * time.Second
 
-// live reports whether a time is within the challenge's life. Whether it is used already, only
-// Consume can say.
+// live reports whether the challenge is valid at a time. Only Consume knows whether it is used.
 func (c Challenge) live(now time.Time) bool {
 	return now.Before(c.ExpiresAt) && !c.IssuedAt.After(now.Add(maxSkew))
 }
@@ -98,7 +97,7 @@ func chooseScheme(offered []Scheme) (Scheme, error) {
 	})
 }
 
-// site is the place that messages bind a signature to.
+// site is the origin that messages bind a signature to.
 type site struct {
 	domain  string
 	uri     string
@@ -116,7 +115,7 @@ func (s site) issue(c Challenge, now time.Time, ttl time.Duration) Challenge {
 }
 
 // message is the text of a challenge. Both purposes have a statement of their own, and a reveal
-// names its card, session and recipient key, so no signature fits a second place.
+// names its card, session and recipient key, so a signature is valid in one place only.
 func (s site) message(c Challenge) handshake.Message {
 	m := handshake.Message{
 		Domain: s.domain, Address: c.Wallet, URI: s.uri, ChainID: s.chainID, Nonce: c.Nonce,
@@ -142,7 +141,7 @@ func (s site) typed(c Challenge) typedMessage {
 	return typedSignIn(s.message(c))
 }
 
-// document is the typed data to hand out with a challenge; nil when its text is to be signed.
+// document is the typed data of a challenge; nil when its text is signed.
 func (s site) document(c Challenge) TypedData {
 	if c.Scheme != EIP712 {
 		return nil

@@ -1,16 +1,16 @@
-// Package auth answers who is calling: sign-in messages, sessions, reveal challenges and operator tokens.
+// Package auth authenticates callers: sign-in messages, sessions, reveal challenges and operator tokens.
 //
 //	wallet                                  auth                                    store
 //	  | Challenge(wallet, schemes)            |                                       |
 //	  |-------------------------------------->| one message, one nonce, 5 min         |
-//	  |<-- EIP-4361 text or its EIP-712 twin -|-- Create ---------------------------->|
+//	  |<-- EIP-4361 text or EIP-712 message  -|-- Create ---------------------------->|
 //	  | Verify(signature)                     |                                       |
-//	  |-------------------------------------->| rebuild, compare, recover, then spend |
+//	  |-------------------------------------->| rebuild, compare, recover, consume     |
 //	  |<-- session, bearer token (1 h) -------|-- Consume, Create ------------------->|
 //	  | RevealChallenge(card, recipientKey)   |                                       |
 //	  |-------------------------------------->| bound to card, owner, session: 300 s  |
 //	  | Reveal(signature)                     |                                       |
-//	  |-------------------------------------->| spend first, right or wrong; judge    |
+//	  |-------------------------------------->| consume first, then verify            |
 //
-// Only externally owned accounts can prove themselves: there are no contract calls.
+// Only externally owned accounts can sign in: contract signatures are not supported.
 package auth

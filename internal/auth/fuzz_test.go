@@ -14,19 +14,23 @@ import (
 	"github.com/roamcard/roamcard/internal/handshake"
 )
 
-// FuzzAuthorization looks for a header that opens a door and is not the one header that should.
+// FuzzAuthorization looks for a header that is accepted and is not the one valid header.
 func FuzzAuthorization(f *testing.F) {
 	token := "rcs_" + strings.Repeat("Az0-_", 8) + "Azc"
 	sessions := new(authtest.Sessions)
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	a, err := auth.New(auth.Config{
-		Challenges: new(authtest.Challenges), Sessions: sessions, Domain: "cards.example", URI: "https://cards.example", ChainID: 8453,
-		Now: func() time.Time { return now }, Operators: []auth.Operator{{Name: "alice", Hash: sha256.Sum256([]byte("rco_alice"))}},
+		Challenges: new(authtest.Challenges), Sessions: sessions, Domain: "cards.example", URI: "https://cards.example",
+		ChainID:   8453,
+		Now:       func() time.Time { return now },
+		Operators: []auth.Operator{{Name: "alice", Hash: sha256.Sum256([]byte("rco_alice"))}},
 	})
 	if err != nil {
 		f.Fatal(err)
 	}
-	err = sessions.Create(f.Context(), auth.Session{ID: uuid.New(), TokenHash: sha256.Sum256([]byte(token)), IssuedAt: now, ExpiresAt: now.Add(time.Hour)})
+	err = sessions.Create(f.Context(), auth.Session{
+		ID: uuid.New(), TokenHash: sha256.Sum256([]byte(token)), IssuedAt: now, ExpiresAt: now.Add(time.Hour),
+	})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -34,8 +38,10 @@ func FuzzAuthorization(f *testing.F) {
 		f.Fatalf("the right header: %v", err)
 	}
 	for _, seed := range []string{
-		"", "Bearer ", "Bearer " + token, "bearer " + token, "Bearer  " + token, "Bearer " + token + " ", "Bearer " + token[:40], token, "Bearer rco_alice",
-		"Bearer rco_alice, Bearer " + token, "Basic cm9vdDpyb290", "Bearer \x00", "Bearer " + strings.Repeat("x", 5000), "Bearer " + token[:42] + "\n",
+		"", "Bearer ", "Bearer " + token, "bearer " + token, "Bearer  " + token, "Bearer " + token + " ",
+		"Bearer " + token[:40], token, "Bearer rco_alice",
+		"Bearer rco_alice, Bearer " + token, "Basic cm9vdDpyb290", "Bearer \x00", "Bearer " + strings.Repeat("x", 5000),
+		"Bearer " + token[:42] + "\n",
 	} {
 		f.Add(seed)
 	}
@@ -53,7 +59,7 @@ func FuzzAuthorization(f *testing.F) {
 	})
 }
 
-// FuzzRecover looks for a second spelling of a proof.
+// FuzzRecover looks for a second spelling of a signature.
 func FuzzRecover(f *testing.F) {
 	digest := handshake.PersonalDigest("hello")
 	signature := authtest.NewWallet(f, "ada").SignDigest(digest)
@@ -73,7 +79,7 @@ func FuzzRecover(f *testing.F) {
 		if err != nil || got != signer {
 			return
 		}
-		// The case of hex digits, and v written as 0 or 1, are the only freedom there is.
+		// Only the case of hex digits, and v as 0 or 1, may differ.
 		lower := strings.ToLower(text)
 		v := map[string]string{"00": "1b", "01": "1c"}[lower[130:]]
 		if lower != signature && lower[:130]+v != signature {

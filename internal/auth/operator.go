@@ -9,8 +9,8 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 )
 
-// Operator is a named token of those who run the service. Several are active at a time, so that
-// one can be replaced without a gap.
+// Operator is a named token of a person who runs the service. Several may be active at a time, so that one can be
+// replaced without a gap.
 type Operator struct {
 	// Name is what the audit trail says.
 	Name string
@@ -20,7 +20,7 @@ type Operator struct {
 
 // Operator finds the operator behind an Authorization header. It compares with every token, in
 // the same time whichever matches or none does. Whatever is wrong, the fault
-// operator_token_invalid is the same. The caller sees to it that every use is audited.
+// operator_token_invalid is the same. The caller audits every use.
 func (a *Auth) Operator(_ context.Context, authorizationHeader string) (Caller, error) {
 	token, ok := strings.CutPrefix(authorizationHeader, bearer)
 	hash := sha256.Sum256([]byte(token))

@@ -20,7 +20,8 @@ func ParseRecipientKey(text string) ([]byte, error) {
 	standard := strings.NewReplacer("-", "+", "_", "/").Replace(strings.TrimSuffix(text, "="))
 	key, err := base64.RawStdEncoding.Strict().DecodeString(standard)
 	// The length keeps out line breaks, which the decoder skips.
-	if err != nil || len(standard) != base64.RawStdEncoding.EncodedLen(recipientKeyBytes) || checkRecipientKey(key) != nil {
+	if err != nil || len(standard) != base64.RawStdEncoding.EncodedLen(recipientKeyBytes) ||
+		checkRecipientKey(key) != nil {
 		return nil, recipientKeyFault()
 	}
 	return key, nil

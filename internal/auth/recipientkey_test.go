@@ -11,8 +11,7 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 )
 
-// lowOrder are u-coordinates whose shared secret is zero for everybody, in every spelling that
-// X25519 reads.
+// lowOrder are u-coordinates whose shared secret is always zero, in every spelling that X25519 reads.
 var lowOrder = []string{
 	"0000000000000000000000000000000000000000000000000000000000000000",
 	"0100000000000000000000000000000000000000000000000000000000000000",
@@ -24,7 +23,7 @@ var lowOrder = []string{
 	"0000000000000000000000000000000000000000000000000000000000000080",
 }
 
-func TestBadRecipientKeyIsRefused(t *testing.T) {
+func TestRecipientKeyIsRefusedWhenInvalid(t *testing.T) {
 	bad := [][]byte{make([]byte, 31), make([]byte, 33), make([]byte, 64)}
 	for _, s := range lowOrder {
 		key, err := hex.DecodeString(s)
@@ -42,7 +41,9 @@ func TestBadRecipientKeyIsRefused(t *testing.T) {
 
 func TestRecipientKeyIsReadFromEitherBase64(t *testing.T) {
 	key := recipientKey(t, 9)
-	for _, e := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding, base64.URLEncoding, base64.RawURLEncoding} {
+	for _, e := range []*base64.Encoding{
+		base64.StdEncoding, base64.RawStdEncoding, base64.URLEncoding, base64.RawURLEncoding,
+	} {
 		if got, err := auth.ParseRecipientKey(e.EncodeToString(key)); err != nil || !bytes.Equal(got, key) {
 			t.Errorf("ParseRecipientKey = %x, %v", got, err)
 		}
@@ -53,7 +54,10 @@ func TestRecipientKeyIsReadFromEitherBase64(t *testing.T) {
 	text := base64.RawStdEncoding.EncodeToString(key)
 	last := strings.IndexByte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", text[42])
 	noncanonical := text[:42] + string("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"[last|1])
-	for _, s := range []string{"=", text + "==", text + "\n", " " + text, text[:42], noncanonical, hex.EncodeToString(key), text[:10] + "\n" + text[10:]} {
+	for _, s := range []string{
+		"=", text + "==", text + "\n", " " + text, text[:42], noncanonical, hex.EncodeToString(key),
+		text[:10] + "\n" + text[10:],
+	} {
 		if got, err := auth.ParseRecipientKey(s); fault.Of(err) != fault.SchemaInvalid || got != nil {
 			t.Errorf("ParseRecipientKey(%q) = %x, %v", s, got, err)
 		}

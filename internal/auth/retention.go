@@ -6,26 +6,26 @@ import (
 	"time"
 )
 
-// DefaultRetention is how long challenges and sessions that are over are kept.
+// DefaultRetention is how long challenges and sessions are kept after they expire.
 const DefaultRetention = 24 * time.Hour
 
-// Leftovers is where challenges and sessions that are over are counted and deleted.
+// Leftovers counts and deletes expired challenges and sessions.
 type Leftovers interface {
 	// CountChallenges counts all challenges, and those that expired before a time.
 	CountChallenges(ctx context.Context, before time.Time) (all, stale int, err error)
 	// PruneChallenges and PruneSessions delete at most limit that expired before a time, and say how many.
 	PruneChallenges(ctx context.Context, before time.Time, limit int) (int, error)
 	PruneSessions(ctx context.Context, before time.Time, limit int) (int, error)
-	// Looked and Pruned write to the audit trail what an operator did.
+	// Looked and Pruned record in the audit trail what an operator did.
 	Looked(ctx context.Context, operator string) error
 	Pruned(ctx context.Context, operator string, deleted int) error
 }
 
-// Retention deletes challenges and sessions that have been over for some time.
+// Retention deletes challenges and sessions some time after they expire.
 type Retention struct {
 	Store Leftovers
 	Now   func() time.Time
-	// Keep is how long they stay to be looked at; zero stands for DefaultRetention.
+	// Keep is how long they are kept after they expire; zero stands for DefaultRetention.
 	Keep time.Duration
 }
 
@@ -52,7 +52,7 @@ func (r Retention) Status(ctx context.Context, operator string) (RetentionStatus
 	return s, r.Store.Looked(ctx, operator)
 }
 
-// PruneFor prunes challenges for an operator: those deleted, and those left to the next call.
+// PruneFor prunes challenges for an operator and counts those deleted and those left to the next call.
 func (r Retention) PruneFor(ctx context.Context, operator string) (deleted, left int, err error) {
 	if deleted, err = batches(ctx, r.before(), r.Store.PruneChallenges); err != nil {
 		return deleted, 0, fmt.Errorf("prune challenges: %w", err)
@@ -63,7 +63,7 @@ func (r Retention) PruneFor(ctx context.Context, operator string) (deleted, left
 	return deleted, left, r.Store.Pruned(ctx, operator, deleted)
 }
 
-// Prune deletes challenges and sessions that are over, and says how many; what is left over is the next call's.
+// Prune deletes expired challenges and sessions, and returns how many. The next call deletes the rest.
 func (r Retention) Prune(ctx context.Context) (int, error) {
 	challenges, err := batches(ctx, r.before(), r.Store.PruneChallenges)
 	if err != nil {
@@ -76,7 +76,9 @@ func (r Retention) Prune(ctx context.Context) (int, error) {
 	return challenges + sessions, nil
 }
 
-func batches(ctx context.Context, before time.Time, prune func(context.Context, time.Time, int) (int, error)) (deleted int, err error) {
+func batches(
+	ctx context.Context, before time.Time, prune func(context.Context, time.Time, int) (int, error),
+) (deleted int, err error) {
 	for range maxBatches {
 		n, err := prune(ctx, before, PruneBatch)
 		if deleted += n; err != nil || n < PruneBatch {

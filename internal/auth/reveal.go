@@ -25,9 +25,11 @@ type RevealRequest struct {
 }
 
 // RevealChallenge makes the message whose signature reveals a card once, to the caller's session
-// and, when recipientKey is not nil, sealed to that X25519 key. Whether the card is the caller's
-// is for the card to say, before. The typed data is nil unless the chosen scheme is EIP712.
-func (a *Auth) RevealChallenge(ctx context.Context, caller Caller, cardID uuid.UUID, schemes []Scheme, recipientKey []byte) (Challenge, TypedData, error) {
+// and, when recipientKey is not nil, sealed to that X25519 key. The caller of this method has checked that the card is
+// the session's. The typed data is nil unless the chosen scheme is EIP712.
+func (a *Auth) RevealChallenge(
+	ctx context.Context, caller Caller, cardID uuid.UUID, schemes []Scheme, recipientKey []byte,
+) (Challenge, TypedData, error) {
 	if caller.Kind != KindWallet || !caller.Has(ScopeReveal) {
 		return Challenge{}, nil, sessionInvalid()
 	}
@@ -48,10 +50,9 @@ func (a *Auth) RevealChallenge(ctx context.Context, caller Caller, cardID uuid.U
 	return c, a.site.document(c), nil
 }
 
-// Reveal spends a challenge and then judges it: right or wrong, it never opens anything again. On
-// success it returns the key that the card must be sealed to, or nil when the owner signed for
-// the open. The request cannot change that: the key is the one that was signed. Whatever is
-// wrong, the fault challenge_invalid is the same.
+// Reveal consumes a challenge and then verifies it: valid or not, it cannot be used again. On success it returns the
+// key that the card must be sealed to, or nil when the owner signed for an unsealed answer. The request cannot change
+// that: the key is the one that was signed. Whatever is wrong, the fault challenge_invalid is the same.
 func (a *Auth) Reveal(ctx context.Context, caller Caller, r RevealRequest) (recipientKey []byte, err error) {
 	if caller.Kind != KindWallet || !caller.Has(ScopeReveal) {
 		return nil, sessionInvalid()
@@ -77,7 +78,7 @@ func (a *Auth) Reveal(ctx context.Context, caller Caller, r RevealRequest) (reci
 	return c.RecipientKey, nil
 }
 
-// opens judges a challenge that this very call has spent.
+// opens verifies a challenge that this call has consumed.
 func (a *Auth) opens(c Challenge, caller Caller, r RevealRequest, now time.Time) bool {
 	return c.Purpose == PurposeReveal && c.live(now) &&
 		c.CardID == r.CardID && c.Wallet == caller.Wallet && c.SessionID == caller.SessionID &&
@@ -87,5 +88,6 @@ func (a *Auth) opens(c Challenge, caller Caller, r RevealRequest, now time.Time)
 }
 
 func challengeInvalid() error {
-	return fault.New(fault.ChallengeInvalid, "Ask for a new challenge: this one is unknown, expired, used, or not signed by its wallet.")
+	return fault.New(fault.ChallengeInvalid,
+		"Ask for a new challenge: this one is unknown, expired, used, or not signed by its wallet.")
 }

@@ -32,11 +32,11 @@ func recipientKey(t *testing.T, seed byte) []byte {
 	return key.PublicKey().Bytes()
 }
 
-func TestOwnerRevealsACardOnce(t *testing.T) {
+func TestRevealWorksOnceForTheOwner(t *testing.T) {
 	for _, scheme := range bothSchemes {
 		for name, key := range map[string][]byte{"open": nil, "sealed": recipientKey(t, 1)} {
 			t.Run(string(scheme)+" "+name, func(t *testing.T) {
-				d, w := newAdmin(t), authtest.NewWallet(t, "ada")
+				d, w := newBench(t), authtest.NewWallet(t, "ada")
 				caller, _ := d.signIn(t, w)
 				c, document, err := d.RevealChallenge(t.Context(), caller, cardOne, []auth.Scheme{scheme}, key)
 				if err != nil {
@@ -60,22 +60,24 @@ func TestOwnerRevealsACardOnce(t *testing.T) {
 	}
 }
 
-func TestTheSignedKeyIsUsedWhenTheRequestNamesNone(t *testing.T) {
-	d, w := newAdmin(t), authtest.NewWallet(t, "ada")
+func TestRevealUsesTheSignedKeyWhenTheRequestNamesNone(t *testing.T) {
+	d, w := newBench(t), authtest.NewWallet(t, "ada")
 	caller, _ := d.signIn(t, w)
 	key := recipientKey(t, 1)
 	c, document, err := d.RevealChallenge(t.Context(), caller, cardOne, nil, key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := d.Reveal(t.Context(), caller, auth.RevealRequest{CardID: cardOne, IntentID: c.ID, Signature: w.Sign(c, document)})
+	got, err := d.Reveal(t.Context(), caller, auth.RevealRequest{
+		CardID: cardOne, IntentID: c.ID, Signature: w.Sign(c, document),
+	})
 	if err != nil || !bytes.Equal(got, key) {
 		t.Errorf("Reveal = %x, %v", got, err)
 	}
 }
 
 func TestRevealMessageNamesCardSessionAndKey(t *testing.T) {
-	d, w := newAdmin(t), authtest.NewWallet(t, "ada")
+	d, w := newBench(t), authtest.NewWallet(t, "ada")
 	caller, _ := d.signIn(t, w)
 	key := recipientKey(t, 1)
 	c, document, err := d.RevealChallenge(t.Context(), caller, cardOne, []auth.Scheme{auth.EIP712}, key)
@@ -88,7 +90,8 @@ func TestRevealMessageNamesCardSessionAndKey(t *testing.T) {
 	}
 	keyText := base64.RawURLEncoding.EncodeToString(key)
 	want := []string{
-		"urn:roamcard:card:" + cardOne.String(), "urn:roamcard:session:" + caller.SessionID.String(), "urn:roamcard:recipient-key:" + keyText,
+		"urn:roamcard:card:" + cardOne.String(), "urn:roamcard:session:" + caller.SessionID.String(),
+		"urn:roamcard:recipient-key:" + keyText,
 	}
 	if diff := cmp.Diff(want, m.Resources); diff != "" {
 		t.Errorf("resources (-want +got):\n%s", diff)
@@ -98,14 +101,15 @@ func TestRevealMessageNamesCardSessionAndKey(t *testing.T) {
 	}
 	message := document["message"].(map[string]any)
 	if document["primaryType"] != "RevealCard" || message["cardId"] != cardOne.String() ||
-		message["sessionId"] != caller.SessionID.String() || message["recipientKey"] != keyText || message["statement"] != m.Statement {
+		message["sessionId"] != caller.SessionID.String() || message["recipientKey"] != keyText ||
+		message["statement"] != m.Statement {
 		t.Errorf("typed data %v", document)
 	}
 }
 
-// opening is a reveal about to be judged; a case spoils one thing.
+// opening is a reveal before its verification; each case spoils one thing.
 type opening struct {
-	d        *admin
+	d        *bench
 	w        authtest.Wallet
 	scheme   auth.Scheme
 	c        auth.Challenge
@@ -125,7 +129,7 @@ func (o *opening) signOther(t *testing.T, card uuid.UUID, key []byte) {
 	o.request.Signature = o.w.Sign(c, document)
 }
 
-// store changes the stored challenge behind the signature.
+// store changes the stored challenge after it was signed.
 func (o *opening) store(change func(*auth.Challenge)) {
 	change(&o.c)
 	o.d.challenges.Put(o.c)
@@ -135,17 +139,21 @@ var wrongReveals = map[string]func(t *testing.T, o *opening){
 	"another wallet signed": func(t *testing.T, o *opening) {
 		o.request.Signature = authtest.NewWallet(t, "eve").Sign(o.c, o.document)
 	},
-	"another wallet's session": func(t *testing.T, o *opening) { o.caller, _ = o.d.signIn(t, authtest.NewWallet(t, "eve")) },
+	"another wallet's session": func(t *testing.T, o *opening) {
+		o.caller, _ = o.d.signIn(t, authtest.NewWallet(t, "eve"))
+	},
 	"another wallet's session and signature": func(t *testing.T, o *opening) {
 		eve := authtest.NewWallet(t, "eve")
 		o.caller, _ = o.d.signIn(t, eve)
 		o.request.Signature = eve.Sign(o.c, o.document)
 	},
-	"another wallet in the same session": func(t *testing.T, o *opening) { o.caller.Wallet = authtest.NewWallet(t, "eve").Address() },
-	"issued in the future":               func(_ *testing.T, o *opening) { o.d.clock.pass(-31 * time.Second) },
-	"another session of the owner":       func(t *testing.T, o *opening) { o.caller, _ = o.d.signIn(t, o.w) },
-	"another card":                       func(_ *testing.T, o *opening) { o.request.CardID = cardTwo },
-	"another card signed":                func(t *testing.T, o *opening) { o.signOther(t, cardTwo, o.c.RecipientKey) },
+	"another wallet in the same session": func(t *testing.T, o *opening) {
+		o.caller.Wallet = authtest.NewWallet(t, "eve").Address()
+	},
+	"issued in the future":         func(_ *testing.T, o *opening) { o.d.clock.pass(-31 * time.Second) },
+	"another session of the owner": func(t *testing.T, o *opening) { o.caller, _ = o.d.signIn(t, o.w) },
+	"another card":                 func(_ *testing.T, o *opening) { o.request.CardID = cardTwo },
+	"another card signed":          func(t *testing.T, o *opening) { o.signOther(t, cardTwo, o.c.RecipientKey) },
 	"another card stored": func(_ *testing.T, o *opening) {
 		o.store(func(c *auth.Challenge) { c.CardID = cardTwo })
 		o.request.CardID = cardTwo
@@ -224,7 +232,7 @@ var wrongReveals = map[string]func(t *testing.T, o *opening){
 	},
 }
 
-func TestWrongRevealsAreAllAlikeAndSpendTheChallenge(t *testing.T) {
+func TestWrongRevealsAreIndistinguishableAndConsumeTheChallenge(t *testing.T) {
 	same := &uniform{code: fault.ChallengeInvalid}
 	cases := maps.Clone(wrongReveals)
 	for name, spoil := range badSignatures {
@@ -233,7 +241,7 @@ func TestWrongRevealsAreAllAlikeAndSpendTheChallenge(t *testing.T) {
 	for _, scheme := range bothSchemes {
 		for name, spoil := range cases {
 			t.Run(string(scheme)+" "+name, func(t *testing.T) {
-				d, w := newAdmin(t), authtest.NewWallet(t, "ada")
+				d, w := newBench(t), authtest.NewWallet(t, "ada")
 				caller, _ := d.signIn(t, w)
 				key := recipientKey(t, 1)
 				c, document, err := d.RevealChallenge(t.Context(), caller, cardOne, []auth.Scheme{scheme}, key)
@@ -257,10 +265,10 @@ func TestWrongRevealsAreAllAlikeAndSpendTheChallenge(t *testing.T) {
 	}
 }
 
-func TestARevealNeverSignsIn(t *testing.T) {
+func TestRevealChallengeNeverSignsIn(t *testing.T) {
 	same := &uniform{code: fault.SignatureInvalid}
 	for _, scheme := range bothSchemes {
-		d, w := newAdmin(t), authtest.NewWallet(t, "ada")
+		d, w := newBench(t), authtest.NewWallet(t, "ada")
 		caller, _ := d.signIn(t, w)
 		signIn, _, err := d.Challenge(t.Context(), w.Address(), []auth.Scheme{scheme})
 		if err != nil {
@@ -288,8 +296,8 @@ func TestARevealNeverSignsIn(t *testing.T) {
 	}
 }
 
-func TestOneOfManyReveals(t *testing.T) {
-	d, w := newAdmin(t), authtest.NewWallet(t, "ada")
+func TestRevealSucceedsForOneOfManyCalls(t *testing.T) {
+	d, w := newBench(t), authtest.NewWallet(t, "ada")
 	caller, _ := d.signIn(t, w)
 	c, document, err := d.RevealChallenge(t.Context(), caller, cardOne, nil, nil)
 	if err != nil {
@@ -311,8 +319,8 @@ func TestOneOfManyReveals(t *testing.T) {
 	}
 }
 
-func TestOnlyASessionWithTheScopeReveals(t *testing.T) {
-	d, w := newAdmin(t), authtest.NewWallet(t, "ada")
+func TestRevealNeedsASessionWithTheScope(t *testing.T) {
+	d, w := newBench(t), authtest.NewWallet(t, "ada")
 	caller, _ := d.signIn(t, w)
 	c, document, err := d.RevealChallenge(t.Context(), caller, cardOne, nil, nil)
 	if err != nil {
@@ -335,7 +343,7 @@ func TestOnlyASessionWithTheScopeReveals(t *testing.T) {
 }
 
 func TestRevealChallengeRefusesBadKeysAndSchemes(t *testing.T) {
-	d := newAdmin(t)
+	d := newBench(t)
 	caller, _ := d.signIn(t, authtest.NewWallet(t, "ada"))
 	for _, key := range [][]byte{{}, make([]byte, 31), make([]byte, 32), make([]byte, 33)} {
 		if _, _, err := d.RevealChallenge(t.Context(), caller, cardOne, nil, key); fault.Of(err) != fault.SchemaInvalid {

@@ -18,14 +18,14 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Session is a wallet signed in, for a while and for some scopes.
+// Session is a signed-in wallet, with an expiry and scopes.
 type Session struct {
 	ID     uuid.UUID
 	Wallet x402.Address
 	Scopes []Scope
-	// TokenHash is the SHA-256 of the bearer token; the token itself is kept nowhere.
+	// TokenHash is the SHA-256 of the bearer token; the token itself is not stored.
 	TokenHash [32]byte
-	// IssuedAt and ExpiresAt are UTC; a session is not prolonged by use.
+	// IssuedAt and ExpiresAt are UTC; use does not extend a session.
 	IssuedAt  time.Time
 	ExpiresAt time.Time
 	// RevokedAt is nil until the session is revoked.
@@ -38,13 +38,13 @@ type Sessions interface {
 	Create(ctx context.Context, s Session) error
 	// FindByHash returns the session in any state, or ErrNotFound.
 	FindByHash(ctx context.Context, hash [32]byte) (Session, error)
-	// Revoke ends a session at now. The first time stands, and an unknown id is no error.
+	// Revoke ends a session at now. A second call keeps the first time, and an unknown id is no error.
 	Revoke(ctx context.Context, id uuid.UUID, now time.Time) error
 }
 
 const (
 	bearer = "Bearer "
-	// sessionPrefix tells our tokens apart in a leak scan.
+	// sessionPrefix identifies our tokens to leak scanners.
 	sessionPrefix     = "rcs_"
 	sessionTokenBytes = 32
 )
@@ -80,8 +80,8 @@ func (a *Auth) Revoke(ctx context.Context, c Caller) error {
 	return nil
 }
 
-// callerOf keeps only the scopes that the configuration still allows: a wallet that was taken off
-// the list loses the scope with the restart, not an hour later.
+// callerOf keeps only the scopes that the configuration still allows: a wallet that is removed from the list loses the
+// scope at the restart, not when its session expires.
 func (a *Auth) callerOf(s Session) Caller {
 	allowed := a.scopesFor(s.Wallet)
 	scopes := slices.DeleteFunc(slices.Clone(s.Scopes), func(sc Scope) bool { return !slices.Contains(allowed, sc) })

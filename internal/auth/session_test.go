@@ -16,13 +16,15 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 )
 
-func TestTokenIsStoredOnlyAsAHash(t *testing.T) {
-	d, w := newAdmin(t), authtest.NewWallet(t, "ada")
+func TestSessionTokenIsStoredAsAHashOnly(t *testing.T) {
+	d, w := newBench(t), authtest.NewWallet(t, "ada")
 	c, document, err := d.Challenge(t.Context(), w.Address(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	session, token, err := d.Verify(t.Context(), auth.VerifyRequest{Wallet: w.Address(), IntentID: c.ID, Signature: w.Sign(c, document)})
+	session, token, err := d.Verify(t.Context(), auth.VerifyRequest{
+		Wallet: w.Address(), IntentID: c.ID, Signature: w.Sign(c, document),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,31 +46,33 @@ func TestTokenIsStoredOnlyAsAHash(t *testing.T) {
 	}
 }
 
-func TestWrongSessionsAreAllAlike(t *testing.T) {
+func TestWrongSessionsAreIndistinguishable(t *testing.T) {
 	same := &uniform{code: fault.SessionInvalid}
-	for name, spoil := range map[string]func(d *admin, c auth.Caller, header string) string{
-		"none":          func(*admin, auth.Caller, string) string { return "" },
-		"only Bearer":   func(*admin, auth.Caller, string) string { return "Bearer " },
-		"lower case":    func(_ *admin, _ auth.Caller, h string) string { return "bearer" + h[6:] },
-		"two spaces":    func(_ *admin, _ auth.Caller, h string) string { return "Bearer  " + h[7:] },
-		"space behind":  func(_ *admin, _ auth.Caller, h string) string { return h + " " },
-		"basic":         func(_ *admin, _ auth.Caller, h string) string { return "Basic " + h[7:] },
-		"no scheme":     func(_ *admin, _ auth.Caller, h string) string { return h[7:] },
-		"no prefix":     func(_ *admin, _ auth.Caller, h string) string { return "Bearer " + strings.TrimPrefix(h[7:], "rcs_") },
-		"other prefix":  func(_ *admin, _ auth.Caller, h string) string { return strings.Replace(h, "rcs_", "rcd_", 1) },
-		"two":           func(_ *admin, _ auth.Caller, h string) string { return h + ", " + h },
-		"shorter":       func(_ *admin, _ auth.Caller, h string) string { return h[:len(h)-1] },
-		"longer":        func(_ *admin, _ auth.Caller, h string) string { return h + "A" },
-		"padded":        func(_ *admin, _ auth.Caller, h string) string { return h + "=" },
-		"not base64url": func(_ *admin, _ auth.Caller, h string) string { return h[:len(h)-1] + "+" },
-		"another token": func(_ *admin, _ auth.Caller, h string) string { return flipDigit(h, 20) },
-		"its hash": func(_ *admin, _ auth.Caller, h string) string {
+	for name, spoil := range map[string]func(d *bench, c auth.Caller, header string) string{
+		"none":         func(*bench, auth.Caller, string) string { return "" },
+		"only Bearer":  func(*bench, auth.Caller, string) string { return "Bearer " },
+		"lower case":   func(_ *bench, _ auth.Caller, h string) string { return "bearer" + h[6:] },
+		"two spaces":   func(_ *bench, _ auth.Caller, h string) string { return "Bearer  " + h[7:] },
+		"space behind": func(_ *bench, _ auth.Caller, h string) string { return h + " " },
+		"basic":        func(_ *bench, _ auth.Caller, h string) string { return "Basic " + h[7:] },
+		"no scheme":    func(_ *bench, _ auth.Caller, h string) string { return h[7:] },
+		"no prefix": func(_ *bench, _ auth.Caller, h string) string {
+			return "Bearer " + strings.TrimPrefix(h[7:], "rcs_")
+		},
+		"other prefix":  func(_ *bench, _ auth.Caller, h string) string { return strings.Replace(h, "rcs_", "rcd_", 1) },
+		"two":           func(_ *bench, _ auth.Caller, h string) string { return h + ", " + h },
+		"shorter":       func(_ *bench, _ auth.Caller, h string) string { return h[:len(h)-1] },
+		"longer":        func(_ *bench, _ auth.Caller, h string) string { return h + "A" },
+		"padded":        func(_ *bench, _ auth.Caller, h string) string { return h + "=" },
+		"not base64url": func(_ *bench, _ auth.Caller, h string) string { return h[:len(h)-1] + "+" },
+		"another token": func(_ *bench, _ auth.Caller, h string) string { return flipDigit(h, 20) },
+		"its hash": func(_ *bench, _ auth.Caller, h string) string {
 			hash := sha256.Sum256([]byte(h[7:]))
 			return "Bearer rcs_" + base64.RawURLEncoding.EncodeToString(hash[:])
 		},
-		"an operator's": func(*admin, auth.Caller, string) string { return "Bearer rco_alice" },
-		"expired":       func(d *admin, _ auth.Caller, h string) string { d.clock.pass(time.Hour); return h },
-		"revoked": func(d *admin, c auth.Caller, h string) string {
+		"an operator's": func(*bench, auth.Caller, string) string { return "Bearer rco_alice" },
+		"expired":       func(d *bench, _ auth.Caller, h string) string { d.clock.pass(time.Hour); return h },
+		"revoked": func(d *bench, c auth.Caller, h string) string {
 			if err := errors.Join(d.Revoke(context.Background(), c), d.Revoke(context.Background(), c)); err != nil {
 				panic(err)
 			}
@@ -76,7 +80,7 @@ func TestWrongSessionsAreAllAlike(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newAdmin(t)
+			d := newBench(t)
 			caller, header := d.signIn(t, authtest.NewWallet(t, "ada"))
 			got, err := d.Authenticate(t.Context(), spoil(d, caller, header))
 			same.check(t, err)
@@ -87,8 +91,8 @@ func TestWrongSessionsAreAllAlike(t *testing.T) {
 	}
 }
 
-func TestSessionIsNotProlongedByUse(t *testing.T) {
-	d := newAdmin(t)
+func TestSessionIsNotExtendedByUse(t *testing.T) {
+	d := newBench(t)
 	_, header := d.signIn(t, authtest.NewWallet(t, "ada"))
 	for range 4 {
 		d.clock.pass(14 * time.Minute)
@@ -103,7 +107,7 @@ func TestSessionIsNotProlongedByUse(t *testing.T) {
 }
 
 func TestRevokeEndsOneSession(t *testing.T) {
-	d, w := newAdmin(t), authtest.NewWallet(t, "ada")
+	d, w := newBench(t), authtest.NewWallet(t, "ada")
 	one, first := d.signIn(t, w)
 	d.clock.pass(time.Second)
 	_, second := d.signIn(t, w)
@@ -121,21 +125,22 @@ func TestRevokeEndsOneSession(t *testing.T) {
 	}
 }
 
-func TestActivityIsForListedWallets(t *testing.T) {
-	d := newAdmin(t)
+func TestActivityScopeIsForListedWallets(t *testing.T) {
+	d := newBench(t)
 	analyst, header := d.signIn(t, authtest.NewWallet(t, "analyst"))
 	ada, _ := d.signIn(t, authtest.NewWallet(t, "ada"))
 	if !analyst.Has(auth.ScopeActivity) || ada.Has(auth.ScopeActivity) || !ada.Has(auth.ScopeOrders) {
 		t.Errorf("scopes %v and %v", analyst.Scopes, ada.Scopes)
 	}
 	struckOff := d.with(t, func(c *auth.Config) { c.ActivityWallets = nil })
-	if again, err := struckOff.Authenticate(t.Context(), header); err != nil || again.Has(auth.ScopeActivity) || !again.Has(auth.ScopeCards) {
+	if again, err := struckOff.Authenticate(t.Context(), header); err != nil || again.Has(auth.ScopeActivity) ||
+		!again.Has(auth.ScopeCards) {
 		t.Errorf("after the wallet left the list: %v, %v", again.Scopes, err)
 	}
 }
 
 func TestOperatorIsFoundByToken(t *testing.T) {
-	d := newAdmin(t)
+	d := newBench(t)
 	for _, name := range []string{"alice", "bob"} {
 		c, err := d.Operator(t.Context(), "Bearer rco_"+name)
 		if err != nil || c.Kind != auth.KindOperator || c.Name != name || c.Has(auth.ScopeActivity) {
@@ -144,8 +149,8 @@ func TestOperatorIsFoundByToken(t *testing.T) {
 	}
 }
 
-func TestWrongOperatorTokensAreAllAlike(t *testing.T) {
-	d := newAdmin(t)
+func TestWrongOperatorTokensAreIndistinguishable(t *testing.T) {
+	d := newBench(t)
 	none := d.with(t, func(c *auth.Config) { c.Operators = nil })
 	empty := d.with(t, func(c *auth.Config) { c.Operators = []auth.Operator{{Name: "nobody", Hash: sha256.Sum256(nil)}} })
 	_, session := d.signIn(t, authtest.NewWallet(t, "ada"))
@@ -153,7 +158,8 @@ func TestWrongOperatorTokensAreAllAlike(t *testing.T) {
 	same := &uniform{code: fault.OperatorTokenInvalid}
 	for _, header := range []string{
 		"", "Bearer", "Bearer ", "rco_alice", "bearer rco_alice", "Bearer  rco_alice", "Bearer rco_alice ", "Basic rco_alice",
-		"Bearer rco_carol", "Bearer rco_alic", "Bearer alice", "Bearer " + string(hash[:]), fmt.Sprintf("Bearer %x", hash), session,
+		"Bearer rco_carol", "Bearer rco_alic", "Bearer alice", "Bearer " + string(hash[:]), fmt.Sprintf("Bearer %x", hash),
+		session,
 	} {
 		for _, a := range []*auth.Auth{d.Auth, none, empty} {
 			_, err := a.Operator(t.Context(), header)
@@ -162,7 +168,7 @@ func TestWrongOperatorTokensAreAllAlike(t *testing.T) {
 	}
 }
 
-func TestCallerTravelsInTheContext(t *testing.T) {
+func TestContextHasTheCaller(t *testing.T) {
 	if c, ok := auth.CallerFrom(t.Context()); ok || c.Kind != auth.KindAnonymous || c.Has(auth.ScopeOrders) {
 		t.Errorf("a bare context has %+v", c)
 	}
@@ -172,16 +178,20 @@ func TestCallerTravelsInTheContext(t *testing.T) {
 	}
 }
 
-func TestNewSaysEveryMistakeAtOnce(t *testing.T) {
+func TestNewReportsEveryMistakeAtOnce(t *testing.T) {
 	hash := sha256.Sum256([]byte("x"))
 	_, err := auth.New(auth.Config{
 		Domain: "https://cards.example", URI: "/relative", SessionTTL: -1,
-		Operators: []auth.Operator{{Name: "a", Hash: hash}, {Name: "b", Hash: hash}, {Name: "a", Hash: sha256.Sum256([]byte("y"))}, {Name: "c"}, {}},
+		Operators: []auth.Operator{
+			{Name: "a", Hash: hash}, {Name: "b", Hash: hash}, {Name: "a", Hash: sha256.Sum256([]byte("y"))}, {Name: "c"}, {},
+		},
 	})
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	for _, part := range []string{"store", "domain", "URI", "chain id", "lifetime", `"b" has`, `"a" has`, "no token hash"} {
+	for _, part := range []string{
+		"store", "domain", "URI", "chain id", "lifetime", `"b" has`, `"a" has`, "no token hash",
+	} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("%q is not named in %v", part, err)
 		}

@@ -45,7 +45,7 @@ var badSignatures = map[string]func(good string) string{
 	"all ones, with v 27": func(string) string { return "0x" + strings.Repeat("ff", 64) + "1b" },
 }
 
-func TestRecoverTakesEverySpellingOfV(t *testing.T) {
+func TestRecoverAcceptsEverySpellingOfV(t *testing.T) {
 	w := authtest.NewWallet(t, "ada")
 	digest := handshake.PersonalDigest("hello")
 	sig := w.SignDigest(digest)
@@ -76,7 +76,7 @@ func TestPersonalDigestCountsBytes(t *testing.T) {
 	}
 }
 
-// highS is the malleable twin: the same proof with n-s and the other v.
+// highS is the malleable form of a signature, with n-s and the other v.
 func highS(sig string) string {
 	s, _ := new(big.Int).SetString(sig[66:130], 16)
 	s.Sub(crypto.S256().Params().N, s)

@@ -29,7 +29,7 @@ type VerifyRequest struct {
 	Message *string
 }
 
-// Challenge makes a sign-in message for a wallet, whether the wallet is known or not. The typed
+// Challenge makes a sign-in message for any wallet. The typed
 // data is nil unless the chosen scheme is EIP712.
 func (a *Auth) Challenge(ctx context.Context, wallet x402.Address, schemes []Scheme) (Challenge, TypedData, error) {
 	scheme, err := chooseScheme(schemes)
@@ -43,18 +43,18 @@ func (a *Auth) Challenge(ctx context.Context, wallet x402.Address, schemes []Sch
 	return c, a.site.document(c), nil
 }
 
-// Verify exchanges a signed challenge for a session and its bearer token, which is given out this
-// once. Whatever is wrong, the fault signature_invalid is the same.
+// Verify exchanges a signed challenge for a session and its bearer token, which is returned only here. Whatever is
+// wrong, the fault signature_invalid is the same.
 //
-// A challenge that the request names is spent, right or wrong: its id is a secret of who asked for
-// it. The latest challenge of a wallet, found by address alone, survives a wrong signature, so
-// that a stranger who knows the address cannot keep its owner out.
+// A challenge that the request names is consumed, valid or not: only its requester knows the id. The latest challenge
+// of a wallet, found by address alone, survives a wrong signature, so that a stranger who knows the address cannot lock
+// out its owner.
 func (a *Auth) Verify(ctx context.Context, r VerifyRequest) (Session, secret.Text, error) {
 	now := a.now().UTC()
 	c, named, err := a.signInChallenge(ctx, r)
 	known := err == nil
 	if errors.Is(err, ErrNotFound) {
-		// Judging a challenge that nobody can have signed takes as long as judging a real one.
+		// Verifying a challenge that nobody can have signed takes as long as verifying a real one.
 		c = a.site.issue(Challenge{Purpose: PurposeSignIn, Wallet: r.Wallet, Scheme: EIP191}, now, a.signInTTL)
 	} else if err != nil {
 		return Session{}, secret.Text{}, fmt.Errorf("find sign-in challenge: %w", err)
@@ -75,9 +75,8 @@ func (a *Auth) Verify(ctx context.Context, r VerifyRequest) (Session, secret.Tex
 	return a.startSession(ctx, c.Wallet, now)
 }
 
-// signInChallenge finds the challenge that is meant, and says whether the request named it. A
-// message names it by its Request ID, which spares clients that send no intent id the race with
-// whoever asks for a newer challenge.
+// signInChallenge finds the challenge, and reports whether the request named it. A message names it by its Request ID,
+// so that clients without an intent id do not race with whoever asks for a newer challenge.
 func (a *Auth) signInChallenge(ctx context.Context, r VerifyRequest) (c Challenge, named bool, err error) {
 	id := r.IntentID
 	if id == uuid.Nil && r.Message != nil {

@@ -24,12 +24,13 @@ import (
 func TestWalletSignsIn(t *testing.T) {
 	for _, scheme := range bothSchemes {
 		t.Run(string(scheme), func(t *testing.T) {
-			d, w := newAdmin(t), authtest.NewWallet(t, "ada")
+			d, w := newBench(t), authtest.NewWallet(t, "ada")
 			c, document, err := d.Challenge(t.Context(), w.Address(), []auth.Scheme{scheme})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if c.Scheme != scheme || (document == nil) != (scheme == auth.EIP191) || c.ExpiresAt.Sub(c.IssuedAt) != 5*time.Minute {
+			if c.Scheme != scheme || (document == nil) != (scheme == auth.EIP191) ||
+				c.ExpiresAt.Sub(c.IssuedAt) != 5*time.Minute {
 				t.Errorf("challenge %+v, document %v", c, document)
 			}
 			session, token, err := d.Verify(t.Context(), auth.VerifyRequest{
@@ -54,7 +55,7 @@ func TestWalletSignsIn(t *testing.T) {
 }
 
 func TestSignInMessageSaysWhatIsSigned(t *testing.T) {
-	d, w := newAdmin(t), authtest.NewWallet(t, "ada")
+	d, w := newBench(t), authtest.NewWallet(t, "ada")
 	c, _, err := d.Challenge(t.Context(), w.Address(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -71,13 +72,14 @@ func TestSignInMessageSaysWhatIsSigned(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("message (-want +got):\n%s", diff)
 	}
-	if again, _, _ := d.Challenge(t.Context(), w.Address(), nil); again.Nonce == c.Nonce || again.ID == c.ID || len(c.Nonce) < 26 {
+	if again, _, _ := d.Challenge(t.Context(), w.Address(), nil); again.Nonce == c.Nonce || again.ID == c.ID ||
+		len(c.Nonce) < 26 {
 		t.Errorf("nonce %s and id %s came back", c.Nonce, c.ID)
 	}
 }
 
 func TestSchemeIsTheFirstOffered(t *testing.T) {
-	d := newAdmin(t)
+	d := newBench(t)
 	for _, tc := range []struct {
 		offered []auth.Scheme
 		want    auth.Scheme
@@ -97,9 +99,9 @@ func TestSchemeIsTheFirstOffered(t *testing.T) {
 	}
 }
 
-// attempt is a sign-in about to be verified; a case spoils one thing.
+// attempt is a sign-in before its verification; each case spoils one thing.
 type attempt struct {
-	d        *admin
+	d        *bench
 	w        authtest.Wallet
 	c        auth.Challenge
 	document auth.TypedData
@@ -111,7 +113,9 @@ var wrongSignIns = map[string]func(t *testing.T, a *attempt){
 	"another wallet signed": func(t *testing.T, a *attempt) {
 		a.request.Signature = authtest.NewWallet(t, "eve").Sign(a.c, a.document)
 	},
-	"another wallet claims it": func(t *testing.T, a *attempt) { a.request.Wallet = authtest.NewWallet(t, "eve").Address() },
+	"another wallet claims it": func(t *testing.T, a *attempt) {
+		a.request.Wallet = authtest.NewWallet(t, "eve").Address()
+	},
 	"another wallet signed and claims it": func(t *testing.T, a *attempt) {
 		eve := authtest.NewWallet(t, "eve")
 		a.request.Wallet, a.request.Signature = eve.Address(), eve.Sign(a.c, a.document)
@@ -180,7 +184,7 @@ var wrongSignIns = map[string]func(t *testing.T, a *attempt){
 	},
 }
 
-func TestWrongSignInsAreAllAlike(t *testing.T) {
+func TestWrongSignInsAreIndistinguishable(t *testing.T) {
 	same := &uniform{code: fault.SignatureInvalid}
 	cases := maps.Clone(wrongSignIns)
 	for name, spoil := range badSignatures {
@@ -189,7 +193,7 @@ func TestWrongSignInsAreAllAlike(t *testing.T) {
 	for _, scheme := range bothSchemes {
 		for name, spoil := range cases {
 			t.Run(string(scheme)+" "+name, func(t *testing.T) {
-				d, w := newAdmin(t), authtest.NewWallet(t, "ada")
+				d, w := newBench(t), authtest.NewWallet(t, "ada")
 				c, document, err := d.Challenge(t.Context(), w.Address(), []auth.Scheme{scheme})
 				if err != nil {
 					t.Fatal(err)
@@ -204,7 +208,7 @@ func TestWrongSignInsAreAllAlike(t *testing.T) {
 					t.Error("a token came with the fault")
 				}
 				if a.request.IntentID == c.ID {
-					// The challenge was named, so it is spent: the good signature is too late.
+					// The challenge was named, so it is consumed: the valid signature is too late.
 					_, _, err = d.Verify(t.Context(), good)
 					same.check(t, err)
 				}
@@ -213,8 +217,8 @@ func TestWrongSignInsAreAllAlike(t *testing.T) {
 	}
 }
 
-func TestAStrangerWithTheAddressLocksNobodyOut(t *testing.T) {
-	d, w := newAdmin(t), authtest.NewWallet(t, "ada")
+func TestSignInSurvivesAStrangersWrongSignature(t *testing.T) {
+	d, w := newBench(t), authtest.NewWallet(t, "ada")
 	same := &uniform{code: fault.SignatureInvalid}
 	_, _, err := d.Verify(t.Context(), auth.VerifyRequest{Wallet: w.Address(), Signature: w.SignText("no challenge yet")})
 	same.check(t, err)
@@ -235,8 +239,8 @@ func TestAStrangerWithTheAddressLocksNobodyOut(t *testing.T) {
 	same.check(t, err)
 }
 
-func TestAMessageNamesItsChallenge(t *testing.T) {
-	d, w := newAdmin(t), authtest.NewWallet(t, "ada")
+func TestSignInMessageNamesItsChallenge(t *testing.T) {
+	d, w := newBench(t), authtest.NewWallet(t, "ada")
 	c, document, err := d.Challenge(t.Context(), w.Address(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -251,8 +255,8 @@ func TestAMessageNamesItsChallenge(t *testing.T) {
 	}
 }
 
-func TestOneOfManyVerifiesAChallenge(t *testing.T) {
-	d, w := newAdmin(t), authtest.NewWallet(t, "ada")
+func TestSignInSucceedsForOneOfManyCalls(t *testing.T) {
+	d, w := newBench(t), authtest.NewWallet(t, "ada")
 	c, document, err := d.Challenge(t.Context(), w.Address(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -306,12 +310,12 @@ func (b brokenChallenges) Consume(ctx context.Context, id uuid.UUID, now time.Ti
 	return b.Challenges.Consume(ctx, id, now, turns...)
 }
 
-func TestABrokenStoreIsNotTheCallersFault(t *testing.T) {
+func TestSignInReportsABrokenStoreAsInternal(t *testing.T) {
 	down := errors.New("database is down")
 	for name, broken := range map[string]brokenChallenges{
 		"create": {create: down}, "find": {find: down}, "latest": {latest: down}, "consume": {consume: down},
 	} {
-		d, w := newAdmin(t), authtest.NewWallet(t, "ada")
+		d, w := newBench(t), authtest.NewWallet(t, "ada")
 		caller, _ := d.signIn(t, w)
 		signIn, _, _ := d.Challenge(t.Context(), w.Address(), nil)
 		reveal, _, _ := d.RevealChallenge(t.Context(), caller, uuid.New(), nil, nil)

@@ -20,8 +20,8 @@ const (
 	domainType         = "EIP712Domain"
 )
 
-// member is one member of an EIP-712 struct. The JSON and the digest are both made from the same
-// list, so what a wallet shows is what is verified.
+// member is one member of an EIP-712 struct. The JSON and the digest are made from the same list, so a wallet shows
+// what is verified.
 type member struct {
 	name string
 	// value is a string, an x402.Address or a uint64 (as uint256).
@@ -55,7 +55,7 @@ func typedDomain(chainID uint64) typedStruct {
 	}}
 }
 
-// commonMembers are the fields of the EIP-4361 text, under the names of that standard.
+// commonMembers are the fields of the EIP-4361 text, under the standard's names.
 func commonMembers(m handshake.Message) []member {
 	return []member{
 		{"domain", m.Domain}, {"address", m.Address}, {"statement", m.Statement}, {"uri", m.URI},

@@ -11,8 +11,8 @@ import (
 	"github.com/roamcard/roamcard/internal/auth/authtest"
 )
 
-func TestTypedDataIsWhatWalletsTake(t *testing.T) {
-	d, w := newAdmin(t), authtest.NewWallet(t, "ada")
+func TestTypedDataHasTheFormOfWallets(t *testing.T) {
+	d, w := newBench(t), authtest.NewWallet(t, "ada")
 	c, document, err := d.Challenge(t.Context(), w.Address(), []auth.Scheme{auth.EIP712})
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +42,7 @@ func TestTypedDataIsWhatWalletsTake(t *testing.T) {
 	}
 }
 
-// plainJSON checks that a value has only the kinds that a generic JSON struct can carry.
+// plainJSON checks that a value has only plain JSON kinds.
 func plainJSON(t *testing.T, path string, v any) {
 	t.Helper()
 	switch v := v.(type) {

@@ -51,7 +51,7 @@ func (s signed) check(t *testing.T, digest [32]byte, signer x402.Address) {
 	}
 }
 
-func TestTextsOfViemAreReadAndProven(t *testing.T) {
+func TestSignaturesOfViemAreVerified(t *testing.T) {
 	v, signer := readViem(t)
 	for name, s := range v.Texts {
 		t.Run(name, func(t *testing.T) {

@@ -8,6 +8,8 @@ import (
 
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/card"
@@ -45,7 +47,7 @@ func TestARetryAfterARefusalHasAReferenceOfItsOwn(t *testing.T) {
 	s := open(t, options{})
 	b := s.newBuyer(t)
 	p := s.paid(t, b, "k")
-	s.issuer.Fault(cardtest.Open, cardtest.Rejected)
+	s.issuer.Fault(cardtest.Open, fulfilmenttest.Rejected)
 	sold := s.mustBuy(t, p)
 	s.reaches(t, sold.Order.ID, order.OperatorReview)
 	s.decide(t, sold.Order.ID, checkout.DecideRetry, "the issuer is well again")
@@ -74,7 +76,7 @@ func TestARetryOfATopUpAfterARefusalLoadsOnce(t *testing.T) {
 	s.feeJob(t, c)
 	p := topUp("t", 2500)
 	p.Payment = b.pay(t, s.challenge(t, p))
-	s.issuer.Fault(cardtest.Move, cardtest.Rejected)
+	s.issuer.Fault(cardtest.Move, fulfilmenttest.Rejected)
 	sold := s.mustBuy(t, p)
 	s.reaches(t, sold.Order.ID, order.OperatorReview)
 	s.decide(t, sold.Order.ID, checkout.DecideRetry, "once more")
@@ -85,10 +87,10 @@ func TestARetryOfATopUpAfterARefusalLoadsOnce(t *testing.T) {
 }
 
 func TestARetryAfterADoubtReadsAndNeverSendsAgain(t *testing.T) {
-	s := open(t, options{habits: card.Traits{VisibilityDelay: time.Millisecond}})
+	s := open(t, options{habits: fulfilment.Traits{VisibilityDelay: time.Millisecond}})
 	b := s.newBuyer(t)
 	p := s.paid(t, b, "k")
-	s.issuer.Fault(cardtest.Open, cardtest.TimeoutBefore)
+	s.issuer.Fault(cardtest.Open, fulfilmenttest.TimeoutBefore)
 	sold := s.mustBuy(t, p)
 	s.reaches(t, sold.Order.ID, order.OperatorReview)
 	reads := s.issuer.Calls(cardtest.Account)
@@ -144,10 +146,10 @@ func TestAnOrderIsDecidedOnceForEachKeyAndOnlyInReview(t *testing.T) {
 }
 
 func TestOfManyDecisionsAtOnceOneHolds(t *testing.T) {
-	s, _ := openWithTreasury(t, options{habits: card.Traits{VisibilityDelay: time.Millisecond}}, 100_000_000)
+	s, _ := openWithTreasury(t, options{habits: fulfilment.Traits{VisibilityDelay: time.Millisecond}}, 100_000_000)
 	b := s.newBuyer(t)
 	p := s.paid(t, b, "k")
-	s.issuer.Fault(cardtest.Open, cardtest.TimeoutBefore)
+	s.issuer.Fault(cardtest.Open, fulfilmenttest.TimeoutBefore)
 	sold := s.mustBuy(t, p)
 	s.reaches(t, sold.Order.ID, order.OperatorReview)
 	var all sync.WaitGroup

@@ -10,6 +10,8 @@ import (
 
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment/paymenttest"
@@ -219,7 +221,10 @@ func TestThePurchaseIsClosedBeforeAnyChallenge(t *testing.T) {
 		"no BIN":     {spoil: func(s *shop) { s.issuer.SetBINs(card.BIN{Prefix: "400000"}) }, want: fault.BINUnavailable},
 		"no float":   {spoil: func(s *shop) { s.issuer.SetFloat(card.Price - 1) }, want: fault.FloatUnavailable},
 		"no workers": {options: options{workers: none}, want: fault.WorkersUnavailable},
-		"no issuer":  {spoil: func(s *shop) { s.issuer.Fault(cardtest.Stock, cardtest.TimeoutBefore) }, want: fault.DependencyDown},
+		"no issuer": {
+			spoil: func(s *shop) { s.issuer.Fault(cardtest.Stock, fulfilmenttest.TimeoutBefore) },
+			want:  fault.DependencyDown,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, tc.options)
@@ -328,10 +333,11 @@ func TestADeadProcessLeavesItsOrderToAnother(t *testing.T) {
 }
 
 func TestWhateverTheIssuerDoesThereIsOneCardAndOneFee(t *testing.T) {
-	for _, op := range []cardtest.Op{cardtest.Open, cardtest.Move} {
-		for _, mode := range []cardtest.Mode{
-			cardtest.ErrorBefore, cardtest.ErrorAfter, cardtest.TimeoutBefore, cardtest.TimeoutAfter,
-			cardtest.Malformed, cardtest.RateLimited, cardtest.UnknownState, cardtest.Duplicate,
+	for _, op := range []fulfilmenttest.Op{cardtest.Open, cardtest.Move} {
+		for _, mode := range []fulfilmenttest.Mode{
+			fulfilmenttest.ErrorBefore, fulfilmenttest.ErrorAfter, fulfilmenttest.TimeoutBefore,
+			fulfilmenttest.TimeoutAfter,
+			fulfilmenttest.Malformed, fulfilmenttest.RateLimited, fulfilmenttest.UnknownState, fulfilmenttest.Duplicate,
 		} {
 			t.Run(fmt.Sprint(op, " ", mode), func(t *testing.T) {
 				t.Parallel()
@@ -388,10 +394,10 @@ func TestACardThatIsRefusedForGoodGoesToAnOperator(t *testing.T) {
 
 func TestAnOpeningThatLeavesNoTraceGoesToAnOperator(t *testing.T) {
 	// An issuer that does not deduplicate is never asked twice.
-	s := open(t, options{habits: card.Traits{VisibilityDelay: time.Millisecond}})
+	s := open(t, options{habits: fulfilment.Traits{VisibilityDelay: time.Millisecond}})
 	b := s.newBuyer(t)
 	p := s.paid(t, b, "k")
-	s.issuer.Fault(cardtest.Open, cardtest.TimeoutBefore)
+	s.issuer.Fault(cardtest.Open, fulfilmenttest.TimeoutBefore)
 	sold := s.mustBuy(t, p)
 	s.reaches(t, sold.Order.ID, order.OperatorReview)
 	if n := s.issuer.Calls(cardtest.Open); n != 1 {

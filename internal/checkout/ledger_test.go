@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/card/cardtest"
@@ -40,7 +41,7 @@ func TestATopUpIsPostedWhoeverDeliversIt(t *testing.T) {
 			p := topUp("t", 2500)
 			p.Payment = b.pay(t, s.challenge(t, p))
 			if byHand {
-				s.issuer.Fault(cardtest.Move, cardtest.Rejected)
+				s.issuer.Fault(cardtest.Move, fulfilmenttest.Rejected)
 			}
 			id := s.mustBuy(t, p).Order.ID
 			if byHand {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/product/card"
@@ -23,11 +24,13 @@ import (
 func TestCheckoutLostOrderFindsItsGoods(t *testing.T) {
 	for name, c := range map[string]struct {
 		key    string
-		habits card.Traits
+		habits fulfilment.Traits
 	}{
-		"the same key": {"k", card.Traits{Deduplicates: true}},
-		"the same key, at an issuer that takes a reference twice": {"k", card.Traits{VisibilityDelay: time.Millisecond}},
-		"another key": {"another", card.Traits{Deduplicates: true}},
+		"the same key": {"k", fulfilment.Traits{Deduplicates: true}},
+		"the same key, at an issuer that takes a reference twice": {
+			"k", fulfilment.Traits{VisibilityDelay: time.Millisecond},
+		},
+		"another key": {"another", fulfilment.Traits{Deduplicates: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := open(t, options{habits: c.habits})

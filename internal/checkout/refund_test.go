@@ -11,6 +11,8 @@ import (
 
 	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/payment/paymenttest"
@@ -105,7 +107,7 @@ func TestARefusedTopUpIsPaidBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.feeJob(t, c)
-	s.issuer.Fault(cardtest.Move, cardtest.Rejected)
+	s.issuer.Fault(cardtest.Move, fulfilmenttest.Rejected)
 	p := topUp("t", 5000)
 	p.Payment = b.pay(t, s.challenge(t, p))
 	s.reaches(t, s.mustBuy(t, p).Order.ID, order.Refunded)
@@ -236,10 +238,10 @@ func (u undoing) Verdict(ctx context.Context, a x402.Authorization, since time.T
 }
 
 func TestAPaymentThatWasUndoneIsNotRefunded(t *testing.T) {
-	s, bank := openWithTreasury(t, options{habits: card.Traits{VisibilityDelay: time.Millisecond}}, 100_000_000)
+	s, bank := openWithTreasury(t, options{habits: fulfilment.Traits{VisibilityDelay: time.Millisecond}}, 100_000_000)
 	b := s.newBuyer(t)
 	p := s.paid(t, b, "k")
-	s.issuer.Fault(cardtest.Open, cardtest.TimeoutBefore)
+	s.issuer.Fault(cardtest.Open, fulfilmenttest.TimeoutBefore)
 	sold := s.mustBuy(t, p)
 	s.reaches(t, sold.Order.ID, order.OperatorReview)
 	a := sold.Payment.Authorization

@@ -18,6 +18,7 @@ import (
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/money"
@@ -68,7 +69,7 @@ type options struct {
 	workers func(context.Context) error
 	// payments, when set, says whether payments can be taken.
 	payments *availability.Payments
-	habits   card.Traits
+	habits   fulfilment.Traits
 	// judge, when set, is what the final block says.
 	verdict payment.Chain
 	// shown, when set, is what the chain shows of money that arrived.

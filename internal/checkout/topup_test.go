@@ -6,6 +6,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/card/cardtest"
@@ -54,8 +55,9 @@ func TestATopUpCreditsTheOwnersCardOnce(t *testing.T) {
 }
 
 func TestWhateverTheIssuerDoesATopUpLoadsOnce(t *testing.T) {
-	for _, mode := range []cardtest.Mode{
-		cardtest.ErrorBefore, cardtest.ErrorAfter, cardtest.TimeoutBefore, cardtest.TimeoutAfter, cardtest.Malformed, cardtest.UnknownState, cardtest.Duplicate,
+	for _, mode := range []fulfilmenttest.Mode{
+		fulfilmenttest.ErrorBefore, fulfilmenttest.ErrorAfter, fulfilmenttest.TimeoutBefore,
+		fulfilmenttest.TimeoutAfter, fulfilmenttest.Malformed, fulfilmenttest.UnknownState, fulfilmenttest.Duplicate,
 	} {
 		t.Run(string(mode), func(t *testing.T) {
 			t.Parallel()

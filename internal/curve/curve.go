@@ -1,4 +1,4 @@
-// Package curve signs over secp256k1, and says who signed. It is go-ethereum's, which is libsecp256k1 with cgo.
+// Package curve signs over secp256k1 and recovers signers. It is go-ethereum's, which is libsecp256k1 with cgo.
 package curve
 
 import (
@@ -40,7 +40,7 @@ func Verify(d x402.Domain, a x402.Authorization, s x402.Signature) error {
 	return nil
 }
 
-// Recover is ecrecover as the token does it: who signed the digest. The zero address is never an answer.
+// Recover returns the account that signed the digest, as ecrecover does. It never returns the zero address.
 func Recover(digest x402.Hash, s x402.Signature) (x402.Address, error) {
 	if err := s.Check(); err != nil {
 		return x402.Address{}, err

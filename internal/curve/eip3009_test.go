@@ -34,7 +34,9 @@ func testKey(t testing.TB, seed byte) (*ecdsa.PrivateKey, x402.Address) {
 }
 
 func testAuthorization(from x402.Address) x402.Authorization {
-	return x402.Authorization{From: from, To: x402.Address{19: 7}, Value: 25_000_000, ValidBefore: 2_000_000_000, Nonce: x402.Hash{31: 9}}
+	return x402.Authorization{
+		From: from, To: x402.Address{19: 7}, Value: 25_000_000, ValidBefore: 2_000_000_000, Nonce: x402.Hash{31: 9},
+	}
 }
 
 // referenceDigest is the digest by go-ethereum's general, reflective implementation.
@@ -43,12 +45,16 @@ func referenceDigest(t *testing.T, d x402.Domain, a x402.Authorization) x402.Has
 	field := func(name, kind string) apitypes.Type { return apitypes.Type{Name: name, Type: kind} }
 	digest, _, err := apitypes.TypedDataAndHash(apitypes.TypedData{
 		Types: apitypes.Types{
-			"EIP712Domain": {field("name", "string"), field("version", "string"), field("chainId", "uint256"), field("verifyingContract", "address")},
+			"EIP712Domain": {
+				field("name", "string"), field("version", "string"), field("chainId", "uint256"),
+				field("verifyingContract", "address"),
+			},
 			"TransferWithAuthorization": {field("from", "address"), field("to", "address"), field("value", "uint256"),
 				field("validAfter", "uint256"), field("validBefore", "uint256"), field("nonce", "bytes32")},
 		},
 		PrimaryType: "TransferWithAuthorization",
-		Domain: apitypes.TypedDataDomain{Name: d.Name, Version: d.Version, ChainId: (*math.HexOrDecimal256)(new(big.Int).SetUint64(d.ChainID)),
+		Domain: apitypes.TypedDataDomain{Name: d.Name, Version: d.Version,
+			ChainId:           (*math.HexOrDecimal256)(new(big.Int).SetUint64(d.ChainID)),
 			VerifyingContract: d.Contract.String()},
 		Message: apitypes.TypedDataMessage{"from": a.From.String(), "to": a.To.String(), "value": a.Value.String(),
 			"validAfter": strconv.FormatUint(a.ValidAfter, 10), "validBefore": strconv.FormatUint(a.ValidBefore, 10), "nonce": a.Nonce.String()},
@@ -60,12 +66,14 @@ func referenceDigest(t *testing.T, d x402.Domain, a x402.Authorization) x402.Has
 }
 
 func FuzzDigestEqualsReference(f *testing.F) {
-	f.Add("USD Coin", uint64(8453), bytes.Repeat([]byte{1}, 20), bytes.Repeat([]byte{2}, 20), int64(990000), uint64(0), uint64(1795223662), bytes.Repeat([]byte{3}, 32))
+	f.Add("USD Coin", uint64(8453), bytes.Repeat([]byte{1}, 20), bytes.Repeat([]byte{2}, 20), int64(990000), uint64(0),
+		uint64(1795223662), bytes.Repeat([]byte{3}, 32))
 	f.Add("USDC", uint64(84532), []byte{}, []byte{255}, int64(1<<62), uint64(1<<63), ^uint64(0), []byte{0})
 	f.Fuzz(func(t *testing.T, name string, chain uint64, from, to []byte, value int64, after, before uint64, nonce []byte) {
 		d := base
 		d.Name, d.ChainID = name, chain
-		a := x402.Authorization{From: x402.Address(common.BytesToAddress(from)), To: x402.Address(common.BytesToAddress(to)), Value: money.USDC(max(value, 0)),
+		a := x402.Authorization{From: x402.Address(common.BytesToAddress(from)), To: x402.Address(common.BytesToAddress(to)),
+			Value:      money.USDC(max(value, 0)),
 			ValidAfter: after, ValidBefore: before, Nonce: x402.Hash(common.BytesToHash(nonce))}
 		// The reference wants a name and a chain id.
 		if name == "" || chain == 0 {
@@ -77,7 +85,7 @@ func FuzzDigestEqualsReference(f *testing.F) {
 	})
 }
 
-func TestOnlyThePayersSignatureOverThisDomainVerifies(t *testing.T) {
+func TestVerifyTakesThePayersSignatureOverItsDomainOnly(t *testing.T) {
 	key, payer := testKey(t, 1)
 	a := testAuthorization(payer)
 	s, err := curve.Sign(base, a, key)
@@ -123,18 +131,21 @@ func TestTransferCallsMatchTheABI(t *testing.T) {
 	fields := `{"name":"from","type":"address"},{"name":"to","type":"address"},{"name":"value","type":"uint256"},` +
 		`{"name":"validAfter","type":"uint256"},{"name":"validBefore","type":"uint256"},{"name":"nonce","type":"bytes32"}`
 	pack := func(tail string, args ...any) []byte {
-		parsed, err := abi.JSON(strings.NewReader(`[{"type":"function","name":"transferWithAuthorization","inputs":[` + fields + tail + `]}]`))
+		parsed, err := abi.JSON(strings.NewReader(`[{"type":"function","name":"transferWithAuthorization","inputs":[` +
+			fields + tail + `]}]`))
 		if err != nil {
 			t.Fatal(err)
 		}
-		data, err := parsed.Pack("transferWithAuthorization", append([]any{common.Address(a.From), common.Address(a.To), a.Value.Big(),
-			new(big.Int).SetUint64(a.ValidAfter), new(big.Int).SetUint64(a.ValidBefore), [32]byte(a.Nonce)}, args...)...)
+		data, err := parsed.Pack("transferWithAuthorization",
+			append([]any{common.Address(a.From), common.Address(a.To), a.Value.Big(),
+				new(big.Int).SetUint64(a.ValidAfter), new(big.Int).SetUint64(a.ValidBefore), [32]byte(a.Nonce)}, args...)...)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return data
 	}
-	want := pack(`,{"name":"v","type":"uint8"},{"name":"r","type":"bytes32"},{"name":"s","type":"bytes32"}`, s[64], [32]byte(s[:32]), [32]byte(s[32:64]))
+	want := pack(`,{"name":"v","type":"uint8"},{"name":"r","type":"bytes32"},{"name":"s","type":"bytes32"}`, s[64],
+		[32]byte(s[:32]), [32]byte(s[32:64]))
 	if got := x402.TransferCall(a, s); !bytes.Equal(got, want) {
 		t.Errorf("v, r, s form:\n%x, want\n%x", got, want)
 	}
@@ -147,18 +158,22 @@ func TestTransferCallsMatchTheABI(t *testing.T) {
 			t.Errorf("payer %s, %v, want %s", payer, ok, a.From)
 		}
 	}
-	for _, call := range [][]byte{nil, x402.BalanceCall(a.From), x402.StateCall(a.From, a.Nonce), x402.TransferCall(a, s)[:100]} {
+	for _, call := range [][]byte{
+		nil, x402.BalanceCall(a.From), x402.StateCall(a.From, a.Nonce), x402.TransferCall(a, s)[:100],
+	} {
 		if payer, ok := x402.PayerOf(call); ok {
 			t.Errorf("%x has the payer %s", call, payer)
 		}
 	}
-	if got, want := x402.StateCall(a.From, a.Nonce), append(crypto.Keccak256([]byte("authorizationState(address,bytes32)"))[:4], append(make([]byte, 12), append(a.From[:], a.Nonce[:]...)...)...); !bytes.Equal(got, want) {
+	if got, want := x402.StateCall(a.From, a.Nonce), append(
+		crypto.Keccak256([]byte("authorizationState(address,bytes32)"))[:4],
+		append(make([]byte, 12), append(a.From[:], a.Nonce[:]...)...)...); !bytes.Equal(got, want) {
 		t.Errorf("state: %x, want %x", got, want)
 	}
 }
 
-// TestReferenceClientsPaymentIsItsPayers recovers what the reference client signed.
-func TestReferenceClientsPaymentIsItsPayers(t *testing.T) {
+// The vector was signed by the reference client of x402.
+func TestVerifyTakesThePaymentOfTheReferenceClient(t *testing.T) {
 	data, err := os.ReadFile("../x402/testdata/golden.json")
 	if err != nil {
 		t.Fatal(err)
@@ -171,12 +186,13 @@ func TestReferenceClientsPaymentIsItsPayers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if signer, err := curve.Recover(base.Digest(p.Authorization), p.Signature); err != nil || signer.String() != golden.Recovered {
+	if signer, err := curve.Recover(base.Digest(p.Authorization), p.Signature); err != nil ||
+		signer.String() != golden.Recovered {
 		t.Errorf("signed by %s, %v; want %s", signer, err, golden.Recovered)
 	}
 }
 
-func TestSignaturesAreBoundedByTheCurve(t *testing.T) {
+func TestRecoverRefusesValuesBeyondTheCurve(t *testing.T) {
 	order := crypto.S256().Params().N
 	half := new(big.Int).Rsh(order, 1)
 	one := big.NewInt(1)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Code is the stable machine name of a failure, the same on every face of the service.
+// Code is the stable machine name of a failure, the same in every protocol of the service.
 type Code string
 
 // Path is where the code is explained: the type of its problem documents.
@@ -29,22 +29,25 @@ const (
 )
 
 var advice = map[NextAction]string{
-	RetrySameRequest: "Send the same request again, with the same key and the same payment. Sign nothing new: the first one may have been carried out.",
-	WaitAndRetry:     "Wait for as long as Retry-After says, or a few seconds, and send the same request again.",
-	PollOrder:        "Read the order until it is final. Neither pay nor order again.",
-	SignNewPayment:   "Read the challenge, decide whether its terms suit you, sign a payment that meets them, and send it with the same key.",
-	FixRequest:       "Do not send this request again. The detail, and fields where they are given, say what is wrong with it.",
-	SignIn:           "Prove who you are again, with a new session, challenge or token, and then repeat the request.",
-	ContactSupport:   "A person has to look at it. Tell them the requestId, and the orderId if there is one.",
+	RetrySameRequest: "Send the same request again, with the same key and the same payment. Sign nothing new: the first " +
+		"one may have been carried out.",
+	WaitAndRetry: "Wait for as long as Retry-After says, or a few seconds, and send the same request again.",
+	PollOrder:    "Read the order until it is final. Neither pay nor order again.",
+	SignNewPayment: "Read the challenge, decide whether its terms suit you, sign a payment that meets them, and send it " +
+		"with the same key.",
+	FixRequest: "Do not send this request again. The detail, and fields where they are given, say what is wrong " +
+		"with it.",
+	SignIn:         "Prove who you are again, with a new session, challenge or token, and then repeat the request.",
+	ContactSupport: "A person has to look at it. Tell them the requestId, and the orderId if there is one.",
 }
 
-// Advice says in full what the action is.
+// Advice describes the action in a sentence.
 func (a NextAction) Advice() string { return advice[a] }
 
-// Kind is what a code always means. The catalogue holds one for each code.
+// Kind is the fixed meaning of a code. The catalogue has one for each code.
 type Kind struct {
 	Code Code
-	// Status is the HTTP status on the REST face.
+	// Status is the HTTP status of the REST API.
 	Status int
 	// Title is the same sentence for every occurrence.
 	Title string
@@ -83,7 +86,7 @@ func New(code Code, detail string) *Fault {
 	return f
 }
 
-// pause is how long a caller should leave us alone when we cannot serve and nothing says for how long.
+// pause is how long a caller should wait when the service cannot serve and nothing says for how long.
 const pause = 5 * time.Second
 
 // Newf is New with a formatted detail. The arguments are shown to the caller.
@@ -97,14 +100,13 @@ func (f *Fault) About(orderID string) *Fault { f.OrderID = orderID; return f }
 // After says when to try again.
 func (f *Fault) After(d time.Duration) *Fault { f.RetryAfter = d; return f }
 
-// Moved says that the payment at hand has moved its money, so that another one would be a second one, whatever the code says
-// otherwise.
+// Moved says that the payment has moved its money: another one would pay twice, whatever the code usually says.
 func (f *Fault) Moved() *Fault {
 	f.SafeToPayAgain, f.NextAction = false, ContactSupport
 	return f
 }
 
-// Then says what to do this time, where that differs from what the code usually asks for.
+// Then sets the next action, where it differs from the usual one of the code.
 func (f *Fault) Then(a NextAction) *Fault { f.NextAction = a; return f }
 
 // With adds the wrong members of the request.

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/card"
@@ -15,21 +16,21 @@ type mutation struct {
 }
 
 // mutations are all of them, by our reference.
-func (c *comparison) mutations() map[card.Ref]*mutation {
-	all := map[card.Ref]*mutation{}
+func (c *comparison) mutations() map[fulfilment.Ref]*mutation {
+	all := map[fulfilment.Ref]*mutation{}
 	for _, g := range c.Goods {
 		for _, call := range g.Calls(c.Orders) {
-			all[card.Ref(call.Reference)] = &mutation{Call: call}
+			all[fulfilment.Ref(call.Reference)] = &mutation{Call: call}
 		}
 	}
 	return all
 }
 
 // Refs are the references at the issuer of some orders.
-func (r Records) Refs() []card.Ref {
+func (r Records) Refs() []fulfilment.Ref {
 	c := &comparison{Records: r}
 	all := c.mutations()
-	refs := make([]card.Ref, 0, len(all))
+	refs := make([]fulfilment.Ref, 0, len(all))
 	for ref := range all {
 		refs = append(refs, ref)
 	}
@@ -110,7 +111,7 @@ func (c *comparison) account(m *mutation, a card.StatedAccount, slack money.Cent
 }
 
 // known finds what a line of the issuer's is about; nil when it is about nothing of ours.
-func (c *comparison) known(all map[card.Ref]*mutation, l card.Line) *mutation {
+func (c *comparison) known(all map[fulfilment.Ref]*mutation, l card.Line) *mutation {
 	ref, what := l.Ref(), "movement"
 	if l.Card != nil {
 		what = "card"
@@ -130,7 +131,7 @@ func (c *comparison) known(all map[card.Ref]*mutation, l card.Line) *mutation {
 }
 
 // happened compares whether a mutation took place, by the issuer, with what we recorded.
-func (c *comparison) happened(m *mutation, ref card.Ref, done, undone bool) {
+func (c *comparison) happened(m *mutation, ref fulfilment.Ref, done, undone bool) {
 	f := Finding{Order: string(m.Order), Subject: ref.String()}
 	switch {
 	case m.Standing == order.Taken && undone:

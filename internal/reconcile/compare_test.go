@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/money"
@@ -24,11 +25,11 @@ var (
 	bob   = x402.Address{19: 2}
 	// The things of the good books.
 	cardID   = uuid.MustParse("00000000-0000-7000-8000-00000000000c")
-	cardRef  = card.Ref(uuid.MustParse("00000000-0000-5000-8000-00000000000c"))
+	cardRef  = fulfilment.Ref(uuid.MustParse("00000000-0000-5000-8000-00000000000c"))
 	feeArgs  = card.FeeArgs{Card: cardID, Order: "ord_issue", Account: "crd_1", Amount: card.Fee, Version: 2}
 	feeRef   = feeArgs.Ref()
-	loadRef  = card.Ref(topup.LoadRef("ord_topup", 1))
-	openRef  = card.Ref(topup.LoadRef("ord_open", 1))
+	loadRef  = topup.LoadRef("ord_topup", 1)
+	openRef  = topup.LoadRef("ord_open", 1)
 	funded   = topup.Split{Gross: 5000, Fee: 100, Credit: 4900, Card: cardID}
 	openItem = topup.Split{Gross: 2500, Fee: 50, Credit: 2450, Card: cardID}
 )
@@ -259,10 +260,10 @@ func TestEachDifferenceHasItsCode(t *testing.T) {
 			r.Postings = append(r.Postings, ledger.Refunded("ord_open", 25_000_000))
 		}, nil},
 		"a card of nobody's": {func(_ *books, s *card.Statement) {
-			s.Accounts = append(s.Accounts, card.StatedAccount{Account: card.Account{ID: "crd_2", Ref: card.Ref{1}, State: card.AccountActive, Loaded: 2500}, Balance: 2500})
+			s.Accounts = append(s.Accounts, card.StatedAccount{Account: card.Account{ID: "crd_2", Ref: fulfilment.Ref{1}, State: card.AccountActive, Loaded: 2500}, Balance: 2500})
 		}, []Code{ProviderUnknown}},
 		"a movement of nobody's": {func(_ *books, s *card.Statement) {
-			s.Movements = append(s.Movements, card.Moved{Ref: card.Ref{2}, Account: "crd_1", Direction: card.Load, Amount: 1, State: card.MovePending})
+			s.Movements = append(s.Movements, card.Moved{Ref: fulfilment.Ref{2}, Account: "crd_1", Direction: card.Load, Amount: 1, State: card.MovePending})
 		}, []Code{ProviderUnknown}},
 		"a load carried out twice": {func(_ *books, s *card.Statement) { s.Movements = append(s.Movements, s.Movements[2]) }, []Code{ProviderDuplicate}},
 		"a card opened twice":      {func(_ *books, s *card.Statement) { s.Accounts = append(s.Accounts, s.Accounts[0]) }, []Code{ProviderDuplicate}},

@@ -15,6 +15,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/reconcile"
@@ -364,11 +365,11 @@ func TestNobodyClosesTheGateForOthers(t *testing.T) {
 		t.Errorf("closed for %v", shut())
 	}
 	// A card of nobody's, and a movement of nobody's on the second owner's card.
-	w.line(card.Line{ID: "crd_x", Card: &card.StatedAccount{Account: card.Account{ID: "crd_x", Ref: card.Ref(uuid.New()), State: card.AccountActive, Loaded: 1}, Balance: 1}})
+	w.line(card.Line{ID: "crd_x", Card: &card.StatedAccount{Account: card.Account{ID: "crd_x", Ref: fulfilment.Ref(uuid.New()), State: card.AccountActive, Loaded: 1}, Balance: 1}})
 	if r := w.wants("a card of nobody's", reconcile.ProviderUnknown, reconcile.TransferUnmatched); r.Blocks() || shut() != nil {
 		t.Errorf("closed for %v", shut())
 	}
-	w.line(card.Line{ID: "mov_x", Movement: &card.Moved{Ref: card.Ref(uuid.New()), Account: kit.Account(2), Direction: card.Load, Amount: 5, State: card.MoveSucceeded}})
+	w.line(card.Line{ID: "mov_x", Movement: &card.Moved{Ref: fulfilment.Ref(uuid.New()), Account: kit.Account(2), Direction: card.Load, Amount: 5, State: card.MoveSucceeded}})
 	w.wants("a movement of nobody's", reconcile.ProviderUnknown, reconcile.TransferUnmatched)
 	if diff := cmp.Diff([]int{2}, shut()); diff != "" {
 		t.Errorf("closed for (-want +got):\n%s", diff)

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/card"
@@ -95,7 +96,7 @@ func arrivedAt(n byte, block uint64, from x402.Address, value money.USDC) Unmatc
 }
 
 func account(ref byte, id string, loaded money.Cents, note string) card.StatedAccount {
-	return card.StatedAccount{Account: card.Account{ID: id, Ref: card.Ref{ref}, State: card.AccountActive, Loaded: loaded, Buyer: note, Last4: "4242"}}
+	return card.StatedAccount{Account: card.Account{ID: id, Ref: fulfilment.Ref{ref}, State: card.AccountActive, Loaded: loaded, Buyer: note, Last4: "4242"}}
 }
 
 // told is a plan in short: what becomes of each transfer and of the goods left over.
@@ -125,7 +126,9 @@ func TestRecoveryPairsWhatBelongsTogether(t *testing.T) {
 	under := order.Order{ID: "ord_under", Kind: card.Kind, Owner: ada, Status: order.Provisioning, Price: 2500, Delivery: 1}
 	known := card.Card{ID: uuid.UUID{9}, Account: "crd_ada", Owner: ada}
 	load := func(ref byte, account string, amount money.Cents) card.Moved {
-		return card.Moved{Ref: card.Ref{ref}, Account: account, Direction: card.Load, Amount: amount, State: card.MoveSucceeded}
+		return card.Moved{
+			Ref: fulfilment.Ref{ref}, Account: account, Direction: card.Load, Amount: amount, State: card.MoveSucceeded,
+		}
 	}
 	for name, tt := range map[string]struct {
 		shelf shelf
@@ -163,7 +166,7 @@ func TestRecoveryPairsWhatBelongsTogether(t *testing.T) {
 			lost: losses{Unmatched: []Unmatched{arrivedAt(7, 400, ada, 25_000_000), arrivedAt(8, 499, ada, 25_000_000)}},
 		}, []string{"return 7", "leave 8"}},
 		"a card that was refused": {shelf{
-			statement: card.Statement{Accounts: []card.StatedAccount{{Account: card.Account{Ref: card.Ref{1}, State: card.AccountRejected, Loaded: 2500, Buyer: adas}}}},
+			statement: card.Statement{Accounts: []card.StatedAccount{{Account: card.Account{Ref: fulfilment.Ref{1}, State: card.AccountRejected, Loaded: 2500, Buyer: adas}}}},
 			lost:      losses{Unmatched: []Unmatched{arrivedAt(7, 400, ada, 25_000_000)}},
 		}, []string{"return 7"}},
 		"a card that our books have": {shelf{
@@ -188,8 +191,8 @@ func TestRecoveryPairsWhatBelongsTogether(t *testing.T) {
 		}, []string{"adopt 7 card_issue 1", "review 8", "review card_topup 3"}},
 		"an eSIM at today's price before one at an earlier price": {shelf{
 			purchases: []esim.Purchase{
-				{Ref: esim.Ref{4}, Code: "us", State: esim.PurchaseReady, Cost: 3_000_000, Buyer: adas},
-				{Ref: esim.Ref{5}, Code: "jp", State: esim.PurchaseReady, Cost: 4_000_000, Buyer: adas},
+				{Ref: fulfilment.Ref{4}, Code: "us", State: esim.PurchaseReady, Cost: 3_000_000, Buyer: adas},
+				{Ref: fulfilment.Ref{5}, Code: "jp", State: esim.PurchaseReady, Cost: 4_000_000, Buyer: adas},
 			},
 			lost: losses{
 				Unmatched: []Unmatched{arrivedAt(7, 490, ada, 5_000_000), arrivedAt(8, 491, ada, 4_200_000)},

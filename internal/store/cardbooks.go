@@ -6,6 +6,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/reconcile"
@@ -62,7 +63,7 @@ func (c Cards) ByAccounts(ctx context.Context, accounts []string) (map[string]ca
 func scanCard(row pgx.CollectableRow) (c card.Card, err error) {
 	var ref uuid.UUID
 	err = row.Scan(&c.ID, &c.Order, &c.Status, &ref, &c.Account, (*int64)(&c.Load))
-	c.Ref = card.Ref(ref)
+	c.Ref = fulfilment.Ref(ref)
 	return c, err
 }
 
@@ -81,7 +82,7 @@ func scanOwnedCard(row pgx.CollectableRow) (c card.Card, err error) {
 	if err := row.Scan(&owner, &c.ID, &c.Order, &c.Status, &ref, &c.Account); err != nil {
 		return c, err
 	}
-	c.Ref = card.Ref(ref)
+	c.Ref = fulfilment.Ref(ref)
 	c.Owner, err = x402.ParseAddress(owner)
 	return c, err
 }

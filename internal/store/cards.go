@@ -11,6 +11,7 @@ import (
 
 	"github.com/roamcard/roamcard/ent"
 	entcard "github.com/roamcard/roamcard/ent/card"
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/money"
@@ -204,7 +205,8 @@ func cardOf(row *ent.Card) (card.Card, error) {
 		return card.Card{}, fmt.Errorf("card %s: owner: %w", row.ID, err)
 	}
 	return card.Card{
-		ID: row.ID, Order: order.ID(row.OrderID), Owner: owner, Status: card.Status(row.Status), Ref: card.Ref(row.Reference),
+		ID: row.ID, Order: order.ID(row.OrderID), Owner: owner, Status: card.Status(row.Status),
+		Ref:  fulfilment.Ref(row.Reference),
 		Load: money.Cents(row.LoadUsdCents), Account: row.Account, Last4: row.Last4, CreatedAt: row.CreatedAt.UTC(), UpdatedAt: row.UpdatedAt.UTC(),
 	}, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/card"
@@ -18,7 +19,9 @@ import (
 // issued stores a card in a status, past its delivery, and its fee job.
 func issued(t *testing.T, s *store.Store, owner x402.Address, status card.Status) (card.Card, job.Row) {
 	t.Helper()
-	c := card.Card{ID: uuid.New(), Order: "ord_1", Owner: owner, Status: status, Ref: card.Ref(uuid.New()), Load: card.Price}
+	c := card.Card{
+		ID: uuid.New(), Order: "ord_1", Owner: owner, Status: status, Ref: fulfilment.Ref(uuid.New()), Load: card.Price,
+	}
 	_, err := s.Pool().Exec(t.Context(), `INSERT INTO cards (id, order_id, owner, status, reference, load_usd_cents, created_at, updated_at)
 		VALUES ($1, $2, $3, $4, $5, $6, now(), now())`, c.ID, c.ID.String(), owner.Lower(), status, uuid.UUID(c.Ref), c.Load)
 	if err != nil {
@@ -47,7 +50,8 @@ func TestCardsBecomeWhatTheirIssuerReportsByLegalSteps(t *testing.T) {
 		for _, to := range []card.Status{card.Active, card.Frozen, card.Closed} {
 			n++
 			c, _ := issued(t, s, x402.Address{n}, from)
-			changed, err := s.Cards().Observe(t.Context(), card.Seen{Ref: c.Ref, Status: to}, card.Seen{Ref: card.Ref(uuid.New()), Status: to})
+			stranger := card.Seen{Ref: fulfilment.Ref(uuid.New()), Status: to}
+			changed, err := s.Cards().Observe(t.Context(), card.Seen{Ref: c.Ref, Status: to}, stranger)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/roamcard/roamcard/ent/esimplan"
 	"github.com/roamcard/roamcard/ent/esimprofile"
 	entorder "github.com/roamcard/roamcard/ent/order"
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/money"
@@ -315,7 +316,8 @@ func planOf(row *ent.EsimPlan) esim.Plan {
 
 func profileOf(row *ent.EsimProfile) esim.Profile {
 	return esim.Profile{
-		ID: row.ID, Order: order.ID(row.OrderID), Plan: esim.PlanID(row.PlanID), Status: esim.Status(row.Status), Ref: esim.Ref(row.Reference),
+		ID: row.ID, Order: order.ID(row.OrderID), Plan: esim.PlanID(row.PlanID), Status: esim.Status(row.Status),
+		Ref:     fulfilment.Ref(row.Reference),
 		Account: row.Account, Cost: money.USDC(row.CostMicros), ActivationData: esim.Sealed{Key: row.SealedKey, Box: row.Sealed},
 		CreatedAt: row.CreatedAt.UTC(), UpdatedAt: row.UpdatedAt.UTC(),
 	}

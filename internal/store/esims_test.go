@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
@@ -86,7 +87,7 @@ func TestAProfileIsWrittenUnderItsJobsFenceOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := esim.Profile{
-		ID: uuid.New(), Order: "ord_1", Plan: "pln_1", Status: esim.Ordered, Ref: esimtest.NewRef(),
+		ID: uuid.New(), Order: "ord_1", Plan: "pln_1", Status: esim.Ordered, Ref: fulfilmenttest.NewRef(),
 		CreatedAt: time.Now(), UpdatedAt: time.Now(),
 	}
 	if _, err := s.Esims().Reserve(t.Context(), lost, p); err == nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
@@ -185,13 +186,13 @@ func scanLine(row pgx.CollectableRow) (l card.Line, err error) {
 	}
 	if direction == "" {
 		l.Card = &card.StatedAccount{
-			Account: card.Account{ID: account, Ref: card.Ref(ref), State: card.AccountState(state), Loaded: money.Cents(amount)},
+			Account: card.Account{ID: account, Ref: fulfilment.Ref(ref), State: card.AccountState(state), Loaded: money.Cents(amount)},
 			Balance: money.Cents(balance),
 		}
 		return l, nil
 	}
 	l.Movement = &card.Moved{
-		Ref: card.Ref(ref), Account: account, Direction: card.Direction(direction), Amount: money.Cents(amount), State: card.MovedState(state),
+		Ref: fulfilment.Ref(ref), Account: account, Direction: card.Direction(direction), Amount: money.Cents(amount), State: card.MovedState(state),
 	}
 	return l, nil
 }

@@ -13,13 +13,14 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/esim"
-	"github.com/roamcard/roamcard/internal/product/esim/esimtest"
 	"github.com/roamcard/roamcard/internal/product/topup"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/store/storetest"
@@ -125,7 +126,8 @@ func boughtEsim(t *testing.T, s *store.Store, cost money.USDC) (p checkout.Claim
 		t.Fatal(err)
 	}
 	made, err := s.Esims().Reserve(t.Context(), fence, esim.Profile{
-		ID: uuid.New(), Order: p.Order.ID, Plan: "pln_1", Status: esim.Ordered, Ref: esimtest.NewRef(), CreatedAt: time.Now(), UpdatedAt: time.Now(),
+		ID: uuid.New(), Order: p.Order.ID, Plan: "pln_1", Status: esim.Ordered, Ref: fulfilmenttest.NewRef(),
+		CreatedAt: time.Now(), UpdatedAt: time.Now(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -165,7 +167,7 @@ func TestAFailedESIMCostsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := esim.Profile{
-		ID: uuid.New(), Order: "ord_1", Plan: "pln_1", Status: esim.Ordered, Ref: esimtest.NewRef(),
+		ID: uuid.New(), Order: "ord_1", Plan: "pln_1", Status: esim.Ordered, Ref: fulfilmenttest.NewRef(),
 		CreatedAt: time.Now(), UpdatedAt: time.Now(),
 	}
 	if _, err := s.Esims().Reserve(t.Context(), row.Fence(), p); err != nil {
@@ -200,7 +202,7 @@ func activated(t *testing.T, s *store.Store) (card.Card, card.FeeArgs, job.Row) 
 	})
 	fence := claim(t, s, p).Job.Fence()
 	c, err := s.Cards().Reserve(t.Context(), fence, card.Card{
-		ID: uuid.New(), Order: p.Order.ID, Owner: p.Order.Owner, Status: card.Pending, Ref: card.Ref(uuid.New()),
+		ID: uuid.New(), Order: p.Order.ID, Owner: p.Order.Owner, Status: card.Pending, Ref: fulfilment.Ref(uuid.New()),
 		Load: card.Price, CreatedAt: time.Now().UTC(), UpdatedAt: time.Now().UTC(),
 	})
 	if err != nil {

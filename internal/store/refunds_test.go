@@ -12,6 +12,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/money"
@@ -310,7 +311,8 @@ func balanceOf(postings []ledger.Posting, account ledger.Account) money.USDC {
 func newCard(p checkout.ClaimRequest) card.Card {
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	return card.Card{
-		ID: uuid.Must(uuid.NewV7()), Order: p.Order.ID, Owner: p.Order.Owner, Status: card.Pending, Ref: card.Ref(uuid.New()),
+		ID: uuid.Must(uuid.NewV7()), Order: p.Order.ID, Owner: p.Order.Owner, Status: card.Pending,
+		Ref:       fulfilment.Ref(uuid.New()),
 		CreatedAt: now, UpdatedAt: now,
 	}
 }

@@ -8,22 +8,22 @@ import (
 	"sync/atomic"
 )
 
-// Call is what a request has come to, for its one line and its one span: the procedure and how it ended.
+// Call is the procedure that a request called and how that ended, for the request's log line and span.
 type Call struct {
-	// Procedure is the full name with its slashes, Protocol the one it was called in.
+	// Procedure is the full name with its slashes; Protocol is that of the call.
 	Procedure, Protocol string
-	// Code is how the call ended in the words of Connect; empty when it went well.
+	// Code is the Connect code of a failed call, else empty.
 	Code string
-	// Problem is the code of the fault that the caller is shown; empty when the call went well.
+	// Problem is the code of the fault that the caller gets; empty when the call succeeded.
 	Problem string
-	// Err is what was behind a failure of ours, for the log only.
+	// Err is the cause of an internal failure, for the log only.
 	Err error
 }
 
 // Method is the procedure as spans and metrics name it.
 func (c Call) Method() string { return strings.TrimPrefix(c.Procedure, "/") }
 
-// AppendAttrs adds the call to the attributes of a line; nothing when there was none.
+// AppendAttrs adds the call to the attributes of a log line, or nothing if there was no call.
 func (c Call) AppendAttrs(attrs []slog.Attr) []slog.Attr {
 	if c.Procedure == "" {
 		return attrs
@@ -38,8 +38,7 @@ func (c Call) AppendAttrs(attrs []slog.Attr) []slog.Attr {
 	return attrs
 }
 
-// Level is the level of a line with the call. A caller that hung up is no failure; what it began goes on
-// without it.
+// Level is the log level of the call. A caller that disconnected is no failure: what it began goes on.
 func (c Call) Level() slog.Level {
 	if c.Err != nil && !errors.Is(c.Err, context.Canceled) {
 		return slog.LevelError
@@ -47,7 +46,7 @@ func (c Call) Level() slog.Level {
 	return slog.LevelInfo
 }
 
-// Calls is where a request keeps the last call that it has made. It is safe for concurrent use.
+// Calls holds the last call of a request. It is safe for concurrent use.
 type Calls struct{ last atomic.Pointer[Call] }
 
 // Last is the call, or its zero value when the request has reached no procedure.
@@ -60,12 +59,12 @@ func (c *Calls) Last() Call {
 
 type callsKey struct{}
 
-// WithCalls gives what happens below ctx a place to note its call.
+// WithCalls adds a place to ctx where the request's call is recorded.
 func WithCalls(ctx context.Context, c *Calls) context.Context {
 	return context.WithValue(ctx, callsKey{}, c)
 }
 
-// Called notes the call of the request that ctx belongs to.
+// Called records the call of the request that ctx belongs to.
 func Called(ctx context.Context, call Call) {
 	if c, ok := ctx.Value(callsKey{}).(*Calls); ok {
 		c.last.Store(&call)

@@ -19,7 +19,7 @@ func NewLogger(w io.Writer, level slog.Level, json bool) *slog.Logger {
 	return slog.New(correlated{h})
 }
 
-// correlated puts a record's time in UTC and adds what ties it to its request.
+// correlated puts a record's time in UTC and adds its trace, span and request id.
 type correlated struct{ slog.Handler }
 
 // Handle implements slog.Handler.

@@ -23,7 +23,8 @@ type Metrics struct {
 }
 
 // seconds are the boundaries of what takes from a millisecond to the longest wait.
-var seconds = metric.WithExplicitBucketBoundaries(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 45)
+var seconds = metric.WithExplicitBucketBoundaries(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5,
+	10, 20, 45)
 
 // NewMetrics makes the instruments.
 func NewMetrics(provider metric.MeterProvider) (*Metrics, error) {
@@ -68,7 +69,7 @@ func NewMetrics(provider metric.MeterProvider) (*Metrics, error) {
 	return m, nil
 }
 
-// begin shows what has not happened yet: a series that is not there cannot rise.
+// begin shows counters at zero before anything is counted: alerts need a series that exists.
 func (m *Metrics) begin() {
 	ctx := context.Background()
 	for _, outcome := range []string{"closed", "reverted"} {
@@ -102,10 +103,11 @@ func (m *Metrics) Settled(ctx context.Context, product, outcome string) {
 	}
 }
 
-// Moved counts a move of an order.
+// Moved counts a transition of an order.
 func (m *Metrics) Moved(ctx context.Context, product, from, to string) {
 	if m != nil {
-		count(ctx, m.transitions, attribute.String("product", product), attribute.String("from", from), attribute.String("to", to))
+		count(ctx, m.transitions, attribute.String("product", product), attribute.String("from", from),
+			attribute.String("to", to))
 	}
 }
 
@@ -144,7 +146,7 @@ func (m *Metrics) Limited(ctx context.Context, class string) {
 	}
 }
 
-// Sent counts a relayer's transaction that came to an end, and what it cost.
+// Sent counts a relayer's transaction that is final or replaced, and what it cost.
 func (m *Metrics) Sent(ctx context.Context, outcome string, wei int64) {
 	if m != nil {
 		of := metric.WithAttributes(attribute.String("outcome", outcome))
@@ -176,7 +178,7 @@ type Request struct {
 	Took          time.Duration
 }
 
-// Served counts a request, and the call that it came to.
+// Served counts a request and its call.
 func (m *Metrics) Served(ctx context.Context, r Request) {
 	if m == nil {
 		return
@@ -227,7 +229,7 @@ type Gauges struct {
 	ReceivableCents *int64
 	Asset           string
 	Findings        []FindingGauge
-	// BooksAge is since when the books have not been compared; nil before they ever were.
+	// BooksAge is the time since the last comparison of the books; nil before the first.
 	BooksAge *time.Duration
 }
 

@@ -9,9 +9,8 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// Redacting lets spans out with known attributes only. An attribute that a library or a later change adds
-// stays in until somebody has thought about it, and so do the texts of errors, which may quote what they
-// are about.
+// Redacting exports spans with known attributes only. It drops attributes that a library or a later change adds until
+// they are listed here, and the texts of errors, which may quote secrets.
 func Redacting(inner sdktrace.SpanExporter) sdktrace.SpanExporter { return redacting{inner} }
 
 type redacting struct{ sdktrace.SpanExporter }
@@ -27,8 +26,10 @@ func (d redacting) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpa
 
 // Attributes that spans go out with: whole names, and prefixes that end in a dot.
 var shownAttributes = []string{
-	"http.request.method", "http.route", "http.response.status_code", "url.template", "network.protocol.name", "network.protocol.version",
-	"rpc.method", "rpc.service", "rpc.system", "rpc.system.name", "rpc.response.status_code", "rpc.connect_rpc.error_code", "error.type", "exception.type",
+	"http.request.method", "http.route", "http.response.status_code", "url.template", "network.protocol.name",
+	"network.protocol.version",
+	"rpc.method", "rpc.service", "rpc.system", "rpc.system.name", "rpc.response.status_code", "rpc.connect_rpc.error_code",
+	"error.type", "exception.type",
 	"order.id", "order.kind", "job.", "issuer.refusal", "facilitator.outcome", "facilitator.reason",
 }
 

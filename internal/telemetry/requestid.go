@@ -6,17 +6,16 @@ import (
 	"github.com/google/uuid"
 )
 
-// maxRequestID is the longest request id taken over from a caller.
+// maxRequestID is the longest request id that is accepted from a caller.
 const maxRequestID = 64
 
 type requestIDKey struct{}
 
-// NewRequestID makes an id for a request that came without one.
+// NewRequestID makes an id for a request without one.
 func NewRequestID() string { return uuid.NewString() }
 
-// RequestIDFrom takes over the id a caller sent in X-Request-Id when it is 1 to 64 characters of
-// A-Z, a-z, 0-9, dot, underscore and hyphen, and makes a new one otherwise: the id is written into
-// logs and headers, where nothing else may get by this way.
+// RequestIDFrom accepts the id that a caller sent in X-Request-Id when it is 1 to 64 characters of A-Z, a-z, 0-9, dot,
+// underscore and hyphen, and makes a new one otherwise: the id is written into logs and headers.
 func RequestIDFrom(header string) string {
 	if header == "" || len(header) > maxRequestID {
 		return NewRequestID()
@@ -31,7 +30,7 @@ func RequestIDFrom(header string) string {
 	return header
 }
 
-// WithRequestID remembers the id of the request that ctx belongs to.
+// WithRequestID adds the request's id to ctx.
 func WithRequestID(ctx context.Context, id string) context.Context {
 	return context.WithValue(ctx, requestIDKey{}, id)
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestAcceptableRequestIDsAreTakenOver(t *testing.T) {
+func TestRequestIDFromAcceptsValidIDs(t *testing.T) {
 	for _, id := range []string{"a", "Trace_1.2-3", strings.Repeat("x", 64)} {
 		if got := RequestIDFrom(id); got != id {
 			t.Errorf("RequestIDFrom(%q) = %q", id, got)
@@ -14,7 +14,7 @@ func TestAcceptableRequestIDsAreTakenOver(t *testing.T) {
 	}
 }
 
-func TestOtherRequestIDsAreReplaced(t *testing.T) {
+func TestRequestIDFromReplacesInvalidIDs(t *testing.T) {
 	for _, id := range []string{"", strings.Repeat("x", 65), "a b", "a\r\nb", "é", `"quoted"`} {
 		if got := RequestIDFrom(id); got == id || len(got) != 36 {
 			t.Errorf("RequestIDFrom(%q) = %q", id, got)
@@ -22,7 +22,7 @@ func TestOtherRequestIDsAreReplaced(t *testing.T) {
 	}
 }
 
-func TestTheContextCarriesTheRequestID(t *testing.T) {
+func TestContextHasTheRequestID(t *testing.T) {
 	if got := RequestID(context.Background()); got != "" {
 		t.Errorf("RequestID without one = %q", got)
 	}

@@ -26,8 +26,8 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
 )
 
-// Telemetry is what leaves the program about itself: metrics for who asks, and traces, metrics and logs
-// to a collector when one is configured.
+// Telemetry exports what the program reports about itself: metrics on a page, and traces, metrics and logs to a
+// collector if one is configured.
 type Telemetry struct {
 	Metrics *Metrics
 	// Page shows the metrics to Prometheus.
@@ -36,10 +36,9 @@ type Telemetry struct {
 	stop []func(context.Context) error
 }
 
-// Start makes the metrics, and exports by OTLP over HTTP what an endpoint is set for:
-// OTEL_EXPORTER_OTLP_ENDPOINT, or its twins for TRACES, METRICS and LOGS. The other standard OTEL_
-// variables apply. A collector that is slow or gone never holds the program up: what it does not take is
-// dropped. Stop sends what is queued.
+// Start makes the metrics, and exports by OTLP over HTTP the signals that have an endpoint:
+// OTEL_EXPORTER_OTLP_ENDPOINT, or its variants for TRACES, METRICS and LOGS. The other standard OTEL_ variables apply.
+// A slow or missing collector never delays the program: what it does not accept is dropped. Stop sends what is queued.
 func Start(ctx context.Context, service, version string) (_ *Telemetry, err error) {
 	otel.SetTextMapPropagator(propagation.TraceContext{})
 	t := &Telemetry{Page: http.NotFoundHandler()}
@@ -52,7 +51,8 @@ func Start(ctx context.Context, service, version string) (_ *Telemetry, err erro
 		}
 	}()
 	res, err := resource.Merge(resource.Default(),
-		resource.NewSchemaless(semconv.ServiceName(cmp.Or(os.Getenv("OTEL_SERVICE_NAME"), service)), semconv.ServiceVersion(version)))
+		resource.NewSchemaless(semconv.ServiceName(cmp.Or(os.Getenv("OTEL_SERVICE_NAME"), service)),
+			semconv.ServiceVersion(version)))
 	if err != nil {
 		return nil, fmt.Errorf("describe the service: %w", err)
 	}
@@ -64,7 +64,7 @@ func Start(ctx context.Context, service, version string) (_ *Telemetry, err erro
 	return t, nil
 }
 
-// exported says whether a collector takes the signal: TRACES, METRICS or LOGS.
+// exported reports whether a signal has an endpoint: TRACES, METRICS or LOGS.
 func exported(signal string) bool {
 	return os.Getenv("OTEL_"+signal+"_EXPORTER") != "none" &&
 		cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"), os.Getenv("OTEL_EXPORTER_OTLP_"+signal+"_ENDPOINT")) != ""
@@ -79,7 +79,7 @@ func (t *Telemetry) startTraces(ctx context.Context, res *resource.Resource) err
 		}
 		opts = append(opts, sdktrace.WithBatcher(Redacting(exporter)))
 	} else {
-		// The log names the spans all the same; what nobody takes need not be kept.
+		// Log records name their spans anyway; spans that are not exported are not kept.
 		opts = append(opts, sdktrace.WithSampler(sdktrace.NeverSample()))
 	}
 	provider := sdktrace.NewTracerProvider(opts...)
@@ -88,8 +88,10 @@ func (t *Telemetry) startTraces(ctx context.Context, res *resource.Resource) err
 	return nil
 }
 
-// goroutines has the name that Prometheus' own client gives it: _count is the ending of a histogram's series.
-var goroutines = sdkmetric.NewView(sdkmetric.Instrument{Name: "go.goroutine.count"}, sdkmetric.Stream{Name: "go.goroutines"})
+// goroutines has the name that Prometheus' own client gives it: _count ends a histogram's series.
+var goroutines = sdkmetric.NewView(sdkmetric.Instrument{Name: "go.goroutine.count"}, sdkmetric.Stream{
+	Name: "go.goroutines",
+})
 
 func (t *Telemetry) startMetrics(ctx context.Context, res *resource.Resource) error {
 	registry := prometheus.NewRegistry()

@@ -52,15 +52,17 @@ func (c *collector) at(path string) string {
 	return c.sent[path].String()
 }
 
-// tell makes one of everything.
-func tell(t *testing.T, out *Telemetry) {
+// emit makes one trace, metric and log record.
+func emit(t *testing.T, out *Telemetry) {
 	t.Helper()
 	ctx, span := otel.Tracer("test").Start(WithRequestID(t.Context(), "request-1"), "a step", trace.WithAttributes(
-		attribute.String("http.route", "/api/cards/{id}"), attribute.String("job.kind", "carry"), attribute.String("wallet", "0xCanary")))
+		attribute.String("http.route", "/api/cards/{id}"), attribute.String("job.kind", "carry"), attribute.String("wallet",
+			"0xCanary")))
 	span.RecordError(errors.New("quotes canary text"))
 	span.SetStatus(codes.Error, "canary status")
 	out.Logger(slog.New(slog.DiscardHandler)).InfoContext(ctx, "not written, so not sent")
-	out.Logger(NewLogger(io.Discard, slog.LevelInfo, true)).InfoContext(ctx, "something happened", "token", secret.New("canary secret"), "order", "ord_1")
+	out.Logger(NewLogger(io.Discard, slog.LevelInfo, true)).InfoContext(ctx, "something happened", "token",
+		secret.New("canary secret"), "order", "ord_1")
 	out.Metrics.Settled(ctx, "card_issue", "paid")
 	span.End()
 	if err := out.Stop(context.WithoutCancel(ctx)); err != nil {
@@ -68,7 +70,7 @@ func tell(t *testing.T, out *Telemetry) {
 	}
 }
 
-func TestACollectorGetsTracesMetricsAndLogs(t *testing.T) {
+func TestCollectorGetsTracesMetricsAndLogs(t *testing.T) {
 	c := &collector{sent: map[string]*bytes.Buffer{}}
 	server := httptest.NewServer(c)
 	defer server.Close()
@@ -78,7 +80,7 @@ func TestACollectorGetsTracesMetricsAndLogs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tell(t, out)
+	emit(t, out)
 	for path, wants := range map[string][]string{
 		"/v1/traces":  {"a step", "/api/cards/{id}", "job.kind", "named-by-the-operator", "1.2.3"},
 		"/v1/metrics": {"payment.settlements", "card_issue"},
@@ -99,7 +101,7 @@ func TestACollectorGetsTracesMetricsAndLogs(t *testing.T) {
 	}
 }
 
-func TestSignalsGoOutOnlyWhereAnEndpointIs(t *testing.T) {
+func TestSignalsAreExportedOnlyToAnEndpoint(t *testing.T) {
 	c := &collector{sent: map[string]*bytes.Buffer{}}
 	server := httptest.NewServer(c)
 	defer server.Close()
@@ -110,13 +112,13 @@ func TestSignalsGoOutOnlyWhereAnEndpointIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tell(t, out)
+	emit(t, out)
 	if c.at("/v1/traces") == "" || c.at("/v1/metrics")+c.at("/v1/logs") != "" {
 		t.Errorf("sent: %d, %d, %d bytes", len(c.at("/v1/traces")), len(c.at("/v1/metrics")), len(c.at("/v1/logs")))
 	}
 }
 
-func TestADeadCollectorHoldsNothingUp(t *testing.T) {
+func TestDeadCollectorDelaysNothing(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
 	out, err := Start(t.Context(), "roamcard", "1.2.3")
 	if err != nil {
@@ -158,7 +160,7 @@ func TestTelemetryCanBeTurnedOff(t *testing.T) {
 	}
 }
 
-// TestMetricsPassPromtool counts one of everything and lints the page as `promtool check metrics` does.
+// The test counts one of everything and lints the page as `promtool check metrics` does.
 func TestMetricsPassPromtool(t *testing.T) {
 	out, err := Start(t.Context(), "roamcard", "1")
 	if err != nil {
@@ -178,12 +180,16 @@ func TestMetricsPassPromtool(t *testing.T) {
 	m.Sent(ctx, "closed", 1e9)
 	m.Unaffordable(ctx, "payer")
 	m.NodeAnswered(ctx, "1", "ok")
-	m.Served(ctx, Request{Method: "GET", Route: "/health", Status: 200, Call: Call{Procedure: "/roamcard.v1.RuntimeService/GetHealth"}, Took: age})
+	m.Served(ctx, Request{
+		Method: "GET", Route: "/health", Status: 200, Call: Call{Procedure: "/roamcard.v1.RuntimeService/GetHealth"},
+		Took: age,
+	})
 	m.Asked(ctx, "issuer", "load", "ok", age)
 	m.Waited(ctx, "delivered", age)
 	if err := m.Observe(func(context.Context) Gauges {
 		return Gauges{
-			Jobs: []JobGauge{{"carry", "ready", 1, age}}, Orders: []OrderGauge{{"esim", age}}, Findings: []FindingGauge{{"lost", 1, 1}},
+			Jobs: []JobGauge{{"carry", "ready", 1, age}}, Orders: []OrderGauge{{"esim", age}},
+			Findings:   []FindingGauge{{"lost", 1, 1}},
 			FloatCents: &one, BalanceUnits: &one, ReceivableCents: &one, Asset: "USD Coin", BooksAge: &age,
 		}
 	}); err != nil {
@@ -195,7 +201,8 @@ func TestMetricsPassPromtool(t *testing.T) {
 	// Every instrument of ours is on the page: 13 counters, 4 histograms, 8 gauges.
 	ours := 0
 	for line := range strings.Lines(page) {
-		if strings.HasPrefix(line, "# TYPE ") && !strings.HasPrefix(line, "# TYPE go_") && !strings.HasPrefix(line, "# TYPE target_info ") {
+		if strings.HasPrefix(line, "# TYPE ") && !strings.HasPrefix(line, "# TYPE go_") &&
+			!strings.HasPrefix(line, "# TYPE target_info ") {
 			ours++
 		}
 	}

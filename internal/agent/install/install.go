@@ -1,5 +1,5 @@
-// Package install enters the local MCP server in the settings of agents' programs, and keeps everything else there as it
-// was: order, white space, comments, other servers.
+// Package install adds the local MCP server to the settings of agents' programs, and keeps everything else in them:
+// order, white space, comments, other servers.
 package install
 
 import (
@@ -39,7 +39,7 @@ type place struct {
 	env            func(string) string
 }
 
-// Clients are all that are known.
+// Clients are all known programs.
 var Clients = []Client{
 	{Name: "claude", Title: "Claude Code", Key: "mcpServers", path: func(p place) (string, error) {
 		return filepath.Join(p.work, ".mcp.json"), nil
@@ -95,8 +95,8 @@ func Find(name string) (Client, error) {
 	return Clients[i], nil
 }
 
-// File is the client's file on this machine: of the user, or of the folder that the command runs in where the client keeps
-// its servers by project.
+// File is the client's file on this machine: of the user, or of the folder that the command runs in where the client
+// keeps its servers by project.
 func (c Client) File() (string, error) {
 	home, err := os.UserHomeDir()
 	if err != nil {
@@ -133,8 +133,8 @@ func (c Change) None() bool { return c.Existed && string(c.Old) == string(c.New)
 // ErrManual says that a file cannot be changed without risk to what else is in it: its owner pastes the entry.
 var ErrManual = errors.New("the file was left as it is")
 
-// Plan reads the file and enters the server, in memory only. A file that is damaged, or written in a way that this package
-// cannot change without touching the rest, is ErrManual.
+// Plan reads the file and enters the server, in memory only. A file that is damaged, or written in a way that this
+// package cannot change without touching the rest, is ErrManual.
 func (c Client) Plan(file string, e Entry) (Change, error) {
 	change := Change{File: file}
 	// A link, as dotfiles have them, stays one: what it points to changes.

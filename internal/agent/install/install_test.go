@@ -34,21 +34,23 @@ func file(t *testing.T, text string) string {
 	return path
 }
 
-func TestAnEntryIsWhatTheClientsDocumentationSays(t *testing.T) {
+func TestEntryIsWhatTheClientsDocument(t *testing.T) {
 	const servers = `{"mcpServers":{"roamcard":{"command":"roamcard","args":["mcp","serve"]}}}`
 	for name, want := range map[string]string{
 		"claude": servers, "claude-desktop": servers, "cursor": servers,
 		"vscode": `{"servers":{"roamcard":{"type":"stdio","command":"roamcard","args":["mcp","serve"]}}}`,
 	} {
 		var got, expected any
-		if err := errors.Join(json.Unmarshal([]byte(client(t, name).Text(server)), &got), json.Unmarshal([]byte(want), &expected)); err != nil {
+		if err := errors.Join(json.Unmarshal([]byte(client(t, name).Text(server)), &got),
+			json.Unmarshal([]byte(want), &expected)); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(expected, got); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}
-	if got, want := client(t, "codex").Text(server), "[mcp_servers.roamcard]\ncommand = \"roamcard\"\nargs = [\"mcp\", \"serve\"]\n"; got != want {
+	if got, want := client(t, "codex").Text(server), "[mcp_servers.roamcard]\ncommand = \"roamcard\"\nargs = [\"mcp\", "+
+		"\"serve\"]\n"; got != want {
 		t.Errorf("codex: %s", got)
 	}
 	if _, err := Find("emacs"); err == nil || !strings.Contains(err.Error(), "claude-desktop") {
@@ -56,7 +58,7 @@ func TestAnEntryIsWhatTheClientsDocumentationSays(t *testing.T) {
 	}
 }
 
-func TestEveryClientsFileIsWhereItLooks(t *testing.T) {
+func TestFileIsWhereEachClientLooks(t *testing.T) {
 	set := map[string]string{}
 	at := place{os: "linux", home: "/home/u", work: "/work", env: func(name string) string { return set[name] }}
 	expect := func(name, want string) {
@@ -94,7 +96,7 @@ func changed(t *testing.T, c Client, old string) (string, error) {
 	return string(change.New), nil
 }
 
-func TestAnEntryChangesNothingElse(t *testing.T) {
+func TestPlanChangesNothingButTheEntry(t *testing.T) {
 	const roamcard = `"roamcard": {
       "command": "roamcard",
       "args": ["mcp", "serve"]
@@ -107,20 +109,39 @@ func TestAnEntryChangesNothingElse(t *testing.T) {
 		"another server": {"cursor", "{\n  \"mcpServers\": {\n    \"x\": {\"command\": \"y\"}\n  },\n  \"z\": []\n}",
 			"{\n  \"mcpServers\": {\n    \"x\": {\"command\": \"y\"},\n    " + roamcard + "\n  },\n  \"z\": []\n}"},
 		"tabs and carriage returns": {"cursor", "{\r\n\t\"mcpServers\": {\r\n\t\t\"x\": {}\r\n\t}\r\n}\r\n",
-			"{\r\n\t\"mcpServers\": {\r\n\t\t\"x\": {},\r\n\t\t\"roamcard\": {\r\n\t\t\t\"command\": \"roamcard\",\r\n\t\t\t\"args\": [\"mcp\", \"serve\"]\r\n\t\t}\r\n\t}\r\n}\r\n"},
-		"one line": {"cursor", `{"mcpServers":{"x":{}}}`, "{\"mcpServers\":{\"x\":{},\n  \"roamcard\": {\n    \"command\": \"roamcard\",\n    \"args\": [\"mcp\", \"serve\"]\n  }\n}}"},
-		"comments and final commas": {"vscode", "// mine\n{\n  /* all */\n  \"servers\": {\n    \"x\": {\"url\": \"http://a/*b*/\"}, // keep, \"this\"\n  }, // and this\n}\n",
-			"// mine\n{\n  /* all */\n  \"servers\": {\n    \"x\": {\"url\": \"http://a/*b*/\"}, // keep, \"this\"\n    \"roamcard\": {\n      \"type\": \"stdio\",\n      \"command\": \"roamcard\",\n      \"args\": [\"mcp\", \"serve\"]\n    }\n  }, // and this\n}\n"},
+			"{\r\n\t\"mcpServers\": {\r\n\t\t\"x\": {},\r\n\t\t\"roamcard\": {\r\n\t\t\t\"command\": " +
+				"\"roamcard\",\r\n\t\t\t\"args\": [\"mcp\", \"serve\"]\r\n\t\t}\r\n\t}\r\n}\r\n"},
+		"one line": {
+			"cursor", `{"mcpServers":{"x":{}}}`,
+			"{\"mcpServers\":{\"x\":{},\n  \"roamcard\": {\n    \"command\": \"roamcard\",\n    \"args\": [\"mcp\", " +
+				"\"serve\"]\n  }\n}}",
+		},
+		"comments and final commas": {"vscode",
+			"// mine\n{\n  /* all */\n  \"servers\": {\n    \"x\": {\"url\": \"http://a/*b*/\"}, // keep, \"this\"\n  }, // " +
+				"and this\n}\n",
+			"// mine\n{\n  /* all */\n  \"servers\": {\n    \"x\": {\"url\": \"http://a/*b*/\"}, // keep, \"this\"\n    " +
+				"\"roamcard\": {\n      \"type\": \"stdio\",\n      \"command\": \"roamcard\",\n      \"args\": [\"mcp\", " +
+				"\"serve\"]\n    }\n  }, // and this\n}\n"},
 		"a comment behind the last server": {"vscode", "{\"servers\": {\n  \"x\": {} // keep\n}}",
-			"{\"servers\": {\n  \"x\": {}, // keep\n  \"roamcard\": {\n    \"type\": \"stdio\",\n    \"command\": \"roamcard\",\n    \"args\": [\"mcp\", \"serve\"]\n  }\n}}"},
-		"an older entry keeps what is not ours": {"cursor", `{"mcpServers": {"roamcard": {"command": "/old/roamcard", /* env */ "env": {"A": "b"}, "args": ["mcp", "serve"]}}}`,
+			"{\"servers\": {\n  \"x\": {}, // keep\n  \"roamcard\": {\n    \"type\": \"stdio\",\n    \"command\": " +
+				"\"roamcard\",\n    \"args\": [\"mcp\", \"serve\"]\n  }\n}}"},
+		"an older entry keeps what is not ours": {"cursor",
+			`{"mcpServers": {"roamcard": {"command": "/old/roamcard", /* env */ "env": {"A": "b"}, "args": ["mcp", "serve"]}}}`,
 			`{"mcpServers": {"roamcard": {"command": "roamcard", /* env */ "env": {"A": "b"}, "args": ["mcp", "serve"]}}}`},
-		"an entry in other words": {"cursor", `{"mcpServers": {"roamcard": {"args": [ "mcp","serve" ], "command": "ro\u0061mcard"}}}`,
+		"an entry in other words": {"cursor",
+			`{"mcpServers": {"roamcard": {"args": [ "mcp","serve" ], "command": "ro\u0061mcard"}}}`,
 			`{"mcpServers": {"roamcard": {"args": [ "mcp","serve" ], "command": "ro\u0061mcard"}}}`},
-		"no TOML yet":    {"codex", "", "[mcp_servers.roamcard]\ncommand = \"roamcard\"\nargs = [\"mcp\", \"serve\"]\n"},
-		"TOML with more": {"codex", "model = \"x\" # mine\n\n[mcp_servers.a]\ncommand = 'b'", "model = \"x\" # mine\n\n[mcp_servers.a]\ncommand = 'b'\n\n[mcp_servers.roamcard]\ncommand = \"roamcard\"\nargs = [\"mcp\", \"serve\"]\n"},
-		"an older table": {"codex", "[mcp_servers.roamcard]\n# mine\nstartup_timeout_sec = 20\n  command = '/old' # here\n\n[mcp_servers.roamcard.env]\ncommand = \"x\"\n",
-			"[mcp_servers.roamcard]\nargs = [\"mcp\", \"serve\"]\n# mine\nstartup_timeout_sec = 20\n  command = \"roamcard\"# here\n\n[mcp_servers.roamcard.env]\ncommand = \"x\"\n"},
+		"no TOML yet": {"codex", "", "[mcp_servers.roamcard]\ncommand = \"roamcard\"\nargs = [\"mcp\", \"serve\"]\n"},
+		"TOML with more": {
+			"codex", "model = \"x\" # mine\n\n[mcp_servers.a]\ncommand = 'b'",
+			"model = \"x\" # mine\n\n[mcp_servers.a]\ncommand = 'b'\n\n[mcp_servers.roamcard]\ncommand = \"roamcard\"\nargs = " +
+				"[\"mcp\", \"serve\"]\n",
+		},
+		"an older table": {"codex",
+			"[mcp_servers.roamcard]\n# mine\nstartup_timeout_sec = 20\n  command = '/old' # " +
+				"here\n\n[mcp_servers.roamcard.env]\ncommand = \"x\"\n",
+			"[mcp_servers.roamcard]\nargs = [\"mcp\", \"serve\"]\n# mine\nstartup_timeout_sec = 20\n  command = \"roamcard\"# " +
+				"here\n\n[mcp_servers.roamcard.env]\ncommand = \"x\"\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := changed(t, client(t, tt.client), tt.old)
@@ -134,7 +155,7 @@ func TestAnEntryChangesNothingElse(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsNotUnderstoodStays(t *testing.T) {
+func TestPlanRefusesAFileThatItCannotParse(t *testing.T) {
 	for name, tt := range map[string]struct{ client, old string }{
 		"cut off":                {"cursor", `{"mcpServers": {`},
 		"a list":                 {"cursor", `[]`},
@@ -165,7 +186,9 @@ func TestAFileThatIsNotUnderstoodStays(t *testing.T) {
 // FuzzAnEntryChangesNothingElse holds that whatever comes out says what went in and the entry; enterJSON compares that
 // itself, so this looks for panics, and for a second time that changes something.
 func FuzzAnEntryChangesNothingElse(f *testing.F) {
-	for _, s := range []string{"", "{}", `{"servers":{"x":{},}}`, "// a\n{/**/}", `{"servers":{"roamcard":{"args":[]}}}`, "\ufeff{ }"} {
+	for _, s := range []string{
+		"", "{}", `{"servers":{"x":{},}}`, "// a\n{/**/}", `{"servers":{"roamcard":{"args":[]}}}`, "\ufeff{ }",
+	} {
 		f.Add(s)
 	}
 	c, err := Find("vscode")
@@ -184,7 +207,7 @@ func FuzzAnEntryChangesNothingElse(f *testing.F) {
 	})
 }
 
-func TestAFileIsReplacedAtOnceAndKept(t *testing.T) {
+func TestWriteReplacesTheFileAndKeepsACopy(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 	real := file(t, `{"a": 1}`)
 	link := filepath.Join(t.TempDir(), "link")
@@ -220,7 +243,7 @@ func TestAFileIsReplacedAtOnceAndKept(t *testing.T) {
 	}
 }
 
-func TestAFileThatChangedMeanwhileStays(t *testing.T) {
+func TestWriteKeepsAFileThatChangedMeanwhile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new", "mcp.json")
 	change, err := client(t, "cursor").Plan(path, server)
 	if err != nil || change.None() {

@@ -155,7 +155,7 @@ func insert(text string, o value, m string) string {
 	return head + newline + m + tail + text[shut:]
 }
 
-// merged is what the file has to say afterwards.
+// merged is what the file must contain afterwards.
 func merged(before any, key, name string, members []member) any {
 	top, _ := before.(map[string]any)
 	servers, _ := top[key].(map[string]any)

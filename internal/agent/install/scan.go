@@ -23,7 +23,7 @@ type named struct {
 	value value
 }
 
-// find is a member's value. One that is there twice is nobody's to choose from.
+// find is a member's value. A member that is there twice is an error.
 func (v value) find(name string) (value, bool, error) {
 	var at value
 	found := false
@@ -86,7 +86,7 @@ type scanner struct {
 
 var errJSON = errors.New("it is not JSON")
 
-// maxDepth is deeper than anybody's settings.
+// maxDepth is deeper than any real settings.
 const maxDepth = 200
 
 // scan reads the first value.
@@ -109,7 +109,7 @@ func decode(text []byte) (any, error) {
 }
 
 func (s *scanner) document(whole bool) (value, error) {
-	const mark = "\ufeff" // which editors on Windows write
+	const mark = "\ufeff" // a byte order mark, as editors on Windows write it
 	if strings.HasPrefix(s.text, mark) {
 		s.skip(len(mark))
 	}

@@ -28,8 +28,8 @@ func tomlName(name string) string {
 	return quoted(name) // JSON's escapes are TOML's, too
 }
 
-// enterTOML puts the server's table at the end, or sets the two lines of the one that is there. Lines are all it knows of
-// TOML; a parser then tells whether the file says what it said before and the entry, and nothing else.
+// enterTOML appends the server's table, or sets the two lines of the existing one. It edits lines; a parser then checks
+// that the file has what it had before and the entry, and nothing else.
 func enterTOML(old []byte, key string, e Entry) ([]byte, error) {
 	before, err := parseTOML(old)
 	if err != nil {
@@ -63,7 +63,7 @@ func parseTOML(text []byte) (map[string]any, error) {
 	return v, nil
 }
 
-// withServer is what the file has to say afterwards.
+// withServer is what the file must contain afterwards.
 func withServer(v map[string]any, key string, e Entry) map[string]any {
 	servers, _ := v[key].(map[string]any)
 	if servers == nil {
@@ -88,7 +88,8 @@ func setLines(text, key string, e Entry) string {
 	if strings.Contains(text, "\r\n") {
 		newline = "\r\n"
 	}
-	header := regexp.MustCompile(`(?m)^[ \t]*\[[ \t]*` + key + `[ \t]*\.[ \t]*"?` + regexp.QuoteMeta(e.Name) + `"?[ \t]*\][^\n]*\n?`)
+	header := regexp.MustCompile(`(?m)^[ \t]*\[[ \t]*` + key + `[ \t]*\.[ \t]*"?` + regexp.QuoteMeta(e.Name) +
+		`"?[ \t]*\][^\n]*\n?`)
 	at := header.FindStringIndex(text)
 	if at == nil {
 		gap := ""

@@ -25,7 +25,7 @@ func reason(err error) error {
 	return err
 }
 
-// redacting is a program that signs, whose complaints show nothing that could be a key.
+// redacting is a program that signs; what could be a key is removed from its errors.
 type redacting struct{ roamcard.CommandSigner }
 
 // SignTypedData implements roamcard.Signer.

@@ -62,8 +62,8 @@ func Parse(text []byte) (Config, error) {
 	return c, c.check()
 }
 
-// Open gives what signs. It reads the key now: the keystore takes about a second of computing, a passphrase or a locked
-// keychain as long as a person takes, and ctx ends the wait. Errors are *Error.
+// Open returns the signer. It reads the key now: the keystore takes about a second of computing, a passphrase or a
+// locked keychain as long as a person takes, and ctx ends the wait. Errors are *Error.
 func Open(ctx context.Context, c Config) (roamcard.Signer, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -121,7 +121,9 @@ func Put(ctx context.Context, c Config, key roamcard.Secret) (roamcard.Signer, e
 func (c *Config) check() error {
 	wrong := func(advice string) error { return &Error{Kind: ErrConfig, Where: "the signer", Advice: advice} }
 	var named []string
-	for kind, is := range map[string]bool{"command": len(c.Command) > 0, "keystore": c.Keystore != nil, "keychain": c.Keychain != ""} {
+	for kind, is := range map[string]bool{
+		"command": len(c.Command) > 0, "keystore": c.Keystore != nil, "keychain": c.Keychain != "",
+	} {
 		if is {
 			named = append(named, kind)
 		}
@@ -165,7 +167,9 @@ func (c *Config) own(key roamcard.Secret) (roamcard.Signer, error) {
 		return nil, &Error{Kind: ErrDamaged, Where: c.where(), Advice: "what it holds is not a private key of 32 bytes"}
 	}
 	if c.Address != "" && !strings.EqualFold(c.Address, signer.Address()) {
-		return nil, &Error{Kind: ErrOtherKey, Where: c.where(), Advice: "it is for " + signer.Address() + ", not " + c.Address}
+		return nil, &Error{
+			Kind: ErrOtherKey, Where: c.where(), Advice: "it is for " + signer.Address() + ", not " + c.Address,
+		}
 	}
 	return signer, nil
 }

@@ -87,7 +87,8 @@ func cheap(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := keystore.EncryptKey(&keystore.Key{Id: uuid.New(), Address: crypto.PubkeyToAddress(k.PublicKey), PrivateKey: k}, "correct horse", 2, 1)
+	text, err := keystore.EncryptKey(
+		&keystore.Key{Id: uuid.New(), Address: crypto.PubkeyToAddress(k.PublicKey), PrivateKey: k}, "correct horse", 2, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,14 +124,16 @@ func redacting(t *testing.T, err error) {
 
 func TestSettingsNameASourceAndHoldNoKey(t *testing.T) {
 	for _, text := range []string{
-		`{"kind": "command", "command": ["sign"], "address": "` + account + `"}`, `{"keystore": {"file": "~/k"}}`, `{"keychain": "wallet"}`,
+		`{"kind": "command", "command": ["sign"], "address": "` + account + `"}`, `{"keystore": {"file": "~/k"}}`,
+		`{"keychain": "wallet"}`,
 	} {
 		if _, err := keys.Parse([]byte(text)); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
 	for _, text := range []string{
-		``, `"` + key + `"`, `{}`, `{"privateKey": "` + key + `"}`, `{"` + key + `": 1}`, `{"kind": "keychain", "keystore": {"file": "/k"}}`,
+		``, `"` + key + `"`, `{}`, `{"privateKey": "` + key + `"}`, `{"` + key + `": 1}`,
+		`{"kind": "keychain", "keystore": {"file": "/k"}}`,
 		`{"keystore": {"file": "/k", "passphrase": "correct horse"}}`,
 	} {
 		_, err := keys.Parse([]byte(text))
@@ -138,13 +141,15 @@ func TestSettingsNameASourceAndHoldNoKey(t *testing.T) {
 	}
 }
 
-func TestAKeystoreOpensWithItsPassphrase(t *testing.T) {
+func TestKeystoreOpensWithItsPassphrase(t *testing.T) {
 	file := write(t, "keystore.json", cheap(t), 0o600)
 	asked := func(context.Context, string) (roamcard.Secret, error) {
 		return roamcard.NewSecret("correct horse"), nil
 	}
 	for name, c := range map[string]keys.Config{
-		"from a file":    {Keystore: &keys.Keystore{File: file, PassphraseFile: write(t, "pass", "correct horse\r\n", 0o400)}},
+		"from a file": {
+			Keystore: &keys.Keystore{File: file, PassphraseFile: write(t, "pass", "correct horse\r\n", 0o400)},
+		},
 		"from a program": {Keystore: &keys.Keystore{File: file, PassphraseCommand: program(t, "passphrase")}},
 		"asked for":      {Keystore: &keys.Keystore{File: file}, Ask: asked, Address: strings.ToLower(account)},
 	} {
@@ -155,7 +160,7 @@ func TestAKeystoreOpensWithItsPassphrase(t *testing.T) {
 	}
 }
 
-func TestAWalletThatCannotBeOpenedSaysWhyAndTellsNoSecret(t *testing.T) {
+func TestOpenSaysWhyItFailsWithoutSecrets(t *testing.T) {
 	file, pass := write(t, "keystore.json", cheap(t), 0o600), write(t, "pass", "correct horse\n", 0o600)
 	at := func(file, pass string) keys.Config {
 		return keys.Config{Keystore: &keys.Keystore{File: file, PassphraseFile: pass}}
@@ -168,14 +173,19 @@ func TestAWalletThatCannotBeOpenedSaysWhyAndTellsNoSecret(t *testing.T) {
 		c       keys.Config
 		want    error
 	}{
-		"nothing named":         {"", keys.Config{}, keys.ErrConfig},
-		"two named":             {"", keys.Config{Keychain: "a", Command: []string{"b"}, Address: account}, keys.ErrConfig},
-		"no account":            {"", keys.Config{Command: []string{os.Args[0]}}, keys.ErrConfig},
-		"no address":            {"", keys.Config{Command: []string{os.Args[0]}, Address: "0x12"}, keys.ErrConfig},
-		"a relative path":       {"", at("keystore.json", pass), keys.ErrConfig},
-		"a key as a path":       {"", at(key, pass), keys.ErrConfig},
-		"two passphrases":       {"", keys.Config{Keystore: &keys.Keystore{File: file, PassphraseFile: pass, PassphraseCommand: []string{"x"}}}, keys.ErrConfig},
-		"no program":            {"", keys.Config{Command: []string{"/no/such/program"}, Address: account}, keys.ErrNoProgram},
+		"nothing named":   {"", keys.Config{}, keys.ErrConfig},
+		"two named":       {"", keys.Config{Keychain: "a", Command: []string{"b"}, Address: account}, keys.ErrConfig},
+		"no account":      {"", keys.Config{Command: []string{os.Args[0]}}, keys.ErrConfig},
+		"no address":      {"", keys.Config{Command: []string{os.Args[0]}, Address: "0x12"}, keys.ErrConfig},
+		"a relative path": {"", at("keystore.json", pass), keys.ErrConfig},
+		"a key as a path": {"", at(key, pass), keys.ErrConfig},
+		"two passphrases": {
+			"", keys.Config{Keystore: &keys.Keystore{File: file, PassphraseFile: pass, PassphraseCommand: []string{"x"}}},
+			keys.ErrConfig,
+		},
+		"no program": {
+			"", keys.Config{Command: []string{"/no/such/program"}, Address: account}, keys.ErrNoProgram,
+		},
 		"no keystore":           {"", at(file+".gone", pass), keys.ErrMissing},
 		"a folder":              {"", at(filepath.Dir(file), pass), keys.ErrUnreadable},
 		"a readable keystore":   {"", at(write(t, "open.json", cheap(t), 0o640), pass), keys.ErrMode},
@@ -199,8 +209,8 @@ func TestAWalletThatCannotBeOpenedSaysWhyAndTellsNoSecret(t *testing.T) {
 	}
 }
 
-// TestADamagedKeystoreNeverOpensAsAnotherKey changes the file in many ways; the library that decrypts it panics on some.
-func TestADamagedKeystoreNeverOpensAsAnotherKey(t *testing.T) {
+// The file is changed in many ways; the library that decrypts it panics on some.
+func TestDamagedKeystoreNeverOpensAsAnotherKey(t *testing.T) {
 	good, pass := cheap(t), write(t, "pass", "correct horse", 0o600)
 	file := write(t, "keystore.json", good, 0o600)
 	open := func(text string) (string, error) {
@@ -221,15 +231,19 @@ func TestADamagedKeystoreNeverOpensAsAnotherKey(t *testing.T) {
 		t.Fatalf("undamaged: %q, %v", got, err)
 	}
 	for i := range len(good) {
-		for _, text := range []string{good[:i], good[:i] + good[i+1:], good[:i] + "0" + good[i+1:], good[:i] + "f" + good[i+1:]} {
+		for _, text := range []string{
+			good[:i], good[:i] + good[i+1:], good[:i] + "0" + good[i+1:], good[:i] + "f" + good[i+1:],
+		} {
 			if got, err := open(text); err == nil && got != account {
 				t.Fatalf("%s opened as %s", text, got)
 			}
 		}
 	}
 	for from, to := range map[string]string{
-		`"n":2`: `"n":1073741824`, `"r":8`: `"r":-8`, `"p":1`: `"p":1000000`, `"dklen":32`: `"dklen":8`, `"version":3`: `"version":1`,
-		`"scrypt"`: `"pbkdf2"`, `"aes-128-ctr"`: `"aes-128-cbc"`, `"iv":"`: `"iv":"00`, `"kdfparams":{`: `"kdfparams":{"c":1,"prf":"x",`,
+		`"n":2`: `"n":1073741824`, `"r":8`: `"r":-8`, `"p":1`: `"p":1000000`, `"dklen":32`: `"dklen":8`,
+		`"version":3`: `"version":1`,
+		`"scrypt"`:    `"pbkdf2"`, `"aes-128-ctr"`: `"aes-128-cbc"`, `"iv":"`: `"iv":"00`,
+		`"kdfparams":{`: `"kdfparams":{"c":1,"prf":"x",`,
 	} {
 		if _, err := open(strings.Replace(good, from, to, 1)); err == nil && from != `"kdfparams":{` {
 			t.Errorf("%s for %s was taken", to, from)
@@ -237,8 +251,8 @@ func TestADamagedKeystoreNeverOpensAsAnotherKey(t *testing.T) {
 	}
 }
 
-// TestAKeystoreWithoutItsAccountNeedsOne holds because the checksum of the format leaves its vector out.
-func TestAKeystoreWithoutItsAccountNeedsOne(t *testing.T) {
+// The checksum of the format does not cover its initialization vector.
+func TestKeystoreWithoutAnAccountNeedsOne(t *testing.T) {
 	text := strings.Replace(cheap(t), `"address":"`+strings.ToLower(account[2:])+`",`, "", 1)
 	file, pass := write(t, "keystore.json", text, 0o600), write(t, "pass", "correct horse", 0o600)
 	c := keys.Config{Keystore: &keys.Keystore{File: file, PassphraseFile: pass}}
@@ -250,7 +264,7 @@ func TestAKeystoreWithoutItsAccountNeedsOne(t *testing.T) {
 	}
 }
 
-func TestAKeystoreOfAnotherKindOpens(t *testing.T) {
+func TestKeystoreWithPBKDF2Opens(t *testing.T) {
 	// The vector of the format's definition: PBKDF2, passphrase "testpassword".
 	const text = `{"crypto":{"cipher":"aes-128-ctr","cipherparams":{"iv":"6087dab2f9fdbbfaddc31a909735c1e6"},
 "ciphertext":"5318b4d5bcd28de64ee5559e671353e16f075ecae9f99c7a79a38af5f869aa46","kdf":"pbkdf2","kdfparams":{"c":262144,"dklen":32,
@@ -269,7 +283,7 @@ func TestAKeystoreOfAnotherKindOpens(t *testing.T) {
 	}
 }
 
-func TestAKeyThatWasPutOpensAndIsNotReplaced(t *testing.T) {
+func TestPutKeepsAKeyAndReplacesNone(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "new", "keystore.json")
 	c := keys.Config{Keystore: &keys.Keystore{File: file, PassphraseFile: write(t, "pass", "correct horse", 0o600)}}
 	signer, err := keys.Put(t.Context(), c, roamcard.NewSecret("0x"+key+"\n"))
@@ -294,7 +308,7 @@ func TestAKeyThatWasPutOpensAndIsNotReplaced(t *testing.T) {
 	expect(t, err, keys.ErrConfig)
 }
 
-func TestAnEntryOfTheKeychain(t *testing.T) {
+func TestKeychainEntryOpens(t *testing.T) {
 	keyring.MockInit()
 	c := keys.Config{Keychain: "travel"}
 	_, err := keys.Open(t.Context(), c)
@@ -319,7 +333,7 @@ func TestAnEntryOfTheKeychain(t *testing.T) {
 	expect(t, err, keys.ErrNoKeychain)
 }
 
-func TestAProgramSigns(t *testing.T) {
+func TestCommandSigns(t *testing.T) {
 	c := keys.Config{Address: account, Command: program(t, "sign")}
 	signer, err := keys.Open(t.Context(), c)
 	if err != nil || signer.Address() != account {
@@ -333,7 +347,8 @@ func TestAProgramSigns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if sig, err := signer.SignMessage(t.Context(), "hello"); err != nil || hex.EncodeToString(sig) != hex.EncodeToString(expected) {
+	if sig, err := signer.SignMessage(t.Context(), "hello"); err != nil ||
+		hex.EncodeToString(sig) != hex.EncodeToString(expected) {
 		t.Errorf("%x, %v", sig, err)
 	}
 	t.Setenv("KEYS_TEST_PROGRAM", "leak")
@@ -349,7 +364,7 @@ func TestAProgramSigns(t *testing.T) {
 	}
 }
 
-func TestACallerWhoGivesUpWaitsForNoProgram(t *testing.T) {
+func TestOpenEndsWithItsContext(t *testing.T) {
 	file := write(t, "keystore.json", cheap(t), 0o600)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()

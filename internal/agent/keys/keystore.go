@@ -14,7 +14,8 @@ import (
 	"github.com/roamcard/roamcard/clients/go/roamcard"
 )
 
-// stored is a keystore of version 3. Every member is checked before go-ethereum sees it, which panics on a damaged file.
+// stored is a keystore of version 3. Every member is checked before go-ethereum sees it, which panics on a damaged
+// file.
 type stored struct {
 	Address string     `json:"address"`
 	Crypto  encryption `json:"crypto"`
@@ -89,7 +90,7 @@ func (c *Config) openKeystore(ctx context.Context) (roamcard.Secret, error) {
 	return roamcard.NewSecret(hex.EncodeToString(plain)), nil
 }
 
-// wrong says what no keystore of version 3 has, or nothing.
+// wrong says why this is no valid keystore of version 3, or returns nothing.
 func (s *stored) wrong() string {
 	e, k := &s.Crypto, &s.Crypto.KDFParams
 	switch {

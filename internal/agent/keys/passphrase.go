@@ -10,7 +10,7 @@ import (
 	"github.com/roamcard/roamcard/clients/go/roamcard"
 )
 
-// letGo is how long a program that was ended may keep its output open.
+// letGo is how long a killed program may keep its output open.
 const letGo = 2 * time.Second
 
 // passphrase is that of the keystore: from the file, the program or the person.
@@ -39,7 +39,7 @@ func (c *Config) passphrase(ctx context.Context) (roamcard.Secret, error) {
 	}
 }
 
-// run takes the passphrase from a program. What it complains about stays unsaid: it may quote the passphrase.
+// run takes the passphrase from a program. Its standard error is not shown: it may quote the passphrase.
 func run(ctx context.Context, command []string) (roamcard.Secret, error) {
 	where, none := "the passphrase's program "+command[0], roamcard.NewSecret("")
 	path, err := exec.LookPath(command[0])

@@ -19,7 +19,7 @@ import (
 // NewStore makes an empty pair of stores. It is called once for each rule.
 type NewStore func(t *testing.T) (auth.Challenges, auth.Sessions)
 
-// noon is the time of every rule; stores must not look at a clock of their own.
+// noon is the time of every rule; stores must not use a clock of their own.
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 123e6, time.UTC)
 
 // RunStore checks the promises of auth.Challenges and auth.Sessions. Cards named by reveal

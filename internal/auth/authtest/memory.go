@@ -1,4 +1,4 @@
-// Package authtest helps to test with package auth: stores in memory, wallets that sign, and the rules every store keeps.
+// Package authtest is the kit of package auth: stores in memory, wallets that sign, and the rules of every store.
 package authtest
 
 import (
@@ -82,7 +82,7 @@ func (s *Challenges) Consume(_ context.Context, id uuid.UUID, now time.Time, _ .
 	return true, nil
 }
 
-// Put stores a challenge as it is, over an old one, to play a store that was tampered with.
+// Put stores or replaces a challenge as it is, as in a store that was tampered with.
 func (s *Challenges) Put(c auth.Challenge) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"github.com/roamcard/roamcard/internal/auth/authtest"
 )
 
-func TestMemoryKeepsTheRules(t *testing.T) {
+func TestMemoryStoresPassTheKit(t *testing.T) {
 	authtest.RunStore(t, func(*testing.T) (auth.Challenges, auth.Sessions) {
 		return new(authtest.Challenges), new(authtest.Sessions)
 	})

@@ -20,7 +20,7 @@ type Wallet struct {
 	key *ecdsa.PrivateKey
 }
 
-// NewWallet makes the wallet of a name: the same name is the same account.
+// NewWallet makes the wallet of a name. The same name gives the same account.
 func NewWallet(t testing.TB, name string) Wallet {
 	t.Helper()
 	key, err := crypto.ToECDSA(crypto.Keccak256([]byte("wallet of " + name)))

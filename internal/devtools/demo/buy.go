@@ -99,11 +99,12 @@ func (s *story) buy(ctx context.Context) error {
 		tried = append(tried, signer.Address()+" "+reason)
 	}
 	s.summary.Wallet = ""
-	return fmt.Errorf("%w (%s). Next: use another wallet, or start roamcard dev on a new folder", ErrNoWallet, strings.Join(tried, "; "))
+	return fmt.Errorf("%w (%s). Next: use another wallet, or start roamcard dev on a new folder", ErrNoWallet,
+		strings.Join(tried, "; "))
 }
 
-// unfit says why the wallet cannot buy; empty when it can. Only the owner may ask after cards, so it signs in for
-// that. To pay, no sign-in is needed.
+// unfit says why the wallet cannot buy; empty when it can. It signs in, because only the owner may list cards. Paying
+// needs no sign-in.
 func (s *story) unfit(ctx context.Context) (reason string, err error) {
 	if s.before, err = s.balance(ctx); err != nil {
 		return "", err
@@ -138,8 +139,7 @@ func (s *story) pay(ctx context.Context, signer roamcard.Signer) error {
 	return s.prove(ctx, signer)
 }
 
-// prove repeats the purchase from a program that forgot everything but the key, and reads on chain that the money
-// moved once.
+// prove repeats the purchase from a client that knows only the key, and reads on chain that the money moved once.
 func (s *story) prove(ctx context.Context, signer roamcard.Signer) error {
 	s.begin("Buy it again, as a program that lost its journal would")
 	forgetful, err := s.open(signer)
@@ -150,7 +150,8 @@ func (s *story) prove(ctx context.Context, signer roamcard.Signer) error {
 	if err != nil {
 		return err
 	}
-	if !again.Order.GetReplayed() || again.Order.GetOrderId() != s.summary.OrderID || again.Transaction != s.summary.Transaction {
+	if !again.Order.GetReplayed() || again.Order.GetOrderId() != s.summary.OrderID ||
+		again.Transaction != s.summary.Transaction {
 		return fmt.Errorf("%w: the repeat is order %s by transaction %s, replayed %v; expected a replay of order %s",
 			ErrOutcome, again.Order.GetOrderId(), again.Transaction, again.Order.GetReplayed(), s.summary.OrderID)
 	}
@@ -159,10 +160,12 @@ func (s *story) prove(ctx context.Context, signer roamcard.Signer) error {
 		return err
 	}
 	if s.before-after != units(s.price) {
-		return fmt.Errorf("%w: the wallet went from %s to %s USDC; expected to pay %s once", ErrOutcome, s.before.Dollars(), after.Dollars(), s.price)
+		return fmt.Errorf("%w: the wallet went from %s to %s USDC; expected to pay %s once", ErrOutcome, s.before.Dollars(),
+			after.Dollars(), s.price)
 	}
 	s.summary.Replayed, s.summary.Transfers, s.summary.PaidRequests = true, 1, s.network.paid
 	s.say("The nonce was the same, and so are order and transaction (replayed: true).")
-	s.say("Balance on chain: %s, before %s. Payments went out %d times; %s USDC moved once.", after.Dollars(), s.before.Dollars(), s.network.paid, s.price)
+	s.say("Balance on chain: %s, before %s. Payments went out %d times; %s USDC moved once.", after.Dollars(),
+		s.before.Dollars(), s.network.paid, s.price)
 	return nil
 }

@@ -1,5 +1,4 @@
-// Package demo tells a buyer's story against a running service: it buys a card and an eSIM with the Go client, and shows
-// each step.
+// Package demo buys a card and an eSIM from a running service with the Go client, and shows each step.
 //
 //	shop ─► 402, terms checked ─► wallet ─► signed once, paid, answer lost ─► same bytes again: the same order ─►
 //	card ACTIVE ─► 15.00 on it ─► revealed, sealed to a key made here ─► eSIM ─► what it cost, by the chain
@@ -19,7 +18,7 @@ import (
 	"github.com/roamcard/roamcard/internal/secret"
 )
 
-// Config is what the story needs: a service, a chain, and wallets that may buy.
+// Config is what a run needs: a service, a chain, and wallets that may buy.
 type Config struct {
 	// BaseURL is the service's own origin, as it calls itself.
 	BaseURL string
@@ -29,7 +28,7 @@ type Config struct {
 	USDC, PayTo string
 	// Wallets are private keys in hex, best first. The first with enough USDC and no card buys.
 	Wallets []secret.Text
-	// Out gets the story or, with JSON, one summary.
+	// Out gets the steps or, with JSON, one summary.
 	Out  io.Writer
 	JSON bool
 	// TTY allows a line that is drawn over itself, and the QR code.
@@ -42,7 +41,7 @@ type Config struct {
 	Deadline time.Duration
 }
 
-// Summary is what came of the story.
+// Summary is the result of a run.
 type Summary struct {
 	OK bool `json:"ok"`
 	// Error says what went wrong and what to do, when OK is false.
@@ -69,7 +68,7 @@ type Summary struct {
 	Millis   int64  `json:"milliseconds"`
 }
 
-// Step is one part of the story and the time it took.
+// Step is one part of a run and the time it took.
 type Step struct {
 	Name   string `json:"name"`
 	Millis int64  `json:"milliseconds"`
@@ -78,11 +77,10 @@ type Step struct {
 // ErrNoWallet says that no wallet at hand can buy a card.
 var ErrNoWallet = errors.New("no wallet can buy a card")
 
-// ErrOutcome says that the service broke a promise of the story: money moved twice, or a repeat was
-// another order.
+// ErrOutcome says that the service broke a promise: money moved twice, or a repeat was another order.
 var ErrOutcome = errors.New("the outcome is not as promised")
 
-// Run tells the story. An error says what to do next. With JSON the summary is written in any case.
+// Run buys and shows. An error says what to do next. With JSON the summary is written in any case.
 func Run(ctx context.Context, c Config) (Summary, error) {
 	c.BaseURL = strings.TrimSuffix(c.BaseURL, "/")
 	if c.Deadline == 0 {
@@ -117,7 +115,7 @@ func writeJSON(w io.Writer, s Summary) error {
 	return nil
 }
 
-// story is one run: what is known so far.
+// story is the state of one run.
 type story struct {
 	Config
 	*narrator
@@ -134,7 +132,7 @@ type story struct {
 
 func (s *story) tell(ctx context.Context) error {
 	for _, part := range []func(context.Context) error{
-		s.lookAround, s.askPrice, s.buy, s.awaitCard, s.awaitBalance, s.reveal, s.travel, s.count,
+		s.readOffer, s.askPrice, s.buy, s.awaitCard, s.awaitBalance, s.reveal, s.travel, s.count,
 	} {
 		if err := part(ctx); err != nil {
 			return err
@@ -143,12 +141,14 @@ func (s *story) tell(ctx context.Context) error {
 	return nil
 }
 
-// open makes a client of a wallet that remembers nothing of the ones before.
+// open makes a client of a wallet with an empty journal.
 func (s *story) open(signer roamcard.Signer) (*roamcard.Client, error) {
 	const most = 10_000 // cents; enough for a card and an eSIM
 	return roamcard.New(roamcard.Config{
 		BaseURL: s.BaseURL, Signer: signer, HTTP: s.network, Poll: lookEvery,
-		Policy: roamcard.Policy{Mode: roamcard.Autonomous, MaxPerPayment: most, MaxPerDay: most, PayTo: s.PayTo, Asset: s.USDC},
+		Policy: roamcard.Policy{
+			Mode: roamcard.Autonomous, MaxPerPayment: most, MaxPerDay: most, PayTo: s.PayTo, Asset: s.USDC,
+		},
 		Events: &roamcard.Events{
 			Signed: func(q roamcard.Quote) {
 				s.say("Signed an EIP-3009 authorization of %s USDC.", q.Amount)
@@ -164,8 +164,8 @@ func (s *story) open(signer roamcard.Signer) (*roamcard.Client, error) {
 	})
 }
 
-// lookAround reads what the service publishes. The client holds the payment to it.
-func (s *story) lookAround(ctx context.Context) error {
+// readOffer reads what the service publishes. The client checks the payment against it.
+func (s *story) readOffer(ctx context.Context) error {
 	s.begin("Look at the shop")
 	visitor, err := s.open(nil)
 	if err != nil {
@@ -179,21 +179,24 @@ func (s *story) lookAround(ctx context.Context) error {
 		return err
 	}
 	if shop.GetEnvironment() != "sandbox" {
-		return fmt.Errorf("%s is a %s service and a card there costs real money: the demo buys in a sandbox only; start one with roamcard dev",
+		return fmt.Errorf("%s is a %s service and a card there costs real money: the demo buys in a sandbox only; start "+
+			"one with roamcard dev",
 			s.BaseURL, shop.GetEnvironment())
 	}
 	if shop.GetBaseUrl() != s.BaseURL {
-		return fmt.Errorf("the service at %s calls itself %s: use that address, signatures are bound to it", s.BaseURL, shop.GetBaseUrl())
+		return fmt.Errorf("the service at %s calls itself %s: use that address, signatures are bound to it", s.BaseURL,
+			shop.GetBaseUrl())
 	}
 	card := shop.GetCard()
 	s.price, s.fee = roamcard.Cents(card.GetWalletPaymentUsdCents()), roamcard.Cents(card.GetCardIssueFeeUsdCents())
 	s.stays = roamcard.Cents(card.GetExpectedAvailableAfterIssueUsdCents())
 	s.say("GET /api/config")
-	s.say("A card costs %s USD in USDC on %s. %s of it is the issue fee, %s stays to spend.", s.price, shop.GetNetwork().GetNetwork(), s.fee, s.stays)
+	s.say("A card costs %s USD in USDC on %s. %s of it is the issue fee, %s stays to spend.", s.price,
+		shop.GetNetwork().GetNetwork(), s.fee, s.stays)
 	return nil
 }
 
-// count reads on chain what all of it cost.
+// count reads on chain what the run cost.
 func (s *story) count(ctx context.Context) error {
 	s.begin("Count the money")
 	after, err := s.balance(ctx)
@@ -221,8 +224,10 @@ func units(c roamcard.Cents) roamcard.USDC { return roamcard.USDC(c * 10_000) }
 func (s *story) conclude() {
 	s.print("\n")
 	s.say("Spent      %s USDC by %s", s.summary.SpentUSDCents, s.summary.Wallet)
-	s.say("Card       %s USDC in %d transfer, however often it was asked for (%d times)", s.price, s.summary.Transfers, s.summary.PaidRequests)
-	s.say("           %s USD of it are on card %s, %s USD are the issue fee", s.summary.OnCardUSDCents, s.summary.Card, s.summary.FeeUSDCents)
+	s.say("Card       %s USDC in %d transfer, however often it was asked for (%d times)", s.price, s.summary.Transfers,
+		s.summary.PaidRequests)
+	s.say("           %s USD of it are on card %s, %s USD are the issue fee", s.summary.OnCardUSDCents, s.summary.Card,
+		s.summary.FeeUSDCents)
 	s.say("eSIM       %s USDC", s.summary.ESIMUSDCents)
 	s.say("Took       %.1f s", float64(s.summary.Millis)/1000)
 }

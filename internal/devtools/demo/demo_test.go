@@ -13,15 +13,17 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/devtools/demo"
+	"github.com/roamcard/roamcard/internal/devtools/dev"
 	"github.com/roamcard/roamcard/internal/secret"
 )
 
 // serve runs a development server for the test.
-func serve(t *testing.T) app.Ready {
+func serve(t *testing.T) dev.Ready {
 	t.Helper()
-	r, stop, err := app.StartDev(context.Background(), app.DevConfig{Addr: "127.0.0.1:0", Log: app.DevLogger(io.Discard, ""), Out: io.Discard})
+	r, stop, err := dev.Start(context.Background(), dev.Config{
+		Addr: "127.0.0.1:0", Log: dev.Logger(io.Discard, ""), Out: io.Discard,
+	})
 	if err != nil {
 		t.Fatalf("start the development server: %v", err)
 	}
@@ -33,7 +35,7 @@ func serve(t *testing.T) app.Ready {
 	return r
 }
 
-func buyerAt(r app.Ready, wallets ...app.ReadyWallet) (demo.Config, *bytes.Buffer) {
+func buyerAt(r dev.Ready, wallets ...dev.Wallet) (demo.Config, *bytes.Buffer) {
 	out := &bytes.Buffer{}
 	c := demo.Config{BaseURL: r.BaseURL, RPCURL: r.RPCURL, USDC: r.USDC, PayTo: r.PayTo, Out: out}
 	for _, w := range wallets {
@@ -42,10 +44,10 @@ func buyerAt(r app.Ready, wallets ...app.ReadyWallet) (demo.Config, *bytes.Buffe
 	return c, out
 }
 
-// watched notes what must not be told: payments, and tokens of sessions.
-type watched struct{ secrets []string }
+// recorder collects what must not be printed: payments, and tokens of sessions.
+type recorder struct{ secrets []string }
 
-func (w *watched) RoundTrip(req *http.Request) (*http.Response, error) {
+func (w *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	for _, name := range []string{"PAYMENT-SIGNATURE", "Authorization", "X-Esim-Delivery-Token"} {
 		if value := strings.TrimPrefix(req.Header.Get(name), "Bearer "); value != "" {
 			w.secrets = append(w.secrets, value)
@@ -54,22 +56,27 @@ func (w *watched) RoundTrip(req *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(req)
 }
 
-// TestTheStoryIsTold buys again and again on one server: each time the next wallet.
-func TestTheStoryIsTold(t *testing.T) {
+// Several runs on one server: each buys with the next wallet.
+func TestDemoBuysWithTheNextWallet(t *testing.T) {
 	r := serve(t)
 
 	c, out := buyerAt(r, r.Wallets...)
-	network := &watched{}
+	network := &recorder{}
 	c.TTY, c.HTTP = true, network
 	got, err := demo.Run(t.Context(), c)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if !got.OK || got.Wallet != r.Wallets[0].Address || got.Transfers != 1 || got.PaidRequests != 3 || !got.Replayed || got.FeeUSDCents != 1000 ||
-		got.OnCardUSDCents != 1500 || got.ESIMUSDCents <= 0 || got.SpentUSDCents != 2500+got.ESIMUSDCents || got.Millis > 120_000 || got.Error != "" {
+	if !got.OK || got.Wallet != r.Wallets[0].Address || got.Transfers != 1 || got.PaidRequests != 3 || !got.Replayed ||
+		got.FeeUSDCents != 1000 ||
+		got.OnCardUSDCents != 1500 || got.ESIMUSDCents <= 0 || got.SpentUSDCents != 2500+got.ESIMUSDCents ||
+		got.Millis > 120_000 || got.Error != "" {
 		t.Errorf("summary %+v", got)
 	}
-	for _, want := range []string{"402", "25.00 USDC", r.PayTo, "thrown away on purpose", "replayed: true", "is ACTIVE", got.Card, "15.00 USD", "moved once", "█", "activation code"} {
+	for _, want := range []string{
+		"402", "25.00 USDC", r.PayTo, "thrown away on purpose", "replayed: true", "is ACTIVE", got.Card, "15.00 USD",
+		"moved once", "█", "activation code",
+	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the story does not say %q:\n%s", want, out)
 		}
@@ -84,7 +91,8 @@ func TestTheStoryIsTold(t *testing.T) {
 	c.JSON = true
 	got, err = demo.Run(t.Context(), c)
 	var told demo.Summary
-	if bad := json.Unmarshal(out.Bytes(), &told); bad != nil || err != nil || !told.OK || told.Wallet != r.Wallets[1].Address || told.OrderID != got.OrderID || len(told.Steps) == 0 {
+	if bad := json.Unmarshal(out.Bytes(), &told); bad != nil || err != nil || !told.OK ||
+		told.Wallet != r.Wallets[1].Address || told.OrderID != got.OrderID || len(told.Steps) == 0 {
 		t.Errorf("%v, %v: %s", err, bad, out)
 	}
 	if strings.Contains(out.String(), "LPA:") || !strings.Contains(told.Card, "••") {
@@ -93,17 +101,19 @@ func TestTheStoryIsTold(t *testing.T) {
 
 	c, out = buyerAt(r, r.Wallets[2])
 	c.ShowCard = true
-	if _, err := demo.Run(t.Context(), c); err != nil || !regexp.MustCompile(`\d{4} \d{4} \d{4} \d{4}  valid to \d\d/20\d\d  code \d{3}`).MatchString(out.String()) {
+	if _, err := demo.Run(t.Context(), c); err != nil ||
+		!regexp.MustCompile(`\d{4} \d{4} \d{4} \d{4}  valid to \d\d/20\d\d  code \d{3}`).MatchString(out.String()) {
 		t.Errorf("%v: the card was asked for:\n%s", err, out)
 	}
 
 	c, out = buyerAt(r, r.Wallets[:2]...)
 	c.JSON = true
 	_, err = demo.Run(t.Context(), c)
-	if !errors.Is(err, demo.ErrNoWallet) || !strings.Contains(err.Error(), "owns a card") || !strings.Contains(err.Error(), "use another wallet") || !strings.Contains(out.String(), `"ok": false`) {
+	if !errors.Is(err, demo.ErrNoWallet) || !strings.Contains(err.Error(), "owns a card") ||
+		!strings.Contains(err.Error(), "use another wallet") || !strings.Contains(out.String(), `"ok": false`) {
 		t.Errorf("%v: %s", err, out)
 	}
-	wrong := app.ReadyWallet{PrivateKey: r.Wallets[3].PrivateKey + "z"}
+	wrong := dev.Wallet{PrivateKey: r.Wallets[3].PrivateKey + "z"}
 	c, _ = buyerAt(r, wrong)
 	if _, err := demo.Run(t.Context(), c); err == nil || strings.Contains(err.Error(), wrong.PrivateKey[2:]) {
 		t.Errorf("a wrong key: %v", err)
@@ -120,14 +130,14 @@ func TestTheStoryIsTold(t *testing.T) {
 	}
 }
 
-func TestOnlyASandboxIsBoughtFrom(t *testing.T) {
+func TestDemoBuysFromASandboxOnly(t *testing.T) {
 	asked := 0
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked++
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(w, `{"environment":"production"}`)
 	}))
-	c, _ := buyerAt(app.Ready{BaseURL: s.URL})
+	c, _ := buyerAt(dev.Ready{BaseURL: s.URL})
 	if _, err := demo.Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), "real money") || asked != 1 {
 		t.Errorf("asked %d times: %v", asked, err)
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// narrator prints the story: numbered steps, what happened in each, and the time it took.
+// narrator prints numbered steps, what happened in each, and the time it took.
 type narrator struct {
 	out        io.Writer
 	quiet, tty bool
@@ -58,7 +58,7 @@ func (n *narrator) wait(phase string) {
 	n.phase = phase
 }
 
-// settle leaves the line that was drawn over itself.
+// settle ends the line that was drawn over itself.
 func (n *narrator) settle() {
 	if n.phase != "" && n.tty {
 		n.print("\r\x1b[K")
@@ -66,7 +66,7 @@ func (n *narrator) settle() {
 	n.phase = ""
 }
 
-// print ignores errors: a story nobody can read any more still ends as it should.
+// print ignores errors: a run goes on when its output is closed.
 func (n *narrator) print(format string, args ...any) {
 	if !n.quiet {
 		_, _ = fmt.Fprintf(n.out, format, args...)

@@ -10,7 +10,7 @@ import (
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 )
 
-// lookEvery is how often the service is asked how far something has come.
+// lookEvery is how often the service is asked for the status of something.
 const lookEvery = 500 * time.Millisecond
 
 // awaitCard follows the order until the card is ACTIVE.
@@ -55,14 +55,14 @@ func (s *story) awaitBalance(ctx context.Context) error {
 	}
 }
 
-// reveal gets the card sealed to a key that exists only here, and for this once.
+// reveal gets the card sealed to a key that is made for this one answer.
 func (s *story) reveal(ctx context.Context) error {
 	s.begin("Reveal the card, sealed to a fresh key")
-	_, err := s.client.Cards.Reveal(ctx, s.summary.CardID, teller{s})
+	_, err := s.client.Cards.Reveal(ctx, s.summary.CardID, presenter{s})
 	return err
 }
 
-// travel buys the cheapest eSIM and shows it.
+// buyESIM buys the cheapest eSIM and shows it.
 func (s *story) travel(ctx context.Context) error {
 	s.begin("Buy the cheapest eSIM")
 	ctx, cancel := context.WithTimeout(ctx, s.Deadline)
@@ -81,20 +81,21 @@ func (s *story) travel(ctx context.Context) error {
 			return fmt.Errorf("wait for the eSIM: %w", err)
 		}
 	}
-	_, err = s.client.ESIM.Install(roamcard.WithDeliveryToken(ctx, bought.DeliveryToken), order.GetOrderId(), teller{s})
+	_, err = s.client.ESIM.Install(roamcard.WithDeliveryToken(ctx, bought.DeliveryToken), order.GetOrderId(), presenter{s})
 	return err
 }
 
-// teller shows what it may.
-type teller struct{ s *story }
+// presenter shows cards and eSIMs, without secrets unless they were asked for.
+type presenter struct{ s *story }
 
 // Present implements roamcard.Presenter: the first six and the last four digits, unless all were asked for.
-func (t teller) Present(_ context.Context, c roamcard.Credentials) (roamcard.Presented, error) {
+func (t presenter) Present(_ context.Context, c roamcard.Credentials) (roamcard.Presented, error) {
 	s := t.s
 	s.summary.Card = masked(c.Number)
 	s.say("The owner signed for this card and this key; the answer opens here and nowhere else.")
 	if s.ShowCard && !s.JSON {
-		s.say("%s  valid to %02d/%d  code %s (a sandbox card: it buys nothing)", roamcard.Grouped(c.Number), c.ExpiryMonth, c.ExpiryYear, c.SecurityCode)
+		s.say("%s  valid to %02d/%d  code %s (a sandbox card: it buys nothing)", roamcard.Grouped(c.Number), c.ExpiryMonth,
+			c.ExpiryYear, c.SecurityCode)
 	} else {
 		s.say("%s  valid to %02d/%d", s.summary.Card, c.ExpiryMonth, c.ExpiryYear)
 	}
@@ -102,7 +103,7 @@ func (t teller) Present(_ context.Context, c roamcard.Credentials) (roamcard.Pre
 }
 
 // PresentESIM implements roamcard.ESIMPresenter: the QR code goes to a terminal only, whoever has it has the eSIM.
-func (t teller) PresentESIM(_ context.Context, e roamcard.ESIM) (roamcard.Presented, error) {
+func (t presenter) PresentESIM(_ context.Context, e roamcard.ESIM) (roamcard.Presented, error) {
 	iccid := e.ICCID.Reveal()
 	if !t.s.TTY {
 		t.s.say("eSIM %s…%s is ready. On a terminal its QR code would be here.", iccid[:4], iccid[len(iccid)-4:])

@@ -21,7 +21,7 @@ const (
 	asNamespaced                    // as root in the file system, but an ordinary user in a namespace of its own
 )
 
-// nobody is the unprivileged user of every system; initdb refuses a user that has no name.
+// nobody is the unprivileged user that every system has; initdb refuses a user that has no name.
 const nobody = 65534
 
 // accountsFor returns who may run PostgreSQL on the data folder, best first. An existing folder has been made by one

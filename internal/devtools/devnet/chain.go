@@ -33,7 +33,7 @@ type Chain struct {
 
 // ChainConfig says where the chain lives and how it makes blocks.
 type ChainConfig struct {
-	// Dir keeps the chain's state: the chain goes on where it was when it is started there again. Empty means a fresh
+	// Dir keeps the chain's state: a later start there continues the chain. Empty means a fresh
 	// chain in memory. A second start in the same Dir waits for the first to end and then gives up.
 	Dir string
 	// Port to listen on; 0 picks a free one.
@@ -162,7 +162,7 @@ func (c *Chain) launch(ctx context.Context, anvil string, cfg ChainConfig) error
 	return err
 }
 
-// prepare puts everything in place and makes one block, so that the latest block is of now and holds it all.
+// prepare puts everything in place and makes one block, so that the latest block is recent and contains it all.
 func (c *Chain) prepare(ctx context.Context, client *rpc.Client) error {
 	if err := placeToken(ctx, client); err != nil {
 		return err

@@ -30,7 +30,7 @@ func blockTime(n *node) int64 {
 	return int64(head.Time)
 }
 
-func TestChainGoesOnWhereItWas(t *testing.T) {
+func TestChainContinuesAfterARestart(t *testing.T) {
 	dir := t.TempDir()
 	payee := common.HexToAddress(WalletsOf(RolePayee)[0].Address)
 	first := startChainForTest(t, ChainConfig{Dir: dir})
@@ -51,7 +51,8 @@ func TestChainGoesOnWhereItWas(t *testing.T) {
 	if got, err := n.eth.BlockNumber(t.Context()); err != nil || got <= height {
 		t.Errorf("height is %d, %v after the restart, want more than %d", got, err, height)
 	}
-	if receipt, err := n.eth.TransactionReceipt(t.Context(), paid.TxHash); err != nil || receipt.BlockHash != paid.BlockHash {
+	if receipt, err := n.eth.TransactionReceipt(t.Context(), paid.TxHash); err != nil ||
+		receipt.BlockHash != paid.BlockHash {
 		t.Errorf("receipt after the restart: %+v, %v", receipt, err)
 	}
 	// The engine pins its reads to a block hash.
@@ -69,7 +70,7 @@ func TestChainGoesOnWhereItWas(t *testing.T) {
 	}
 }
 
-func TestBlocksCarryWallTimeAfterRestart(t *testing.T) {
+func TestBlocksHaveWallTimeAfterARestart(t *testing.T) {
 	dir := t.TempDir()
 	payee := common.HexToAddress(WalletsOf(RolePayee)[0].Address)
 	chain := startChainForTest(t, ChainConfig{Dir: dir})
@@ -98,7 +99,7 @@ func TestBlocksCarryWallTimeAfterRestart(t *testing.T) {
 	}
 }
 
-func TestBlocksComeByTheClockWhenAsked(t *testing.T) {
+func TestChainMakesBlocksAtItsInterval(t *testing.T) {
 	n := connect(t, startChainForTest(t, ChainConfig{BlockEvery: time.Second}).RPCURL)
 	height, err := n.eth.BlockNumber(t.Context())
 	if err != nil {
@@ -114,7 +115,7 @@ func TestBlocksComeByTheClockWhenAsked(t *testing.T) {
 	})
 }
 
-func TestTornStateGoesBackToTheLastWholeCopy(t *testing.T) {
+func TestTornStateFallsBackToTheLastWholeCopy(t *testing.T) {
 	dir := t.TempDir()
 	payee := common.HexToAddress(WalletsOf(RolePayee)[0].Address)
 	for range 2 { // the second start makes the copy of what the first left
@@ -134,7 +135,7 @@ func TestTornStateGoesBackToTheLastWholeCopy(t *testing.T) {
 	}
 }
 
-func TestTornStateWithoutCopyStartsAnew(t *testing.T) {
+func TestTornStateWithoutACopyStartsAnew(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, stateFile), []byte(`{"block":`), 0o600); err != nil {
 		t.Fatal(err)
@@ -146,7 +147,7 @@ func TestTornStateWithoutCopyStartsAnew(t *testing.T) {
 	}
 }
 
-func TestTakenPortIsRefused(t *testing.T) {
+func TestChainRefusesATakenPort(t *testing.T) {
 	first := startChainForTest(t, ChainConfig{})
 	var port int
 	for _, digit := range first.RPCURL[len("http://127.0.0.1:"):] {
@@ -158,7 +159,7 @@ func TestTakenPortIsRefused(t *testing.T) {
 	}
 }
 
-func TestChildrenDieWithTheirParentAndGoOn(t *testing.T) {
+func TestChildrenDieWithTheirParentAndContinue(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux ends the children of a killed process")
 	}

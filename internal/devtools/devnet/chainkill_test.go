@@ -30,7 +30,7 @@ func (m moments) next() time.Duration {
 	return time.Duration(math.Pow(m.Float64(), 3) * float64(8*time.Millisecond))
 }
 
-func TestTransferIsWhollyThereOrNotAtAllAfterTheParentIsKilled(t *testing.T) {
+func TestTransferIsAtomicWhenTheParentIsKilled(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("nothing stops the chain of a killed process there")
 	}
@@ -51,7 +51,7 @@ func TestTransferIsWhollyThereOrNotAtAllAfterTheParentIsKilled(t *testing.T) {
 	}
 }
 
-func TestTransferIsWhollyThereOrNotAtAllAfterClose(t *testing.T) {
+func TestTransferIsAtomicWhenTheChainIsClosed(t *testing.T) {
 	dir, moments := t.TempDir(), newMoments(t)
 	chain := startChainForTest(t, ChainConfig{Dir: dir})
 	for range 15 {
@@ -102,7 +102,8 @@ func (n *node) holdings() holdings {
 	return holdings{Buyer: n.balance(buyer), Payee: n.balance(thePayee()), Nonce: nonce}
 }
 
-// wantWhole says whether the chain has the transfer, and fails the test if what it has is neither all nor nothing of it.
+// wantWhole says whether the chain has the transfer, and fails the test if what it has is neither all nor nothing of
+// it.
 func (n *node) wantWhole(s sending) bool {
 	n.Helper()
 	want, there := s.before, false

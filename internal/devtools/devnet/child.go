@@ -74,7 +74,7 @@ func start(name string, cmd *exec.Cmd, log *slog.Logger, tie *os.File) (*child, 
 	return c, nil
 }
 
-// interrupt asks the process to end, insists after ten seconds, and returns when it has ended.
+// interrupt asks the process to end, kills it after ten seconds, and returns when it has ended.
 func (c *child) interrupt() error {
 	select {
 	case <-c.done:
@@ -96,7 +96,7 @@ func (c *child) interrupt() error {
 	return fmt.Errorf("stop %s: it did not end in time and was killed", c.name)
 }
 
-// failure tells how a child ended that nobody asked to end.
+// failure says how a child ended that was not asked to end.
 func (c *child) failure() error {
 	return fmt.Errorf("%s ended by itself (%v): %s", c.name, c.cmd.ProcessState, c.output.last())
 }

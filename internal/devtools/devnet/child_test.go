@@ -31,7 +31,7 @@ func awaitDone(t *testing.T, c *child) {
 	}
 }
 
-func TestLingeringChildThatEndsByItselfIsHeardOf(t *testing.T) {
+func TestLingeringChildReportsItsEnd(t *testing.T) {
 	c := lingeringForTest(t, `echo "disk is full" >&2; exit 7`)
 	awaitDone(t, c)
 	if got := c.cmd.ProcessState.ExitCode(); got != 7 {
@@ -42,7 +42,7 @@ func TestLingeringChildThatEndsByItselfIsHeardOf(t *testing.T) {
 	}
 }
 
-func TestLingeringChildThatIsKilledIsHeardOf(t *testing.T) {
+func TestLingeringChildReportsItsKill(t *testing.T) {
 	c := lingeringForTest(t, "exec sleep 60")
 	if err := c.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// dieWithParent cannot be kept here: only Linux has a parent-death signal. A child orphaned by a kill is dealt with
-// by the next start in the same folder.
+// dieWithParent does nothing here: only Linux has a parent-death signal. The next start in the same folder ends a child
+// that a kill has orphaned.
 func dieWithParent(cmd *exec.Cmd) { attributes(cmd).Setpgid = true }
 
 func attributes(cmd *exec.Cmd) *syscall.SysProcAttr {

@@ -199,7 +199,8 @@ func oneDollar(nonce byte) authorization {
 }
 
 func (a authorization) args(rest ...any) []any {
-	return append([]any{a.from, a.to, big.NewInt(a.value), big.NewInt(a.validAfter), big.NewInt(a.validBefore), a.nonce}, rest...)
+	return append([]any{a.from, a.to, big.NewInt(a.value), big.NewInt(a.validAfter), big.NewInt(a.validBefore), a.nonce},
+		rest...)
 }
 
 func (a authorization) message() apitypes.TypedDataMessage {

@@ -42,7 +42,7 @@ func owner(path string) (uid, gid uint32, err error) {
 	return st.Uid, st.Gid, nil
 }
 
-// reachable says whether the account can get through every folder above and including dir. Its error names the folder
+// reachable reports whether the account can enter dir and every folder above it. Its error names the folder
 // that stops it.
 func reachable(dir string, who account) error {
 	for at := dir; ; at = filepath.Dir(at) {

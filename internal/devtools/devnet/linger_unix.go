@@ -7,7 +7,7 @@ import (
 	"os/exec"
 )
 
-// lingering runs "$@" in this shell's place and beside it a watcher, which reads from descriptor 3 until the pipe
+// lingering runs "$@" in place of this shell, and a watcher next to it, which reads from descriptor 3 until the pipe
 // there ends, waits, and interrupts "$@". The watcher keeps neither the lock, which is descriptor 4, nor the output:
 // both must end with "$@". The process id cannot have gone to a stranger by then, as it also names the group that the
 // watcher is in.

@@ -31,7 +31,8 @@ func FindAnvil() (string, error) {
 			return path, nil
 		}
 	}
-	return "", errors.New("find anvil: not in PATH nor in tools/node_modules; run `make setup`, or set ROAMCARD_ANVIL to its path")
+	return "",
+		errors.New("find anvil: not in PATH nor in tools/node_modules; run `make setup`, or set ROAMCARD_ANVIL to its path")
 }
 
 // npmModules lists the tools/node_modules folders that exist at or above the working directory and the executable.

@@ -18,14 +18,14 @@ func TestMissingAnvilSaysWhatToRun(t *testing.T) {
 	}
 }
 
-func TestSettingForAnvilIsNotPassedOver(t *testing.T) {
+func TestAnvilSettingIsNotIgnored(t *testing.T) {
 	t.Setenv("ROAMCARD_ANVIL", "/nowhere/anvil")
 	if path, err := FindAnvil(); err == nil || !strings.Contains(err.Error(), "ROAMCARD_ANVIL") {
 		t.Errorf("got %q, %v, want an error that names the setting", path, err)
 	}
 }
 
-func TestWrongPostgresFolderIsNotPassedOver(t *testing.T) {
+func TestPostgresSettingIsNotIgnored(t *testing.T) {
 	t.Setenv("ROAMCARD_PG_BIN", "/nowhere/bin")
 	pg, err := StartPostgres(t.Context(), PostgresConfig{Throwaway: true})
 	if err == nil {

@@ -64,9 +64,10 @@ func findPostgres(major int, accounts []account) (pgBinaries, error) {
 		tried = []string{"none is installed"}
 	}
 	slices.Sort(tried)
-	return pgBinaries{}, fmt.Errorf("find %s: run `make setup`, or `apt install postgresql`, or `brew install postgresql`, "+
-		"or set ROAMCARD_PG_BIN to the folder of its programs, or name a running server (%s)%s",
-		what, strings.Join(slices.Compact(tried), "; "), rootAdvice(accounts))
+	return pgBinaries{},
+		fmt.Errorf("find %s: run `make setup`, or `apt install postgresql`, or `brew install postgresql`, "+
+			"or set ROAMCARD_PG_BIN to the folder of its programs, or name a running server (%s)%s",
+			what, strings.Join(slices.Compact(tried), "; "), rootAdvice(accounts))
 }
 
 // rootAdvice explains the failures that only root sees.

@@ -129,8 +129,8 @@ func readPidFile(data string) (pidFile, error) {
 	return pidFile{pid: pid, pgPlace: pgPlace{socket: lines[4], port: port}}, nil
 }
 
-// clearOrphan ends a server whose owner died without stopping it. On Linux it is ending already; elsewhere nobody has
-// told it. The caller holds the lock, so no living process owns it.
+// clearOrphan ends a server whose owner died without stopping it. On Linux the kernel has told it to end; elsewhere
+// nothing has. The caller holds the lock, so no living process owns it.
 func clearOrphan(ctx context.Context, data string) error {
 	orphan, err := readPidFile(data)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -154,7 +154,7 @@ func clearOrphan(ctx context.Context, data string) error {
 			}
 		}
 	}
-	// A file left by a dead server, or torn, PostgreSQL judges itself.
+	// PostgreSQL itself checks a file that a dead server left or tore.
 	return nil
 }
 

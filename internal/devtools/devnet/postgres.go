@@ -150,7 +150,8 @@ func (p *Postgres) folder(dir string) (string, error) {
 // socketPathLimit is below what every system allows for a unix socket's path.
 const socketPathLimit = 100
 
-// socketFolder makes the private folder of the socket: beside the data, or in the temporary folder when that is too deep.
+// socketFolder makes the private folder of the socket: next to the data, or in the temporary folder when that path is
+// too long.
 func (p *Postgres) socketFolder(dir string, who account) (string, error) {
 	socket := filepath.Join(dir, "socket")
 	err := os.Mkdir(socket, 0o700)

@@ -85,7 +85,7 @@ func wantNotes(t *testing.T, url, want string) {
 	}
 }
 
-func TestEveryInstalledPostgresServesAndGoesOn(t *testing.T) {
+func TestEveryInstalledPostgresServesAndContinues(t *testing.T) {
 	folders := pgFolders()
 	if len(folders) == 0 {
 		t.Skip("PostgreSQL is not installed")
@@ -119,7 +119,7 @@ func TestEveryInstalledPostgresServesAndGoesOn(t *testing.T) {
 	}
 }
 
-func TestDataOfAnotherVersionAreNotTouched(t *testing.T) {
+func TestPostgresLeavesDataOfAnotherVersion(t *testing.T) {
 	dir := pgTestDir(t)
 	startPostgresForTest(t, PostgresConfig{Dir: dir, Throwaway: true}).Close()
 	data, _, err := existingData(dir)
@@ -139,7 +139,7 @@ func TestDataOfAnotherVersionAreNotTouched(t *testing.T) {
 	}
 }
 
-func TestThrowawayIsNotDurableAndLeavesNothing(t *testing.T) {
+func TestThrowawayPostgresIsNotDurableAndLeavesNothing(t *testing.T) {
 	t.Setenv("TMPDIR", pgTestDir(t))
 	pg := startPostgresForTest(t, PostgresConfig{Throwaway: true})
 	for _, setting := range []string{"fsync", "synchronous_commit", "full_page_writes"} {
@@ -167,7 +167,7 @@ func TestSecondStartJoinsTheRunningServer(t *testing.T) {
 	wantNotes(t, owner.URL(), "one")
 }
 
-func TestServerStartsAgainAfterItsOwnKill(t *testing.T) {
+func TestPostgresStartsAgainAfterAKill(t *testing.T) {
 	dir := pgTestDir(t)
 	killed := startPostgresToKill(t, PostgresConfig{Dir: dir})
 	note(t, killed.URL(), "durable")
@@ -213,7 +213,7 @@ func TestPidFileOfAnotherProgramIsStale(t *testing.T) {
 	startPostgresForTest(t, PostgresConfig{Dir: dir, Throwaway: true})
 }
 
-func TestDeepFolderGetsAShortSocket(t *testing.T) {
+func TestDeepFolderGetsAShortSocketPath(t *testing.T) {
 	dir := filepath.Join(pgTestDir(t), strings.Repeat("deep/", 20), "a folder, with \"odd\" characters [x]")
 	pg := startPostgresForTest(t, PostgresConfig{Dir: dir, Throwaway: true})
 	if n := len(pg.place.path()); n >= socketPathLimit {
@@ -224,7 +224,7 @@ func TestDeepFolderGetsAShortSocket(t *testing.T) {
 	}
 }
 
-func TestRootWorksWhereOnlyRootMayEnter(t *testing.T) {
+func TestPostgresRunsWhereOnlyRootMayEnter(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
 	}
@@ -250,7 +250,7 @@ func TestRootWorksWhereOnlyRootMayEnter(t *testing.T) {
 	}
 }
 
-func TestRootDropsToAnUnprivilegedUser(t *testing.T) {
+func TestPostgresOfRootRunsAsAnUnprivilegedUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
 	}
@@ -264,13 +264,14 @@ func TestRootDropsToAnUnprivilegedUser(t *testing.T) {
 	}
 }
 
-func TestLibraryLinksAreMendedWithoutInstallScripts(t *testing.T) {
+func TestLibraryLinksAreFixedWithoutInstallScripts(t *testing.T) {
 	native := filepath.Join(t.TempDir(), "native")
 	if err := os.MkdirAll(filepath.Join(native, "lib"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
-		"lib/libpq.so.5.18": "library", "pg-symlinks.json": `[{"source":"native/lib/libpq.so.5.18","target":"native/lib/libpq.so.5"}]`,
+		"lib/libpq.so.5.18": "library",
+		"pg-symlinks.json":  `[{"source":"native/lib/libpq.so.5.18","target":"native/lib/libpq.so.5"}]`,
 	} {
 		if err := os.WriteFile(filepath.Join(native, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)

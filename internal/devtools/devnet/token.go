@@ -20,7 +20,7 @@ const (
 	USDCAddress = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
 	// DomainSeparator is the token's EIP-712 domain on Base, which our token must have too.
 	DomainSeparator = "0x02fa7265e7c5d81118673727957699e4d68f74cd74b7db77da710fe8a2c7834f"
-	// MulticallAddress is where every public chain carries Multicall3.
+	// MulticallAddress is where every public chain has Multicall3.
 	MulticallAddress = "0xcA11bde05977b3631167028862bE2a173976CA11"
 )
 

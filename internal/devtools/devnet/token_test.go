@@ -22,7 +22,7 @@ func callMsg(from, to common.Address, data []byte) ethereum.CallMsg {
 	return ethereum.CallMsg{From: from, To: &to, Data: data}
 }
 
-func TestHexIsWhatTheSourcesCompileTo(t *testing.T) {
+func TestTokenHexMatchesItsSources(t *testing.T) {
 	if _, err := exec.LookPath("node"); err != nil {
 		t.Skip("node is not installed")
 	}
@@ -87,7 +87,8 @@ func TestAuthorizationSettlesOnceWithAdjacentEvents(t *testing.T) {
 	}
 
 	// The same authorization in the other form is the same authorization.
-	again := n.pack("transferWithAuthorization0", a.args(signature[64], [32]byte(signature[:32]), [32]byte(signature[32:64]))...)
+	again := n.pack("transferWithAuthorization0",
+		a.args(signature[64], [32]byte(signature[:32]), [32]byte(signature[32:64]))...)
 	if got, want := n.refusal(a.from, again), "FiatTokenV2: authorization is used or canceled"; got != want {
 		t.Errorf("repeat: %q, want %q", got, want)
 	}
@@ -108,7 +109,7 @@ func eventsOf(receipt *types.Receipt) [][]common.Hash {
 	return events
 }
 
-func TestTokenRefusesAsTheOriginalDoes(t *testing.T) {
+func TestTokenRefusesLikeUSDC(t *testing.T) {
 	n := connect(t, startChainForTest(t, ChainConfig{}).RPCURL)
 	buyer, other := WalletsOf(RoleBuyer)[0], WalletsOf(RoleBuyer)[1]
 	now := time.Now().Unix()
@@ -129,15 +130,24 @@ func TestTokenRefusesAsTheOriginalDoes(t *testing.T) {
 	}{
 		{"sound", "", func(*authorization) {}, buyer, same},
 		{"just valid", "", func(a *authorization) { a.validAfter = now - 1 }, buyer, same},
-		{"not yet", "FiatTokenV2: authorization is not yet valid", func(a *authorization) { a.validAfter = now + 60 }, buyer, same},
+		{
+			"not yet", "FiatTokenV2: authorization is not yet valid", func(a *authorization) { a.validAfter = now + 60 }, buyer,
+			same,
+		},
 		{"expired", "FiatTokenV2: authorization is expired", func(a *authorization) { a.validBefore = now }, buyer, same},
 		{"stranger signed", "FiatTokenV2: invalid signature", func(*authorization) {}, other, same},
-		{"too much", "ERC20: transfer amount exceeds balance", func(a *authorization) { a.value = 10_001_000_000 }, buyer, same},
+		{
+			"too much", "ERC20: transfer amount exceeds balance", func(a *authorization) { a.value = 10_001_000_000 }, buyer,
+			same,
+		},
 		{"to nobody", "ERC20: transfer to the zero address", func(a *authorization) { a.to = common.Address{} }, buyer, same},
 		{"to the token", "Blacklistable: account is blacklisted",
 			func(a *authorization) { a.to = common.HexToAddress(USDCAddress) }, buyer, same},
 		{"high s", "ECRecover: invalid signature 's' value", func(*authorization) {}, buyer, highS},
-		{"short", "ECRecover: invalid signature length", func(*authorization) {}, buyer, func(s []byte) []byte { return s[:64] }},
+		{
+			"short", "ECRecover: invalid signature length", func(*authorization) {}, buyer,
+			func(s []byte) []byte { return s[:64] },
+		},
 		{"v of 0", "ECRecover: invalid signature 'v' value", func(*authorization) {}, buyer,
 			func(s []byte) []byte { s[64] = 0; return s }},
 	} {
@@ -152,7 +162,7 @@ func TestTokenRefusesAsTheOriginalDoes(t *testing.T) {
 	}
 }
 
-func TestOnlyThePayeeReceives(t *testing.T) {
+func TestReceiveWithAuthorizationIsForThePayeeOnly(t *testing.T) {
 	n := connect(t, startChainForTest(t, ChainConfig{}).RPCURL)
 	a := oneDollar(1)
 	signature := sign(t, WalletsOf(RoleBuyer)[0], "ReceiveWithAuthorization", transferFields, a.message())
@@ -172,7 +182,9 @@ func TestCanceledAuthorizationCannotBeUsed(t *testing.T) {
 	cancel := sign(t, buyer, "CancelAuthorization", "address authorizer,bytes32 nonce",
 		map[string]any{"authorizer": a.from.Hex(), "nonce": hexutil.Encode(a.nonce[:])})
 	receipt := n.send(relayer, USDCAddress, n.pack("cancelAuthorization", a.from, a.nonce, cancel))
-	want := [][]common.Hash{{eventID("AuthorizationCanceled(address,bytes32)"), common.BytesToHash(a.from.Bytes()), a.nonce}}
+	want := [][]common.Hash{
+		{eventID("AuthorizationCanceled(address,bytes32)"), common.BytesToHash(a.from.Bytes()), a.nonce},
+	}
 	if diff := cmp.Diff(want, eventsOf(receipt)); diff != "" {
 		t.Error(diff)
 	}
@@ -192,7 +204,9 @@ func TestPermitAllowsSpending(t *testing.T) {
 	deadline := time.Now().Unix() + 60
 	signature := sign(t, buyer, "Permit",
 		"address owner,address spender,uint256 value,uint256 nonce,uint256 deadline",
-		map[string]any{"owner": owner.Hex(), "spender": spender.Hex(), "value": "5", "nonce": "0", "deadline": fmt.Sprint(deadline)})
+		map[string]any{
+			"owner": owner.Hex(), "spender": spender.Hex(), "value": "5", "nonce": "0", "deadline": fmt.Sprint(deadline),
+		})
 	data := n.pack("permit", owner, spender, big.NewInt(5), big.NewInt(deadline), signature)
 	n.send(relayer, USDCAddress, data)
 	if got := n.read("allowance", owner, spender).(*big.Int).Int64(); got != 5 {
@@ -229,7 +243,7 @@ func TestAdminMintsBlacklistsAndPauses(t *testing.T) {
 	}
 }
 
-func TestPayerWithCodeIsAskedByERC1271(t *testing.T) {
+func TestTokenAsksAPayerWithCodeByERC1271(t *testing.T) {
 	n := connect(t, startChainForTest(t, ChainConfig{}).RPCURL)
 	buyer := WalletsOf(RoleBuyer)[0]
 	a := oneDollar(1)
@@ -253,7 +267,7 @@ func TestPayerWithCodeIsAskedByERC1271(t *testing.T) {
 	}
 }
 
-func TestMulticallGoesOnAfterAllowedFailures(t *testing.T) {
+func TestMulticallContinuesAfterAllowedFailures(t *testing.T) {
 	n := connect(t, startChainForTest(t, ChainConfig{}).RPCURL)
 	multicall, err := abi.JSON(strings.NewReader(`[{"type":"function","name":"aggregate3",
 		"inputs":[{"type":"tuple[]","components":[{"name":"target","type":"address"},{"name":"allowFailure","type":"bool"},{"name":"callData","type":"bytes"}]}],
@@ -268,7 +282,7 @@ func TestMulticallGoesOnAfterAllowedFailures(t *testing.T) {
 	}
 	token, payee := common.HexToAddress(USDCAddress), common.HexToAddress(WalletsOf(RolePayee)[0].Address)
 	data, err := multicall.Pack("aggregate3", []call3{
-		{token, true, n.pack("transfer", payee, big.NewInt(1))}, // the multicall holds nothing
+		{token, true, n.pack("transfer", payee, big.NewInt(1))}, // the multicall contract has no money
 		{token, false, n.pack("totalSupply")},
 	})
 	if err != nil {

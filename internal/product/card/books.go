@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/money"
 )
 
@@ -36,7 +37,7 @@ type Line struct {
 }
 
 // Ref is our reference for what the line is about.
-func (l Line) Ref() Ref {
+func (l Line) Ref() fulfilment.Ref {
 	if l.Card != nil {
 		return l.Card.Ref
 	}

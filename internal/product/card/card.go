@@ -10,11 +10,11 @@ package card
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/money"
@@ -75,7 +75,7 @@ type Card struct {
 	Owner  x402.Address
 	Status Status
 	// Ref is our reference for the opening, kept before the issuer is first called.
-	Ref Ref
+	Ref fulfilment.Ref
 	// Load is what the issuer opens it with: the price or, at an issuer with spending limits, what remains of
 	// that after the fee.
 	Load money.Cents
@@ -93,7 +93,7 @@ func (c Card) Postings() []ledger.Posting {
 
 // Seen is a card as its issuer reports it.
 type Seen struct {
-	Ref    Ref
+	Ref    fulfilment.Ref
 	Status Status
 }
 
@@ -131,41 +131,18 @@ type Store interface {
 	Reserved(ctx context.Context, resource string, asOf time.Time) (int64, error)
 }
 
-// references are derived, so that a lost row could not change them.
+// references is the namespace of our references at an issuer.
 var references = uuid.MustParse("6f1b5a52-8f0e-5c3e-9a57-0d1b7c5b2f10")
 
-// OpeningStep is the opening in a delivery, as the job's marker and the references name it.
+// OpeningStep is the opening of a card in a delivery.
 const OpeningStep = "open"
 
-func openingRef(o order.Order) Ref { return OpeningRef(o.Name(), o.Delivery) }
+var openings = fulfilment.Series{Namespace: references, Name: OpeningStep, Step: OpeningStep}
+
+func openingRef(o order.Order) fulfilment.Ref { return OpeningRef(o.Name(), o.Delivery) }
 
 // OpeningRef is the reference of an attempt at opening a card at the issuer, by the order's name.
-func OpeningRef(name string, attempt int) Ref { return reference(OpeningStep, name, attempt) }
-
-// reference names one attempt at one step of the delivery of an order, by the order's name.
-func reference(step, name string, attempt int) Ref {
-	if goods, ok := order.AdoptedRef(name); ok && attempt <= 1 {
-		return Ref(goods)
-	}
-	return Ref(uuid.NewSHA1(references, []byte(numbered(step+"/"+name, attempt))))
-}
-
-// numbered is a name, with the number of the attempt from the second on.
-func numbered(name string, attempt int) string {
-	if attempt <= 1 {
-		return name
-	}
-	return fmt.Sprintf("%s/%d", name, attempt)
-}
-
-// referencesOf are the references of every attempt at a step so far.
-func referencesOf(step string, o order.Order) []order.Reference {
-	var all []order.Reference
-	for n := 1; n <= o.Delivery; n++ {
-		all = append(all, order.Reference{Step: step, Version: n, Reference: reference(step, o.Name(), n).String()})
-	}
-	return all
-}
+func OpeningRef(name string, attempt int) fulfilment.Ref { return openings.Ref(name, attempt) }
 
 // References are what the issuer knows an order's card by.
-func (c *Cards) References(o order.Order) []order.Reference { return referencesOf(OpeningStep, o) }
+func (c *Cards) References(o order.Order) []order.Reference { return openings.References(o) }

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/money"
@@ -27,16 +27,19 @@ func (c *Cards) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order
 		return order.Progress{}, fmt.Errorf("reserve the card: %w", err)
 	}
 	faultpoint.Reach("card.reserved")
+	attempt := c.attempt(o, card)
 	switch card.Status {
 	case Active, Frozen, Closed:
-		return delivered(card), nil
+		return attempt.Delivered(active), nil
 	case Failed:
-		return order.Progress{State: order.Refused, Reason: "the issuer refused the card", Evidence: evidence(card)}, nil
+		return order.Progress{
+			State: order.Refused, Reason: "the issuer refused the card", Evidence: attempt.Evidence,
+		}, nil
 	case Pending:
 	}
-	opened, err := mutate(ctx, c, l, mutation[Account]{
-		step: numbered(OpeningStep, o.Delivery),
-		send: func(ctx context.Context) (Account, error) {
+	opened, err := fulfilment.Make(ctx, l, c.provider(), fulfilment.Call[Account]{
+		Step: openings.Marker(o.Delivery),
+		Send: func(ctx context.Context) (Account, error) {
 			if err := faultpoint.Fail("issuer.before_open"); err != nil {
 				return Account{}, err
 			}
@@ -45,21 +48,21 @@ func (c *Cards) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order
 			})
 			return a, errors.Join(err, faultpoint.Fail("issuer.after_open"))
 		},
-		read: func(ctx context.Context) (Account, error) { return c.Issuer.Account(ctx, card.Ref) },
+		Read: func(ctx context.Context) (Account, error) { return c.Issuer.Account(ctx, card.Ref) },
 	})
 	if err != nil {
 		return order.Progress{}, fmt.Errorf("open the card: %w", err)
 	}
-	switch opened.knowledge {
-	case job.Known:
-		return c.opened(ctx, l, o, card, opened.record)
-	case job.Refused:
-		return c.refuse(ctx, l, card, opened.refusal)
-	case job.Untraceable:
-		return order.Progress{State: order.Doubtful, Reason: "the issuer shows no trace of the opening", Evidence: evidence(card)}, nil
-	case job.Unknown:
+	switch opened.Kind {
+	case fulfilment.Known:
+		return c.opened(ctx, l, o, card, opened.Record)
+	case fulfilment.Refused:
+		return c.refuse(ctx, l, attempt, card, opened.Refusal)
+	case fulfilment.Untraceable:
+		return attempt.Untraceable(), nil
+	case fulfilment.Unknown:
 	}
-	return c.wait(o, card), nil
+	return attempt.Pending(), nil
 }
 
 // Postings implements checkout.Product. A card is posted when it becomes ACTIVE, which may be after an operator has
@@ -77,6 +80,7 @@ func (c *Cards) opening(o order.Order) money.Cents {
 
 // opened acts on the issuer's record of the card.
 func (c *Cards) opened(ctx context.Context, l *job.Lease, o order.Order, card Card, a Account) (order.Progress, error) {
+	attempt := c.attempt(o, card)
 	card.Account, card.Last4 = a.ID, a.Last4
 	switch a.State {
 	case AccountActive, AccountFrozen:
@@ -84,44 +88,34 @@ func (c *Cards) opened(ctx context.Context, l *job.Lease, o order.Order, card Ca
 			return order.Progress{}, fmt.Errorf("activate the card: %w", err)
 		}
 		faultpoint.Reach("card.activated")
-		return delivered(card), nil
+		return attempt.Delivered(active), nil
 	case AccountRejected:
-		return c.refuse(ctx, l, card, a.Refusal)
+		return c.refuse(ctx, l, attempt, card, a.Refusal)
 	case AccountClosed:
 		// Opened and closed again before anyone saw it active: only a person can say what was lost.
-		return order.Progress{State: order.Doubtful, Reason: "the issuer closed the card before it was active", Evidence: evidence(card)}, nil
+		return attempt.Doubtful("the issuer closed the card before it was active"), nil
 	case AccountPending:
 	}
-	return c.wait(o, card), nil
+	return attempt.Pending(), nil
 }
 
-// wait goes on looking until the issuer's time is up.
-func (c *Cards) wait(o order.Order, card Card) order.Progress {
-	// Since the delivery began: an operator's retry gives the issuer its time again.
-	if c.Now().Sub(o.UpdatedAt) > c.Deadline {
-		return order.Progress{State: order.Doubtful, Reason: "the issuer left the card pending for too long", Evidence: evidence(card)}
+const active = "card active"
+
+// attempt is the delivery that a card is made for.
+func (c *Cards) attempt(o order.Order, card Card) fulfilment.Attempt {
+	return fulfilment.Attempt{
+		Provider: c.provider(), Since: o.UpdatedAt,
+		Evidence: map[string]string{"card": card.ID.String(), "reference": card.Ref.String()},
+		NoTrace:  "the issuer shows no trace of the opening",
+		TooLong:  "the issuer left the card pending for too long",
 	}
-	return order.Progress{State: order.Waiting, After: c.pace(o)}
 }
 
-func (c *Cards) pace(o order.Order) time.Duration { return job.Pace(c.Poll, c.Now().Sub(o.UpdatedAt)) }
-
-func (c *Cards) refuse(ctx context.Context, l *job.Lease, card Card, no *Refusal) (order.Progress, error) {
+func (c *Cards) refuse(
+	ctx context.Context, l *job.Lease, attempt fulfilment.Attempt, card Card, no *fulfilment.Refusal,
+) (order.Progress, error) {
 	if err := c.Store.Fail(ctx, l.Fence(), card.ID); err != nil {
 		return order.Progress{}, fmt.Errorf("fail the card: %w", err)
 	}
-	if no == nil {
-		no = &Refusal{Code: RefusedUnstated}
-	}
-	ev := evidence(card)
-	ev["refusal"], ev["issuer_message"] = no.Code, no.Message
-	return order.Progress{State: order.Refused, Reason: no.Code, Evidence: ev}, nil
-}
-
-func delivered(card Card) order.Progress {
-	return order.Progress{State: order.Delivered, Reason: "card active", Evidence: evidence(card)}
-}
-
-func evidence(card Card) map[string]string {
-	return map[string]string{"card": card.ID.String(), "reference": card.Ref.String()}
+	return attempt.Refused(no), nil
 }

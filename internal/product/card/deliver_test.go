@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/card"
@@ -13,8 +15,10 @@ import (
 
 // The answers that leave open what happened: after the effect, or without any.
 var (
-	lostAfter  = []cardtest.Mode{cardtest.ErrorAfter, cardtest.TimeoutAfter}
-	lostBefore = []cardtest.Mode{cardtest.ErrorBefore, cardtest.TimeoutBefore, cardtest.RateLimited}
+	lostAfter  = []fulfilmenttest.Mode{fulfilmenttest.ErrorAfter, fulfilmenttest.TimeoutAfter}
+	lostBefore = []fulfilmenttest.Mode{
+		fulfilmenttest.ErrorBefore, fulfilmenttest.TimeoutBefore, fulfilmenttest.RateLimited,
+	}
 )
 
 func TestAPaidOrderBecomesACardWithFifteenDollars(t *testing.T) {
@@ -22,8 +26,9 @@ func TestAPaidOrderBecomesACardWithFifteenDollars(t *testing.T) {
 		id := s.paid()
 		s.pass(time.Second)
 		got := s.card(id)
-		if s.done[id].State != order.Delivered || got.Status != card.Active || got.Owner != owner || got.Account == "" || len(got.Last4) != 4 {
-			t.Errorf("delivery %+v of %+v", s.done[id], got)
+		if s.ended(id).State != order.Delivered || got.Status != card.Active || got.Owner != owner ||
+			got.Account == "" || len(got.Last4) != 4 {
+			t.Errorf("delivery %+v of %+v", s.ended(id), got)
 		}
 		if fee := s.fee(id); fee.Status != job.Succeeded {
 			t.Errorf("fee job %s: %s", fee.Status, fee.LastError)
@@ -39,8 +44,8 @@ func TestAnOpeningWhoseAnswerIsLostIsReadBack(t *testing.T) {
 				s.issuer.Fault(cardtest.Open, mode)
 				id := s.paid()
 				s.pass(10 * time.Second)
-				if s.done[id].State != order.Delivered || s.issuer.Calls(cardtest.Open) != 1 {
-					t.Errorf("delivery %+v after %d openings", s.done[id], s.issuer.Calls(cardtest.Open))
+				if s.ended(id).State != order.Delivered || s.issuer.Calls(cardtest.Open) != 1 {
+					t.Errorf("delivery %+v after %d openings", s.ended(id), s.issuer.Calls(cardtest.Open))
 				}
 				if n := s.issuer.Executed(s.card(id).Ref); n != 1 {
 					t.Errorf("the stored reference opened %d cards", n)
@@ -61,8 +66,9 @@ func TestAReferenceIsSentAgainOnceItCannotAppearAnyMore(t *testing.T) {
 					t.Errorf("%d openings within the horizon", n)
 				}
 				s.pass(time.Minute)
-				if s.done[id].State != order.Delivered || s.issuer.Calls(cardtest.Open) != 2 || s.issuer.Executed(s.card(id).Ref) != 1 {
-					t.Errorf("delivery %+v after %d openings", s.done[id], s.issuer.Calls(cardtest.Open))
+				if s.ended(id).State != order.Delivered || s.issuer.Calls(cardtest.Open) != 2 ||
+					s.issuer.Executed(s.card(id).Ref) != 1 {
+					t.Errorf("delivery %+v after %d openings", s.ended(id), s.issuer.Calls(cardtest.Open))
 				}
 			})
 		})
@@ -70,44 +76,46 @@ func TestAReferenceIsSentAgainOnceItCannotAppearAnyMore(t *testing.T) {
 }
 
 func TestAnIssuerThatDoesNotDeduplicateIsAskedOnce(t *testing.T) {
-	story(t, card.Traits{VisibilityDelay: visibilityDelay}, func(s *shelf) {
-		s.issuer.Fault(cardtest.Open, cardtest.TimeoutBefore)
+	story(t, fulfilment.Traits{VisibilityDelay: visibilityDelay}, func(s *shelf) {
+		s.issuer.Fault(cardtest.Open, fulfilmenttest.TimeoutBefore)
 		id := s.paid()
 		s.pass(time.Hour)
-		if s.done[id].State != order.Doubtful || s.issuer.Calls(cardtest.Open) != 1 || s.done[id].Evidence["reference"] != s.card(id).Ref.String() {
-			t.Errorf("delivery %+v after %d openings", s.done[id], s.issuer.Calls(cardtest.Open))
+		if s.ended(id).State != order.Doubtful || s.issuer.Calls(cardtest.Open) != 1 ||
+			s.ended(id).Evidence["reference"] != s.card(id).Ref.String() {
+			t.Errorf("delivery %+v after %d openings", s.ended(id), s.issuer.Calls(cardtest.Open))
 		}
 	})
 }
 
 func TestALookUpThatFailsSaysNothing(t *testing.T) {
 	story(t, careful, func(s *shelf) {
-		s.issuer.Fault(cardtest.Open, cardtest.TimeoutAfter)
+		s.issuer.Fault(cardtest.Open, fulfilmenttest.TimeoutAfter)
 		for range 5 {
-			s.issuer.Fault(cardtest.Account, cardtest.ErrorBefore)
+			s.issuer.Fault(cardtest.Account, fulfilmenttest.ErrorBefore)
 		}
 		id := s.paid()
 		s.pass(10 * time.Minute)
-		if s.done[id].State != order.Delivered || s.issuer.Calls(cardtest.Open) != 1 {
-			t.Errorf("delivery %+v after %d openings", s.done[id], s.issuer.Calls(cardtest.Open))
+		if s.ended(id).State != order.Delivered || s.issuer.Calls(cardtest.Open) != 1 {
+			t.Errorf("delivery %+v after %d openings", s.ended(id), s.issuer.Calls(cardtest.Open))
 		}
 	})
 }
 
 func TestADefiniteNoFreesTheOwner(t *testing.T) {
-	for _, mode := range []cardtest.Mode{cardtest.Refused, cardtest.Rejected} {
+	for _, mode := range []fulfilmenttest.Mode{fulfilmenttest.Refused, fulfilmenttest.Rejected} {
 		t.Run(fmt.Sprint(mode), func(t *testing.T) {
 			story(t, careful, func(s *shelf) {
 				s.issuer.Fault(cardtest.Open, mode)
 				first := s.paid()
 				s.pass(10 * time.Second)
-				if s.done[first].State != order.Refused || s.card(first).Status != card.Failed || s.done[first].Evidence["refusal"] == "" {
-					t.Errorf("delivery %+v of %+v", s.done[first], s.card(first))
+				if s.ended(first).State != order.Refused || s.card(first).Status != card.Failed ||
+					s.ended(first).Evidence["refusal"] == "" {
+					t.Errorf("delivery %+v of %+v", s.ended(first), s.card(first))
 				}
 				second := s.paid()
 				s.pass(10 * time.Second)
-				if s.done[second].State != order.Delivered {
-					t.Errorf("the next one: %+v", s.done[second])
+				if s.ended(second).State != order.Delivered {
+					t.Errorf("the next one: %+v", s.ended(second))
 				}
 			})
 		})
@@ -116,23 +124,23 @@ func TestADefiniteNoFreesTheOwner(t *testing.T) {
 
 func TestACardThatNeverBecomesActiveGoesToAPerson(t *testing.T) {
 	story(t, careful, func(s *shelf) {
-		s.issuer.Fault(cardtest.Open, cardtest.StaysPending)
+		s.issuer.Fault(cardtest.Open, fulfilmenttest.StaysPending)
 		pending := s.paid()
 		s.pass(deadline / 2)
-		if _, ended := s.done[pending]; ended || s.card(pending).Status != card.Pending {
-			t.Errorf("given up early: %+v", s.done[pending])
+		if s.ended(pending).State != order.Waiting || s.card(pending).Status != card.Pending {
+			t.Errorf("given up early: %+v", s.ended(pending))
 		}
 		s.pass(deadline)
-		if s.done[pending].State != order.Doubtful {
-			t.Errorf("left pending: %+v", s.done[pending])
+		if s.ended(pending).State != order.Doubtful {
+			t.Errorf("left pending: %+v", s.ended(pending))
 		}
-		s.issuer.Fault(cardtest.Open, cardtest.StaysPending)
+		s.issuer.Fault(cardtest.Open, fulfilmenttest.StaysPending)
 		closed := s.paid()
 		s.pass(time.Second)
 		s.issuer.SetState(s.card(closed).Ref, card.AccountClosed)
 		s.pass(time.Minute)
-		if s.done[closed].State != order.Doubtful {
-			t.Errorf("closed unseen: %+v", s.done[closed])
+		if s.ended(closed).State != order.Doubtful {
+			t.Errorf("closed unseen: %+v", s.ended(closed))
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/money"
@@ -71,12 +72,12 @@ func (FeeArgs) Kind() job.Kind { return FeeJob }
 
 // Ref is the reference of this version's withdrawal. It follows from the card's opening, so that a card whose row was lost does not
 // pay the fee again.
-func (a FeeArgs) Ref() Ref {
+func (a FeeArgs) Ref() fulfilment.Ref {
 	of := a.Opening
 	if of == "" {
 		of = a.Card.String()
 	}
-	return Ref(uuid.NewSHA1(references, fmt.Appendf(nil, "fee/%s/%d", of, a.Version)))
+	return fulfilment.DeriveRef(references, fmt.Sprintf("fee/%s/%d", of, a.Version))
 }
 
 func feeJob(c Card, o order.Order) job.New {
@@ -103,9 +104,9 @@ func (c *Cards) WithdrawFee(ctx context.Context, l *job.Lease) (job.Outcome, err
 		}
 		return job.Recorded(), nil
 	}
-	took, err := mutate(ctx, c, l, mutation[Moved]{
-		step: fmt.Sprintf("withdraw/%d", a.Version),
-		send: func(ctx context.Context) (Moved, error) {
+	took, err := fulfilment.Make(ctx, l, c.provider(), fulfilment.Call[Moved]{
+		Step: fmt.Sprintf("withdraw/%d", a.Version),
+		Send: func(ctx context.Context) (Moved, error) {
 			if err := faultpoint.Fail("fee.before_withdraw"); err != nil {
 				return Moved{}, err
 			}
@@ -114,18 +115,18 @@ func (c *Cards) WithdrawFee(ctx context.Context, l *job.Lease) (job.Outcome, err
 			})
 			return m, errors.Join(err, faultpoint.Fail("fee.after_withdraw"))
 		},
-		read: func(ctx context.Context) (Moved, error) { return c.Issuer.Moved(ctx, a.Ref()) },
+		Read: func(ctx context.Context) (Moved, error) { return c.Issuer.Moved(ctx, a.Ref()) },
 	})
 	if err != nil {
 		return job.Outcome{}, fmt.Errorf("withdraw the fee: %w", err)
 	}
-	switch took.knowledge {
-	case job.Refused:
-		return c.feeRefused(ctx, l, a, took.refusal)
-	case job.Untraceable:
+	switch took.Kind {
+	case fulfilment.Refused:
+		return c.feeRefused(ctx, l, a, took.Refusal)
+	case fulfilment.Untraceable:
 		return job.Review("the issuer shows no trace of the withdrawal"), nil
-	case job.Known:
-		switch m := took.record; m.State {
+	case fulfilment.Known:
+		switch m := took.Record; m.State {
 		case MoveSucceeded:
 			faultpoint.Reach("fee.taken")
 			if err := c.Store.FeeTaken(ctx, l.Fence(), a.Postings(job.Succeeded)); err != nil {
@@ -136,19 +137,18 @@ func (c *Cards) WithdrawFee(ctx context.Context, l *job.Lease) (job.Outcome, err
 			return c.feeRefused(ctx, l, a, m.Refusal)
 		case MovePending:
 		}
-	case job.Unknown:
+	case fulfilment.Unknown:
 	}
-	if c.Now().Sub(l.Row().CreatedAt) > c.Deadline {
+	after, ok := c.provider().Wait(l.Row().CreatedAt)
+	if !ok {
 		return job.Review("the issuer left the withdrawal undecided for too long"), nil
 	}
-	return job.Snooze(job.Pace(c.Poll, c.Now().Sub(l.Row().CreatedAt))), nil
+	return job.Snooze(after), nil
 }
 
 // feeRefused ends a job by the issuer's word. A holder who was quicker owes the fee.
-func (c *Cards) feeRefused(ctx context.Context, l *job.Lease, a FeeArgs, no *Refusal) (job.Outcome, error) {
-	if no == nil {
-		no = &Refusal{Code: RefusedUnstated}
-	}
+func (c *Cards) feeRefused(ctx context.Context, l *job.Lease, a FeeArgs, no *fulfilment.Refusal) (job.Outcome, error) {
+	no = no.Stated()
 	if no.Code != RefusedFunds {
 		return job.Fail(no.Code), nil
 	}

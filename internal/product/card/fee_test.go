@@ -8,6 +8,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/card/cardtest"
@@ -15,7 +17,7 @@ import (
 )
 
 func TestTheFeeIsTakenOnceWhateverTheAnswer(t *testing.T) {
-	modes := append(append([]cardtest.Mode{cardtest.UnknownState}, lostAfter...), lostBefore...)
+	modes := append(append([]fulfilmenttest.Mode{fulfilmenttest.UnknownState}, lostAfter...), lostBefore...)
 	for _, mode := range modes {
 		t.Run(fmt.Sprint(mode), func(t *testing.T) {
 			story(t, careful, func(s *shelf) {
@@ -36,8 +38,8 @@ func TestTheFeeIsTakenOnceWhateverTheAnswer(t *testing.T) {
 }
 
 func TestAFeeWithoutATraceGoesToAPerson(t *testing.T) {
-	story(t, card.Traits{VisibilityDelay: visibilityDelay}, func(s *shelf) {
-		s.issuer.Fault(cardtest.Move, cardtest.TimeoutBefore)
+	story(t, fulfilment.Traits{VisibilityDelay: visibilityDelay}, func(s *shelf) {
+		s.issuer.Fault(cardtest.Move, fulfilmenttest.TimeoutBefore)
 		id := s.paid()
 		s.pass(deadline)
 		if fee := s.fee(id); fee.Status != job.OperatorReview || s.issuer.Calls(cardtest.Move) != 1 {
@@ -48,13 +50,13 @@ func TestAFeeWithoutATraceGoesToAPerson(t *testing.T) {
 }
 
 func TestAFeeFailsByTheIssuersWordOnly(t *testing.T) {
-	for _, mode := range []cardtest.Mode{cardtest.Refused, cardtest.Rejected} {
+	for _, mode := range []fulfilmenttest.Mode{fulfilmenttest.Refused, fulfilmenttest.Rejected} {
 		t.Run(fmt.Sprint(mode), func(t *testing.T) {
 			story(t, careful, func(s *shelf) {
 				s.issuer.Fault(cardtest.Move, mode)
 				id := s.paid()
 				s.pass(time.Minute)
-				if fee := s.fee(id); fee.Status != job.Failed || fee.LastError != card.RefusedUnstated {
+				if fee := s.fee(id); fee.Status != job.Failed || fee.LastError != fulfilment.RefusedUnstated {
 					t.Errorf("fee job %s: %s", fee.Status, fee.LastError)
 				}
 				s.wantBalance(id, card.Price)
@@ -62,7 +64,7 @@ func TestAFeeFailsByTheIssuersWordOnly(t *testing.T) {
 		})
 	}
 	story(t, careful, func(s *shelf) {
-		s.issuer.Fault(cardtest.Move, cardtest.StaysPending)
+		s.issuer.Fault(cardtest.Move, fulfilmenttest.StaysPending)
 		id := s.paid()
 		s.pass(deadline + 10*time.Minute)
 		if fee := s.fee(id); fee.Status != job.OperatorReview {
@@ -103,7 +105,7 @@ func TestTheFeeIsNeverOnACardWithALimit(t *testing.T) {
 // TestACardOpensAsItBegan: the capability may change while the issuer is asked.
 func TestACardOpensAsItBegan(t *testing.T) {
 	story(t, careful, func(s *shelf) {
-		s.issuer.Fault(cardtest.Open, cardtest.TimeoutBefore)
+		s.issuer.Fault(cardtest.Open, fulfilmenttest.TimeoutBefore)
 		id := s.paid()
 		s.pass(time.Second)
 		limited(s)
@@ -117,7 +119,7 @@ func TestACardOpensAsItBegan(t *testing.T) {
 
 func TestAFeeThatWasSpentIsOwed(t *testing.T) {
 	story(t, careful, func(s *shelf) {
-		s.issuer.Fault(cardtest.Move, cardtest.TimeoutBefore) // the holder is quicker than the withdrawal
+		s.issuer.Fault(cardtest.Move, fulfilmenttest.TimeoutBefore) // the holder is quicker than the withdrawal
 		id := s.paid()
 		s.pass(time.Second)
 		s.issuer.Spend(s.card(id).Ref, card.Price)

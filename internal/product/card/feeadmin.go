@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/order"
@@ -130,7 +131,7 @@ func (d FeeAdmin) look(ctx context.Context, row job.Row, a FeeArgs) (job.Status,
 	ctx, cancel := context.WithTimeout(ctx, d.CallTimeout)
 	defer cancel()
 	m, err := d.Issuer.Moved(ctx, a.Ref())
-	if errors.Is(err, ErrNoRef) {
+	if errors.Is(err, fulfilment.ErrNoRef) {
 		return row.Status, row.LastError, nil
 	}
 	if err != nil {
@@ -140,10 +141,7 @@ func (d FeeAdmin) look(ctx context.Context, row job.Row, a FeeArgs) (job.Status,
 	case MoveSucceeded:
 		return job.Succeeded, "", nil
 	case MoveFailed:
-		if m.Refusal == nil {
-			return job.Failed, RefusedUnstated, nil
-		}
-		return job.Failed, m.Refusal.Code, nil
+		return job.Failed, m.Refusal.Stated().Code, nil
 	case MovePending:
 	}
 	return row.Status, row.LastError, nil

@@ -5,8 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/google/uuid"
-
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/order"
 )
 
@@ -18,14 +17,14 @@ func (c *Cards) Found(ctx context.Context, o order.Order) (bool, error) {
 }
 
 // Loaded reports whether the issuer has a load under a reference.
-func (c *Cards) Loaded(ctx context.Context, reference uuid.UUID) (bool, error) {
+func (c *Cards) Loaded(ctx context.Context, ref fulfilment.Ref) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.CallTimeout)
 	defer cancel()
-	return found(c.Issuer.Moved(ctx, Ref(reference)))
+	return found(c.Issuer.Moved(ctx, ref))
 }
 
 func found[T any](_ T, err error) (bool, error) {
-	if errors.Is(err, ErrNoRef) {
+	if errors.Is(err, fulfilment.ErrNoRef) {
 		return false, nil
 	}
 	if err != nil {

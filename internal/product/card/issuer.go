@@ -2,60 +2,32 @@ package card
 
 import (
 	"context"
-	"errors"
 	"time"
 
-	"github.com/google/uuid"
-
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/secret"
 )
 
-// Ref is our own reference for one mutation at the issuer. It is stored before the first call, stays
-// the same across attempts, and is how an unknown outcome is read back.
-type Ref uuid.UUID
-
-// String is the 36-character form that is sent.
-func (r Ref) String() string { return uuid.UUID(r).String() }
-
-// ErrNoRef says that the issuer knows no mutation by a reference: authoritative, but only after the
-// issuer's horizon has passed since the last send.
-var ErrNoRef = errors.New("the issuer knows no such reference")
-
-// Refusal is an issuer's definite no: the mutation did not happen and never will under this
-// reference. Every other error of a mutation means that its outcome is unknown.
-type Refusal struct {
-	// Code is the neutral reason, see the Refused constants.
-	Code string
-	// Message is the issuer's own text, for evidence and operators, not for buyers.
-	Message string
-}
-
-// The neutral refusal codes.
+// The neutral codes of an issuer's refusals, next to those of every provider.
 const (
-	RefusedFloat    = "insufficient_float"
-	RefusedBIN      = "bin_unavailable"
-	RefusedHolder   = "holder_rejected"
-	RefusedFunds    = "card_funds_insufficient"
-	RefusedState    = "card_state"
-	RefusedRequest  = "request_rejected"
-	RefusedUnstated = "rejected"
+	RefusedBIN    = "bin_unavailable"
+	RefusedHolder = "holder_rejected"
+	RefusedFunds  = "card_funds_insufficient"
+	RefusedState  = "card_state"
 )
 
-// Error implements error.
-func (r *Refusal) Error() string { return "the issuer refused: " + r.Code + ": " + r.Message }
-
-// Issuer makes cards and moves money onto and off them. Every mutation carries our reference; the
-// issuer may be asked again with the same reference only if it deduplicates, which Traits tells.
+// Issuer makes cards and moves money onto and off them. Opening and moving are calls as fulfilment makes them: with
+// our reference, and refused with a *fulfilment.Refusal or not at all.
 type Issuer interface {
 	// Open asks for a card with money on it. The card becomes active later.
 	Open(ctx context.Context, o Opening) (Account, error)
-	// Account reads a card back by the reference of its opening. ErrNoRef when there is none.
-	Account(ctx context.Context, ref Ref) (Account, error)
+	// Account reads a card back by the reference of its opening. fulfilment.ErrNoRef when there is none.
+	Account(ctx context.Context, ref fulfilment.Ref) (Account, error)
 	// Move asks for a load or a withdrawal. It may complete later.
 	Move(ctx context.Context, m Movement) (Moved, error)
-	// Moved reads a load or withdrawal back by its reference. ErrNoRef when there is none.
-	Moved(ctx context.Context, ref Ref) (Moved, error)
+	// Moved reads a load or withdrawal back by its reference. fulfilment.ErrNoRef when there is none.
+	Moved(ctx context.Context, ref fulfilment.Ref) (Moved, error)
 }
 
 // Roll lists the cards at an issuer, so that what it locked or terminated is noticed without asking for each.
@@ -78,15 +50,6 @@ type Stock interface {
 	Stock(ctx context.Context) (Inventory, error)
 }
 
-// Traits are an issuer's habits that decide what may be done after an unknown outcome.
-type Traits struct {
-	// Deduplicates: the same reference sent twice takes effect once.
-	Deduplicates bool
-	// VisibilityDelay is how long after the last send a reference may still appear. Until it has passed,
-	// "no such reference" means unknown.
-	VisibilityDelay time.Duration
-}
-
 // Capabilities are what an issuer can do beyond what all of them can.
 type Capabilities struct {
 	// SpendLimit: a card can be opened with a limit to what is spent on it, instead of with money. Loads raise it.
@@ -95,7 +58,7 @@ type Capabilities struct {
 
 // Opening asks for a card.
 type Opening struct {
-	Ref Ref
+	Ref fulfilment.Ref
 	// Load is what is put on the card from our float.
 	Load money.Cents
 	// Limit makes Load a spending limit; only for an issuer that is capable of it.
@@ -110,14 +73,14 @@ type Opening struct {
 type Account struct {
 	// ID is the issuer's own name for the card; it never leaves the service.
 	ID     string
-	Ref    Ref
+	Ref    fulfilment.Ref
 	State  AccountState
 	Last4  string
 	Loaded money.Cents
 	// Buyer is the note of the opening; empty when the issuer keeps none.
 	Buyer string
 	// Refusal is set when the state is AccountRejected.
-	Refusal *Refusal
+	Refusal *fulfilment.Refusal
 }
 
 // AccountState is how a card stands at its issuer.
@@ -157,7 +120,7 @@ const (
 
 // Movement asks to move money between our float and a card.
 type Movement struct {
-	Ref       Ref
+	Ref       fulfilment.Ref
 	Account   string
 	Direction Direction
 	Amount    money.Cents
@@ -166,13 +129,13 @@ type Movement struct {
 
 // Moved is a movement as the issuer sees it.
 type Moved struct {
-	Ref       Ref
+	Ref       fulfilment.Ref
 	Account   string
 	Direction Direction
 	Amount    money.Cents
 	State     MovedState
 	// Refusal is set when the state is MoveFailed.
-	Refusal *Refusal
+	Refusal *fulfilment.Refusal
 }
 
 // MovedState is how a movement stands.

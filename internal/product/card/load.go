@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/testing/faultpoint"
@@ -42,10 +43,10 @@ func (c *Cards) Load(ctx context.Context, l *job.Lease, o order.Order, load orde
 	if err != nil {
 		return order.Progress{}, fmt.Errorf("find the card: %w", err)
 	}
-	ref := Ref(load.Reference)
-	loaded, err := mutate(ctx, c, l, mutation[Moved]{
-		step: load.Step,
-		send: func(ctx context.Context) (Moved, error) {
+	ref := fulfilment.Ref(load.Reference)
+	loaded, err := fulfilment.Make(ctx, l, c.provider(), fulfilment.Call[Moved]{
+		Step: load.Step,
+		Send: func(ctx context.Context) (Moved, error) {
 			if err := faultpoint.Fail("load.before_send"); err != nil {
 				return Moved{}, err
 			}
@@ -54,55 +55,44 @@ func (c *Cards) Load(ctx context.Context, l *job.Lease, o order.Order, load orde
 			})
 			return m, errors.Join(err, faultpoint.Fail("load.after_send"))
 		},
-		read: func(ctx context.Context) (Moved, error) { return c.Issuer.Moved(ctx, ref) },
+		Read: func(ctx context.Context) (Moved, error) { return c.Issuer.Moved(ctx, ref) },
 	})
 	if err != nil {
 		return order.Progress{}, fmt.Errorf("load the card: %w", err)
 	}
-	proof := map[string]string{"card": on.ID.String(), "reference": ref.String()}
-	switch loaded.knowledge {
-	case job.Refused:
-		return refusedLoad(loaded.refusal, proof), nil
-	case job.Untraceable:
-		return order.Progress{State: order.Doubtful, Reason: "the issuer shows no trace of the load", Evidence: proof}, nil
-	case job.Known:
-		switch m := loaded.record; m.State {
+	attempt := fulfilment.Attempt{
+		Provider: c.provider(), Since: o.UpdatedAt,
+		Evidence: map[string]string{"card": on.ID.String(), "reference": ref.String()},
+		NoTrace:  "the issuer shows no trace of the load",
+		TooLong:  "the issuer left the load undecided for too long",
+	}
+	switch loaded.Kind {
+	case fulfilment.Refused:
+		return attempt.Refused(loaded.Refusal), nil
+	case fulfilment.Untraceable:
+		return attempt.Untraceable(), nil
+	case fulfilment.Known:
+		switch m := loaded.Record; m.State {
 		case MoveSucceeded:
-			return c.confirm(ctx, o, on, proof)
+			return c.confirm(ctx, attempt, on), nil
 		case MoveFailed:
-			return refusedLoad(m.Refusal, proof), nil
+			return attempt.Refused(m.Refusal), nil
 		case MovePending:
 		}
-	case job.Unknown:
+	case fulfilment.Unknown:
 	}
-	return c.waitFor(o, proof), nil
+	return attempt.Pending(), nil
 }
 
 // confirm reads the balance: a load that the issuer reports is a credit once the card shows money.
-func (c *Cards) confirm(ctx context.Context, o order.Order, on Card, proof map[string]string) (order.Progress, error) {
+func (c *Cards) confirm(ctx context.Context, attempt fulfilment.Attempt, on Card) order.Progress {
 	ctx, cancel := context.WithTimeout(ctx, c.CallTimeout)
 	defer cancel()
 	b, err := c.Vault.Balance(ctx, on.Account)
 	if err != nil {
 		// The credit stands; only its confirmation waits.
-		return c.waitFor(o, proof), nil
+		return attempt.Pending()
 	}
-	proof["balance_usd_cents"] = fmt.Sprint(int64(b.Available))
-	return order.Progress{State: order.Delivered, Reason: "credit confirmed", Evidence: proof}, nil
-}
-
-func (c *Cards) waitFor(o order.Order, proof map[string]string) order.Progress {
-	// Not since it was made: an order may have waited for its payment.
-	if c.Now().Sub(o.UpdatedAt) > c.Deadline {
-		return order.Progress{State: order.Doubtful, Reason: "the issuer left the load undecided for too long", Evidence: proof}
-	}
-	return order.Progress{State: order.Waiting, After: c.pace(o)}
-}
-
-func refusedLoad(no *Refusal, proof map[string]string) order.Progress {
-	if no == nil {
-		no = &Refusal{Code: RefusedUnstated}
-	}
-	proof["refusal"], proof["issuer_message"] = no.Code, no.Message
-	return order.Progress{State: order.Refused, Reason: no.Code, Evidence: proof}
+	attempt.Evidence["balance_usd_cents"] = fmt.Sprint(int64(b.Available))
+	return attempt.Delivered("credit confirmed")
 }

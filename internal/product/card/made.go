@@ -28,7 +28,7 @@ type Made struct {
 func (m Made) Kind() order.Kind { return Kind }
 
 // References implements reconcile.Product.
-func (m Made) References(o order.Order) []order.Reference { return referencesOf(OpeningStep, o) }
+func (m Made) References(o order.Order) []order.Reference { return openings.References(o) }
 
 // read reads the issuer's whole book, and our cards that are in it.
 func (m Made) read(ctx context.Context) (s Statement, ours map[string]Card, err error) {

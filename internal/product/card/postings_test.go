@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/order"
@@ -37,7 +38,7 @@ func TestTheIssuersWordIsPostedOnceItDecides(t *testing.T) {
 			Postings: []ledger.Posting{ledger.FeeOwed("o", id, Fee), ledger.FeeCollected("o", id, Fee, ledger.Receivable(id))}}},
 		"too little on the card": {a, job.Queued, job.Failed, RefusedFunds,
 			FeeConclusion{Owed: true, Postings: []ledger.Posting{ledger.FeeOwed("o", id, Fee)}}},
-		"refused otherwise": {a, job.Queued, job.Failed, RefusedUnstated, FeeConclusion{}},
+		"refused otherwise": {a, job.Queued, job.Failed, fulfilment.RefusedUnstated, FeeConclusion{}},
 		"nothing new":       {a, job.Succeeded, job.Succeeded, "", FeeConclusion{}},
 		"no news of a debt": {owed, job.Failed, job.Failed, RefusedFunds, FeeConclusion{}},
 	} {

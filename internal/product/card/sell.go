@@ -10,6 +10,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
@@ -24,7 +25,7 @@ type Config struct {
 	Stock  Stock
 	// Roll lists the cards for the job that reads their states; it is used by nothing else.
 	Roll   Roll
-	Traits Traits
+	Traits fulfilment.Traits
 	// Capabilities are the issuer's.
 	Capabilities Capabilities
 	// Log may be nil.
@@ -71,6 +72,13 @@ func New(c Config) *Cards {
 
 // Kind names orders for cards.
 const Kind order.Kind = "card_issue"
+
+// provider is the issuer, as the one who is called.
+func (c *Cards) provider() fulfilment.Provider {
+	return fulfilment.Provider{
+		Name: "issuer", Traits: c.Traits, CallTimeout: c.CallTimeout, Poll: c.Poll, Deadline: c.Deadline, Now: c.Now,
+	}
+}
 
 // Kind implements checkout.Product.
 func (c *Cards) Kind() order.Kind { return Kind }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/card"
@@ -28,13 +29,15 @@ func TestCardsAreOfferedWhileTheyCanBeIssued(t *testing.T) {
 		spoil func(*shelf)
 		want  fault.Code
 	}{
-		"all is well":        {func(*shelf) {}, ""},
-		"paused":             {func(s *shelf) { s.Paused = true }, fault.IssuePaused},
-		"no open range":      {func(s *shelf) { s.issuer.SetBINs(card.BIN{Prefix: "400000"}) }, fault.BINUnavailable},
-		"float for one":      {func(s *shelf) { s.issuer.SetFloat(card.Price) }, ""},
-		"a cent too little":  {func(s *shelf) { s.issuer.SetFloat(card.Price - 1) }, fault.FloatUnavailable},
-		"float is promised":  {func(s *shelf) { s.issuer.SetFloat(2 * card.Price); s.store.SetReserved(int64(card.Price) + 1) }, fault.FloatUnavailable},
-		"issuer silent":      {func(s *shelf) { s.issuer.Fault(cardtest.Stock, cardtest.TimeoutBefore) }, fault.DependencyDown},
+		"all is well":       {func(*shelf) {}, ""},
+		"paused":            {func(s *shelf) { s.Paused = true }, fault.IssuePaused},
+		"no open range":     {func(s *shelf) { s.issuer.SetBINs(card.BIN{Prefix: "400000"}) }, fault.BINUnavailable},
+		"float for one":     {func(s *shelf) { s.issuer.SetFloat(card.Price) }, ""},
+		"a cent too little": {func(s *shelf) { s.issuer.SetFloat(card.Price - 1) }, fault.FloatUnavailable},
+		"float is promised": {func(s *shelf) { s.issuer.SetFloat(2 * card.Price); s.store.SetReserved(int64(card.Price) + 1) }, fault.FloatUnavailable},
+		"issuer silent": {
+			func(s *shelf) { s.issuer.Fault(cardtest.Stock, fulfilmenttest.TimeoutBefore) }, fault.DependencyDown,
+		},
 		"nobody to issue it": {func(s *shelf) { s.Workers = working(fault.New(fault.WorkersUnavailable, "")) }, fault.WorkersUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -105,7 +108,7 @@ func TestTheStockIsReadOnceAMoment(t *testing.T) {
 func owned(t *testing.T, status card.Status) (*shelf, uuid.UUID) {
 	t.Helper()
 	s := newShelf(t, careful)
-	ref := cardtest.NewRef()
+	ref := fulfilmenttest.NewRef()
 	a, err := s.issuer.Open(t.Context(), card.Opening{Ref: ref, Load: card.Price})
 	if err != nil {
 		t.Fatal(err)
@@ -155,10 +158,10 @@ func TestACardIsItsOwnersAndUsedWhileItIsActive(t *testing.T) {
 
 func TestAnIssuerThatDoesNotAnswerIsNotOurFailure(t *testing.T) {
 	s, id := owned(t, card.Active)
-	s.issuer.Fault(cardtest.Balance, cardtest.TimeoutBefore)
+	s.issuer.Fault(cardtest.Balance, fulfilmenttest.TimeoutBefore)
 	_, err := s.Balance(t.Context(), id, owner)
 	wantFault(t, err, fault.DependencyDown)
-	s.issuer.Fault(cardtest.Sensitive, cardtest.ErrorBefore)
+	s.issuer.Fault(cardtest.Sensitive, fulfilmenttest.ErrorBefore)
 	_, err = s.Credentials(t.Context(), id, owner)
 	wantFault(t, err, fault.DependencyDown)
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/card/cardtest"
@@ -59,7 +61,7 @@ func TestWhatTheIssuerLockedOrTerminatedIsNotUsed(t *testing.T) {
 }
 
 // ref is the reference of a card's opening.
-func (s *shelf) ref(id uuid.UUID) card.Ref {
+func (s *shelf) ref(id uuid.UUID) fulfilment.Ref {
 	s.Helper()
 	c, err := s.store.Card(s.Context(), id, owner)
 	if err != nil {
@@ -94,7 +96,9 @@ func TestWhatTheIssuerUnlocksIsActiveAgain(t *testing.T) {
 }
 
 func TestWhatIsKnownDecidesWhileTheIssuerIsSilent(t *testing.T) {
-	for _, mode := range []cardtest.Mode{cardtest.TimeoutBefore, cardtest.ErrorBefore, cardtest.UnknownState} {
+	for _, mode := range []fulfilmenttest.Mode{
+		fulfilmenttest.TimeoutBefore, fulfilmenttest.ErrorBefore, fulfilmenttest.UnknownState,
+	} {
 		s, id := owned(t, card.Active)
 		s.issuer.SetState(s.ref(id), card.AccountFrozen)
 		s.issuer.Fault(cardtest.Account, mode)
@@ -103,7 +107,7 @@ func TestWhatIsKnownDecidesWhileTheIssuerIsSilent(t *testing.T) {
 		}
 	}
 	s, _ := owned(t, card.Active)
-	s.issuer.Fault(cardtest.Account, cardtest.ErrorBefore)
+	s.issuer.Fault(cardtest.Account, fulfilmenttest.ErrorBefore)
 	if _, err := (topup.Topups{Cards: s.Cards}).Reserve(t.Context(), owner, credit); err != nil {
 		t.Errorf("a top-up: %v", err)
 	}
@@ -133,7 +137,7 @@ func TestWhatTheIssuerListsIsWritten(t *testing.T) {
 	s := newShelf(t, careful)
 	want := map[uuid.UUID]card.Status{}
 	for i := range 7 {
-		ref := cardtest.NewRef()
+		ref := fulfilmenttest.NewRef()
 		a, err := s.issuer.Open(t.Context(), card.Opening{Ref: ref, Load: card.Price})
 		if err != nil {
 			t.Fatal(err)
@@ -144,7 +148,7 @@ func TestWhatTheIssuerListsIsWritten(t *testing.T) {
 		s.issuer.SetState(ref, []card.AccountState{card.AccountActive, card.AccountFrozen, card.AccountClosed}[i%3])
 	}
 	// A foreign card in the list is none of ours.
-	if _, err := s.issuer.Open(t.Context(), card.Opening{Ref: cardtest.NewRef(), Load: card.Price}); err != nil {
+	if _, err := s.issuer.Open(t.Context(), card.Opening{Ref: fulfilmenttest.NewRef(), Load: card.Price}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.ReadStates(t.Context(), nil); err != nil {
@@ -162,7 +166,7 @@ func TestWhatTheIssuerListsIsWritten(t *testing.T) {
 	if n := s.issuer.Calls(cardtest.Account); n != 0 {
 		t.Errorf("%d cards were asked for", n)
 	}
-	s.issuer.Fault(cardtest.Accounts, cardtest.ErrorBefore)
+	s.issuer.Fault(cardtest.Accounts, fulfilmenttest.ErrorBefore)
 	if out, err := s.ReadStates(t.Context(), nil); err != nil || out.Status != "succeeded" {
 		t.Errorf("an issuer that is down leaves an alarm: %+v, %v", out, err)
 	}

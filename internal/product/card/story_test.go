@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/availability"
+	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/job/jobtest"
 	"github.com/roamcard/roamcard/internal/money"
@@ -33,38 +35,31 @@ type shelf struct {
 	issuer *cardtest.Issuer
 	store  *cardtest.Store
 	queue  *jobtest.Queue
-	// done is how each delivery ended; it is read once the clock stands still.
-	done map[order.ID]order.Progress
+	// made are the deliveries.
+	made *fulfilmenttest.Deliveries
 	// limits says that the issuer has spending limits from the next delivery on.
 	limits atomic.Bool
 }
 
 // careful is an issuer that shows a reference late, and deduplicates.
-var careful = card.Traits{Deduplicates: true, VisibilityDelay: visibilityDelay}
+var careful = fulfilment.Traits{Deduplicates: true, VisibilityDelay: visibilityDelay}
 
 // story runs a test with a worker in a bubble of time of its own.
-func story(t *testing.T, habits card.Traits, tell func(s *shelf)) {
+func story(t *testing.T, habits fulfilment.Traits, tell func(s *shelf)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf(t, habits)
-		r := job.NewRunner(job.Config{Queue: s.queue})
-		r.Register(fulfill, s.fulfill)
-		r.Register(card.FeeJob, s.WithdrawFee)
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- r.Run(ctx) }()
-		tell(s)
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		s.made.Work(t, map[job.Kind]job.Handler{card.FeeJob: s.WithdrawFee}, func() { tell(s) })
 	})
 }
 
-func newShelf(t *testing.T, habits card.Traits) *shelf {
+func newShelf(t *testing.T, habits fulfilment.Traits) *shelf {
 	t.Helper()
-	s := &shelf{T: t, issuer: cardtest.NewIssuer(cardtest.Config{Instant: true, Habits: habits}), done: map[order.ID]order.Progress{}}
-	s.queue = jobtest.NewQueue(nil)
+	s := &shelf{
+		T: t, issuer: cardtest.NewIssuer(cardtest.Config{Instant: true, Habits: habits}),
+		made: fulfilmenttest.NewDeliveries(),
+	}
+	s.queue, s.made.Deliver = s.made.Queue, s.fulfill
 	s.store = cardtest.NewStore(s.queue)
 	s.Cards = card.New(card.Config{
 		Store: s.store, Issuer: s.issuer, Vault: s.issuer, Stock: s.issuer, Roll: s.issuer, Traits: habits, Now: time.Now,
@@ -92,47 +87,27 @@ func offered(ctx context.Context, p product, quoted *order.Offer) (order.Offer, 
 	return p.Offer(ctx, nil, quoted)
 }
 
-const fulfill job.Kind = "carry"
-
-type fulfillArgs struct{ Order order.Order }
-
-func (fulfillArgs) Kind() job.Kind { return fulfill }
-
-// fulfill does for one product what checkout does for all.
-func (s *shelf) fulfill(ctx context.Context, l *job.Lease) (job.Outcome, error) {
-	a, err := job.Decode[fulfillArgs](l.Row())
-	if err != nil {
-		return job.Outcome{}, err
-	}
+// fulfill delivers a card with what the issuer is capable of now.
+func (s *shelf) fulfill(ctx context.Context, l *job.Lease, o order.Order) (order.Progress, error) {
 	if s.limits.Load() && !s.Capabilities.SpendLimit {
 		s.Capabilities.SpendLimit = true
 	}
-	at, err := s.Deliver(ctx, l, a.Order)
-	if err != nil {
-		return job.Outcome{}, err
-	}
-	if at.State == order.Waiting {
-		return job.Snooze(at.After), nil
-	}
-	s.done[a.Order.ID] = at
-	return job.Done(), nil
+	return s.Deliver(ctx, l, o)
 }
+
+// ended is how the delivery of an order ended.
+func (s *shelf) ended(id order.ID) order.Progress { return s.made.Of(id) }
 
 // paid lets an order of the owner be delivered.
 func (s *shelf) paid() order.ID {
 	s.Helper()
 	o := order.Order{ID: order.NewID(time.Now()), Kind: card.Kind, Owner: owner, Price: card.Price, UpdatedAt: time.Now()}
-	if _, err := s.queue.Enqueue(s.Context(), job.New{Args: fulfillArgs{o}, UniqueKey: string(o.ID)}); err != nil {
-		s.Fatal(err)
-	}
+	s.made.Begin(s.T, o)
 	return o.ID
 }
 
 // pass lets time go by until everybody waits.
-func (s *shelf) pass(d time.Duration) {
-	<-time.After(d)
-	synctest.Wait()
-}
+func (s *shelf) pass(d time.Duration) { fulfilmenttest.Pass(d) }
 
 // card is the one of an order.
 func (s *shelf) card(id order.ID) card.Card {

@@ -56,7 +56,7 @@ type Made struct {
 func (m Made) Kind() order.Kind { return Kind }
 
 // References implements reconcile.Product.
-func (m Made) References(o order.Order) []order.Reference { return referencesOf(o) }
+func (m Made) References(o order.Order) []order.Reference { return orders.References(o) }
 
 // Made implements reconcile.Product.
 func (m Made) Made(ctx context.Context) ([]order.Goods, error) {

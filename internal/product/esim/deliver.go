@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/order"
@@ -28,70 +29,75 @@ func (e *Esims) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order
 	}
 	now := e.Now()
 	p, err := e.Store.Reserve(ctx, l.Fence(), Profile{
-		ID: uuid.Must(uuid.NewV7()), Order: o.ID, Plan: plan.ID, Status: Ordered, Ref: orderRef(o, o.Delivery), CreatedAt: now, UpdatedAt: now,
+		ID: uuid.Must(uuid.NewV7()), Order: o.ID, Plan: plan.ID, Status: Ordered, Ref: OrderRef(o.Name(), o.Delivery),
+		CreatedAt: now, UpdatedAt: now,
 	})
 	if err != nil {
 		return order.Progress{}, fmt.Errorf("reserve the profile: %w", err)
 	}
 	faultpoint.Reach("esim.reserved")
+	attempt := e.attempt(o, p)
 	switch p.Status {
 	case Ready:
-		return delivered(p), nil
+		return attempt.Delivered(ready), nil
 	case Failed:
-		return order.Progress{State: order.Refused, Reason: "the supplier refused the eSIM", Evidence: evidence(p)}, nil
+		return order.Progress{
+			State: order.Refused, Reason: "the supplier refused the eSIM", Evidence: attempt.Evidence,
+		}, nil
 	case Ordered:
 	}
-	got, err := job.Mutate(ctx, l, e.ordering(o, p, plan))
+	got, err := fulfilment.Make(ctx, l, e.provider(), e.ordering(o, p, plan))
 	if err != nil {
 		return order.Progress{}, fmt.Errorf("order the eSIM: %w", err)
 	}
-	switch got.Knowledge {
-	case job.Known:
-		return e.ordered(ctx, l, o, p, got.Record)
-	case job.Refused:
-		no, _ := errors.AsType[*Refusal](got.Cause)
-		return e.refuse(ctx, l, p, no)
-	case job.Untraceable:
-		return order.Progress{State: order.Doubtful, Reason: "the supplier shows no trace of the order", Evidence: evidence(p)}, nil
-	case job.Unknown:
+	switch got.Kind {
+	case fulfilment.Known:
+		return e.ordered(ctx, l, attempt, p, got.Record)
+	case fulfilment.Refused:
+		return e.refuse(ctx, l, attempt, p, got.Refusal)
+	case fulfilment.Untraceable:
+		return attempt.Untraceable(), nil
+	case fulfilment.Unknown:
 	}
-	return e.wait(o, p), nil
+	return attempt.Pending(), nil
 }
 
-// OrderStep names the call in the job's marker.
-const OrderStep = "esim"
-
 // ordering is the one call that costs our money.
-func (e *Esims) ordering(o order.Order, p Profile, plan Plan) job.Mutation[Purchase] {
-	return job.Mutation[Purchase]{
-		Step: numbered(OrderStep, o.Delivery),
+func (e *Esims) ordering(o order.Order, p Profile, plan Plan) fulfilment.Call[Purchase] {
+	return fulfilment.Call[Purchase]{
+		Step: orders.Marker(o.Delivery),
 		Send: func(ctx context.Context) (Purchase, error) {
 			if err := faultpoint.Fail("supplier.before_order"); err != nil {
 				return Purchase{}, err
 			}
-			got, err := e.Supplier.Order(ctx, Request{Ref: p.Ref, Code: plan.Code, MaxCost: o.Price.USDC(), Buyer: order.BuyerOf(o.Owner), Scenario: o.Scenario})
+			got, err := e.Supplier.Order(ctx, Request{
+				Ref: p.Ref, Code: plan.Code, MaxCost: o.Price.USDC(), Buyer: order.BuyerOf(o.Owner),
+				Scenario: o.Scenario,
+			})
 			return got, errors.Join(err, faultpoint.Fail("supplier.after_order"))
 		},
-		Read:    func(ctx context.Context) (Purchase, error) { return e.Supplier.Ordered(ctx, p.Ref) },
-		Refusal: job.IsError[*Refusal], Absent: func(err error) bool { return errors.Is(err, ErrNoRef) },
-		CallTimeout: e.CallTimeout, VisibilityDelay: e.Traits.VisibilityDelay, Deduplicates: e.Traits.Deduplicates, Now: e.Now,
+		Read: func(ctx context.Context) (Purchase, error) { return e.Supplier.Ordered(ctx, p.Ref) },
 	}
 }
 
 // ordered acts on the supplier's record of the order.
-func (e *Esims) ordered(ctx context.Context, l *job.Lease, o order.Order, p Profile, got Purchase) (order.Progress, error) {
+func (e *Esims) ordered(
+	ctx context.Context, l *job.Lease, attempt fulfilment.Attempt, p Profile, got Purchase,
+) (order.Progress, error) {
 	switch got.State {
 	case PurchaseReady:
-		return e.install(ctx, l, p, got)
+		return e.install(ctx, l, attempt, p, got)
 	case PurchaseRejected:
-		return e.refuse(ctx, l, p, got.Refusal)
+		return e.refuse(ctx, l, attempt, p, got.Refusal)
 	case PurchasePending:
 	}
-	return e.wait(o, p), nil
+	return attempt.Pending(), nil
 }
 
 // install keeps the material, sealed, and with it the goods are delivered.
-func (e *Esims) install(ctx context.Context, l *job.Lease, p Profile, got Purchase) (order.Progress, error) {
+func (e *Esims) install(
+	ctx context.Context, l *job.Lease, attempt fulfilment.Attempt, p Profile, got Purchase,
+) (order.Progress, error) {
 	sealed, err := e.Keys.Seal(p.Order, *got.ActivationData)
 	if err != nil {
 		return order.Progress{}, err
@@ -101,7 +107,7 @@ func (e *Esims) install(ctx context.Context, l *job.Lease, p Profile, got Purcha
 		return order.Progress{}, fmt.Errorf("keep the eSIM: %w", err)
 	}
 	faultpoint.Reach("esim.installed")
-	return delivered(p), nil
+	return attempt.Delivered(ready), nil
 }
 
 // Postings implements checkout.Product. The cost is posted when the eSIM is made, whatever becomes of its order.
@@ -109,33 +115,25 @@ func (e *Esims) Postings(o order.Order) ([]ledger.Posting, error) {
 	return []ledger.Posting{ledger.Sold(string(o.ID), o.Price)}, nil
 }
 
-// wait goes on looking until the supplier's time is up.
-func (e *Esims) wait(o order.Order, p Profile) order.Progress {
-	// Since the delivery began: an operator's retry gives the supplier its time again.
-	if e.Now().Sub(o.UpdatedAt) > e.Deadline {
-		return order.Progress{State: order.Doubtful, Reason: "the supplier left the order pending for too long", Evidence: evidence(p)}
+const ready = "eSIM ready"
+
+// attempt is the delivery that a profile is made for.
+func (e *Esims) attempt(o order.Order, p Profile) fulfilment.Attempt {
+	return fulfilment.Attempt{
+		Provider: e.provider(), Since: o.UpdatedAt,
+		Evidence: map[string]string{"profile": p.ID.String(), "reference": p.Ref.String()},
+		NoTrace:  "the supplier shows no trace of the order",
+		TooLong:  "the supplier left the order pending for too long",
 	}
-	return order.Progress{State: order.Waiting, After: job.Pace(e.Poll, e.Now().Sub(o.UpdatedAt))}
 }
 
-func (e *Esims) refuse(ctx context.Context, l *job.Lease, p Profile, no *Refusal) (order.Progress, error) {
+func (e *Esims) refuse(
+	ctx context.Context, l *job.Lease, attempt fulfilment.Attempt, p Profile, no *fulfilment.Refusal,
+) (order.Progress, error) {
 	if err := e.Store.Fail(ctx, l.Fence(), p.ID); err != nil {
 		return order.Progress{}, fmt.Errorf("fail the profile: %w", err)
 	}
-	if no == nil {
-		no = &Refusal{Code: RefusedUnstated}
-	}
-	ev := evidence(p)
-	ev["refusal"], ev["supplier_message"] = no.Code, no.Message
-	return order.Progress{State: order.Refused, Reason: no.Code, Evidence: ev}, nil
-}
-
-func delivered(p Profile) order.Progress {
-	return order.Progress{State: order.Delivered, Reason: "eSIM ready", Evidence: evidence(p)}
-}
-
-func evidence(p Profile) map[string]string {
-	return map[string]string{"profile": p.ID.String(), "reference": p.Ref.String()}
+	return attempt.Refused(no), nil
 }
 
 // Await waits until an order's delivery is decided, at most to a time, and returns the order as it then

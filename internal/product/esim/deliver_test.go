@@ -6,6 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/product/esim/esimtest"
@@ -13,8 +15,10 @@ import (
 
 // The answers that leave open what happened: after the effect, or without any.
 var (
-	lostAfter  = []esimtest.Mode{esimtest.ErrorAfter, esimtest.TimeoutAfter}
-	lostBefore = []esimtest.Mode{esimtest.ErrorBefore, esimtest.TimeoutBefore, esimtest.RateLimited}
+	lostAfter  = []fulfilmenttest.Mode{fulfilmenttest.ErrorAfter, fulfilmenttest.TimeoutAfter}
+	lostBefore = []fulfilmenttest.Mode{
+		fulfilmenttest.ErrorBefore, fulfilmenttest.TimeoutBefore, fulfilmenttest.RateLimited,
+	}
 )
 
 func TestAPaidOrderBecomesAnESIM(t *testing.T) {
@@ -70,8 +74,8 @@ func TestAReferenceIsSentAgainOnceItCannotAppearAnyMore(t *testing.T) {
 }
 
 func TestASupplierThatDoesNotDeduplicateIsAskedOnce(t *testing.T) {
-	story(t, esim.Traits{VisibilityDelay: visibilityDelay}, func(s *shop) {
-		s.supplier.Fault(esimtest.Order, esimtest.TimeoutBefore)
+	story(t, fulfilment.Traits{VisibilityDelay: visibilityDelay}, func(s *shop) {
+		s.supplier.Fault(esimtest.Order, fulfilmenttest.TimeoutBefore)
 		o := s.paid()
 		s.pass(time.Hour)
 		if s.ended(o.ID).State != order.Doubtful || s.supplier.Calls(esimtest.Order) != 1 || s.ended(o.ID).Evidence["reference"] != s.profile(o.ID).Ref.String() {
@@ -81,7 +85,7 @@ func TestASupplierThatDoesNotDeduplicateIsAskedOnce(t *testing.T) {
 }
 
 func TestADefiniteNoIsRefused(t *testing.T) {
-	for _, mode := range []esimtest.Mode{esimtest.Refused, esimtest.Rejected} {
+	for _, mode := range []fulfilmenttest.Mode{fulfilmenttest.Refused, fulfilmenttest.Rejected} {
 		t.Run(string(mode), func(t *testing.T) {
 			story(t, careful, func(s *shop) {
 				s.supplier.Fault(esimtest.Order, mode)
@@ -108,7 +112,7 @@ func TestStockThatRunsOutBehindThePaymentIsRefused(t *testing.T) {
 
 func TestASilentSupplierEndsWithAPerson(t *testing.T) {
 	story(t, careful, func(s *shop) {
-		s.supplier.Fault(esimtest.Order, esimtest.StaysPending)
+		s.supplier.Fault(esimtest.Order, fulfilmenttest.StaysPending)
 		o := s.paid()
 		s.pass(deadline / 2)
 		if early := s.ended(o.ID); early.State != order.Waiting {
@@ -127,7 +131,7 @@ func TestARequestWaitsForItsESIMAtMostAsLongAsItMay(t *testing.T) {
 		if got := s.Await(s.Context(), quick, began.Add(esim.InlineWait)); got.Status != order.Fulfilled || time.Since(began) > time.Second {
 			t.Errorf("%s after %s", got.Status, time.Since(began))
 		}
-		s.supplier.Fault(esimtest.Order, esimtest.StaysPending)
+		s.supplier.Fault(esimtest.Order, fulfilmenttest.StaysPending)
 		slow, began := s.paid(), time.Now()
 		if got := s.Await(s.Context(), slow, began.Add(esim.InlineWait)); got.Status != order.Provisioning || time.Since(began) != esim.InlineWait {
 			t.Errorf("%s after %s", got.Status, time.Since(began))
@@ -139,7 +143,7 @@ func TestAboveTheirBoundRequestsDoNotWait(t *testing.T) {
 	story(t, careful, func(s *shop) {
 		s.Waiters = 3
 		s.Esims = esim.New(s.Config)
-		s.supplier.Fault(esimtest.Order, esimtest.StaysPending)
+		s.supplier.Fault(esimtest.Order, fulfilmenttest.StaysPending)
 		o := s.paid()
 		until := time.Now().Add(esim.InlineWait)
 		var waiting sync.WaitGroup

@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/money"
@@ -94,7 +95,7 @@ type Profile struct {
 	Plan   PlanID
 	Status Status
 	// Ref is our reference for the supplier's order, kept before the supplier is first called.
-	Ref Ref
+	Ref fulfilment.Ref
 	// Account is the supplier's name for what it made; empty until it is known.
 	Account string
 	// Cost is what the supplier charged; zero while that is not known.
@@ -185,34 +186,15 @@ func marshal(v any) json.RawMessage {
 	return b
 }
 
-// references are derived, so that a lost row could not change them.
-var references = uuid.MustParse("0b0d6e0e-3c54-5a9d-8f4e-6f1d2f6c9a41")
+// OrderStep is the order at the supplier in a delivery.
+const OrderStep = "esim"
 
-func orderRef(o order.Order, attempt int) Ref { return OrderRef(o.Name(), attempt) }
+var orders = fulfilment.Series{
+	Namespace: uuid.MustParse("0b0d6e0e-3c54-5a9d-8f4e-6f1d2f6c9a41"), Name: "order", Step: OrderStep,
+}
 
 // OrderRef is the reference of an attempt at an eSIM at the supplier, by the order's name.
-func OrderRef(name string, attempt int) Ref {
-	if goods, ok := order.AdoptedRef(name); ok && attempt <= 1 {
-		return Ref(goods)
-	}
-	return Ref(uuid.NewSHA1(references, []byte(numbered("order/"+name, attempt))))
-}
-
-// numbered is a name, with the number of the attempt from the second on.
-func numbered(name string, attempt int) string {
-	if attempt <= 1 {
-		return name
-	}
-	return fmt.Sprintf("%s/%d", name, attempt)
-}
+func OrderRef(name string, attempt int) fulfilment.Ref { return orders.Ref(name, attempt) }
 
 // References are what the supplier knows an order's eSIM by, one for each attempt at its delivery.
-func (e *Esims) References(o order.Order) []order.Reference { return referencesOf(o) }
-
-func referencesOf(o order.Order) []order.Reference {
-	var all []order.Reference
-	for n := 1; n <= o.Delivery; n++ {
-		all = append(all, order.Reference{Step: OrderStep, Version: n, Reference: orderRef(o, n).String()})
-	}
-	return all
-}
+func (e *Esims) References(o order.Order) []order.Reference { return orders.References(o) }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/order"
 )
 
@@ -20,8 +21,8 @@ func (e *Esims) Found(ctx context.Context, o order.Order) (bool, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, e.CallTimeout)
 	defer cancel()
-	got, err := e.Supplier.Ordered(ctx, orderRef(o, o.Delivery))
-	if errors.Is(err, ErrNoRef) {
+	got, err := e.Supplier.Ordered(ctx, OrderRef(o.Name(), o.Delivery))
+	if errors.Is(err, fulfilment.ErrNoRef) {
 		return false, nil
 	}
 	if err != nil {

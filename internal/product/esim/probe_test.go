@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/product/esim/esimtest"
@@ -16,9 +17,13 @@ func TestNobodyIsAskedToPayForWhatTheSupplierCannotMake(t *testing.T) {
 		spoil func(*shop)
 		want  fault.Code
 	}{
-		"all is well":            {func(*shop) {}, ""},
-		"it does not answer":     {func(s *shop) { s.supplier.Fault(esimtest.Check, esimtest.TimeoutBefore) }, fault.DependencyDown},
-		"it fails":               {func(s *shop) { s.supplier.Fault(esimtest.Check, esimtest.ErrorBefore) }, fault.DependencyDown},
+		"all is well": {func(*shop) {}, ""},
+		"it does not answer": {
+			func(s *shop) { s.supplier.Fault(esimtest.Check, fulfilmenttest.TimeoutBefore) }, fault.DependencyDown,
+		},
+		"it fails": {
+			func(s *shop) { s.supplier.Fault(esimtest.Check, fulfilmenttest.ErrorBefore) }, fault.DependencyDown,
+		},
 		"the float is empty":     {func(s *shop) { s.supplier.SetFloat(0) }, fault.FloatUnavailable},
 		"a millionth too little": {func(s *shop) { s.supplier.SetFloat(799_999) }, fault.FloatUnavailable},
 		"just enough":            {func(s *shop) { s.supplier.SetFloat(800_000) }, ""},
@@ -74,7 +79,7 @@ func TestTheSupplierIsAskedOnceAMoment(t *testing.T) {
 		if n := s.supplier.Calls(esimtest.Check) - before; n != 1 {
 			s.Errorf("%d calls", n)
 		}
-		s.supplier.Fault(esimtest.Check, esimtest.ErrorBefore)
+		s.supplier.Fault(esimtest.Check, fulfilmenttest.ErrorBefore)
 		s.pass(2 * time.Second)
 		for range 20 {
 			if _, err := s.offered(`{}`, nil); fault.Of(err) != fault.DependencyDown {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/esim"
@@ -105,7 +106,7 @@ func TestANewKeySealsEverythingAgain(t *testing.T) {
 
 func TestCredentialsWaitForTheEnd(t *testing.T) {
 	story(t, careful, func(s *shop) {
-		s.supplier.Fault(esimtest.Order, esimtest.StaysPending)
+		s.supplier.Fault(esimtest.Order, fulfilmenttest.StaysPending)
 		o := s.paid()
 		s.pass(time.Second)
 		if _, err := s.Credentials(s.Context(), s.now(o)); fault.Of(err) != fault.OrderNotFulfilled {

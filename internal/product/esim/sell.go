@@ -10,6 +10,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
@@ -20,7 +21,7 @@ import (
 type Config struct {
 	Store    Store
 	Supplier Supplier
-	Traits   Traits
+	Traits   fulfilment.Traits
 	Keys     Keyring
 	// TokenKey makes delivery tokens; every process of a deployment has the same. At least 32 bytes.
 	TokenKey []byte
@@ -72,6 +73,13 @@ func New(c Config) *Esims {
 
 // Kind names orders for eSIMs.
 const Kind order.Kind = "esim"
+
+// provider is the supplier, as the one who is called.
+func (e *Esims) provider() fulfilment.Provider {
+	return fulfilment.Provider{
+		Name: "supplier", Traits: e.Traits, CallTimeout: e.CallTimeout, Poll: e.Poll, Deadline: e.Deadline, Now: e.Now,
+	}
+}
 
 // Kind implements checkout.Product.
 func (e *Esims) Kind() order.Kind { return Kind }

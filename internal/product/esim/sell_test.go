@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/esim"
@@ -123,7 +124,7 @@ func TestTheSaleClosesAndOpensByItself(t *testing.T) {
 		if s.shown("catalogue") == nil {
 			t.Error("a stale catalogue is ready")
 		}
-		s.supplier.Fault(esimtest.Plans, esimtest.ErrorBefore)
+		s.supplier.Fault(esimtest.Plans, fulfilmenttest.ErrorBefore)
 		s.sync()
 		if _, err := s.offered(`{}`, nil); fault.Of(err) != fault.DependencyDown {
 			t.Errorf("a sync that failed opened the sale: %v", err)
@@ -158,7 +159,7 @@ func TestASaleIsRefusedWithItsReason(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.supplier.Fault(esimtest.Check, esimtest.TimeoutBefore)
+			s.supplier.Fault(esimtest.Check, fulfilmenttest.TimeoutBefore)
 			if _, err := s.Reserve(s.Context(), owner, o); fault.Of(err) != fault.DependencyDown {
 				t.Errorf("admitted: %v", err)
 			}

@@ -5,14 +5,14 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/availability"
+	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/job"
-	"github.com/roamcard/roamcard/internal/job/jobtest"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/product/esim/esimtest"
@@ -30,7 +30,7 @@ const (
 var owner = x402.Address{0: 0xaa, 19: 1}
 
 // careful is a supplier that shows a reference late, and deduplicates.
-var careful = esim.Traits{Deduplicates: true, VisibilityDelay: visibilityDelay}
+var careful = fulfilment.Traits{Deduplicates: true, VisibilityDelay: visibilityDelay}
 
 // shop is the eSIM product over a supplier, a store and a queue in memory, on a virtual clock.
 type shop struct {
@@ -38,48 +38,37 @@ type shop struct {
 	*esim.Esims
 	supplier *esimtest.Supplier
 	store    *esimtest.Store
-	queue    *jobtest.Queue
-	mu       sync.Mutex
-	// done is how each delivery ended.
-	done map[order.ID]order.Progress
+	// made are the deliveries.
+	made *fulfilmenttest.Deliveries
 }
 
 // ended is how a delivery ended; it is Waiting until then.
-func (s *shop) ended(id order.ID) order.Progress {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.done[id]
-}
+func (s *shop) ended(id order.ID) order.Progress { return s.made.Of(id) }
 
 // story runs a test with a worker in a bubble of time of its own, its catalogue synced.
-func story(t *testing.T, habits esim.Traits, tell func(s *shop)) {
+func story(t *testing.T, habits fulfilment.Traits, tell func(s *shop)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, habits)
-		r := job.NewRunner(job.Config{Queue: s.queue})
-		r.Register(fulfill, s.fulfill)
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- r.Run(ctx) }()
-		tell(s)
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		s.made.Work(t, nil, func() { tell(s) })
 	})
 }
 
-func newShop(t *testing.T, habits esim.Traits) *shop {
+func newShop(t *testing.T, habits fulfilment.Traits) *shop {
 	t.Helper()
 	s := &shop{
-		T: t, supplier: esimtest.NewSupplier(true, habits), store: esimtest.NewStore(), queue: jobtest.NewQueue(nil),
-		done: map[order.ID]order.Progress{},
+		T: t, supplier: esimtest.NewSupplier(true, habits), store: esimtest.NewStore(),
+		made: fulfilmenttest.NewDeliveries(),
 	}
+	s.made.Ended = s.decided
 	s.Esims = esim.New(esim.Config{
 		Store: s.store, Supplier: s.supplier, Traits: habits, Keys: keyring(t, "k1:"+strings.Repeat("01", 32)), TokenKey: make([]byte, 32),
 		Log: slog.New(slog.DiscardHandler), Now: time.Now, MarginBPS: 2500, StaleAfter: stale,
 		Workers: working(nil), Poll: time.Second, CallTimeout: callTimeout, Deadline: deadline, Waiters: 100,
 	})
+	s.made.Deliver = func(ctx context.Context, l *job.Lease, o order.Order) (order.Progress, error) {
+		return s.Deliver(ctx, l, o)
+	}
 	s.sync()
 	return s
 }
@@ -100,33 +89,12 @@ func (s *shop) sync() {
 	}
 }
 
-const fulfill job.Kind = "carry"
-
-type fulfillArgs struct{ Order order.Order }
-
-func (fulfillArgs) Kind() job.Kind { return fulfill }
-
-// fulfill does for one product what checkout does for all.
-func (s *shop) fulfill(ctx context.Context, l *job.Lease) (job.Outcome, error) {
-	a, err := job.Decode[fulfillArgs](l.Row())
-	if err != nil {
-		return job.Outcome{}, err
-	}
-	at, err := s.Deliver(ctx, l, a.Order)
-	if err != nil {
-		return job.Outcome{}, err
-	}
-	if at.State == order.Waiting {
-		return job.Snooze(at.After), nil
-	}
-	s.mu.Lock()
-	s.done[a.Order.ID] = at
-	s.mu.Unlock()
-	a.Order.Status = map[order.ProgressState]order.Status{
+// decided gives an order the status that checkout would give it.
+func (s *shop) decided(o order.Order, at order.Progress) {
+	o.Status = map[order.ProgressState]order.Status{
 		order.Delivered: order.Fulfilled, order.Refused: order.RefundPending, order.Doubtful: order.OperatorReview,
 	}[at.State]
-	s.store.Put(a.Order)
-	return job.Done(), nil
+	s.store.Put(o)
 }
 
 // working is a check for workers that ends as it is told.
@@ -167,17 +135,12 @@ func (s *shop) paid() order.Order {
 		CreatedAt: now, UpdatedAt: now,
 	}
 	s.store.Put(o)
-	if _, err := s.queue.Enqueue(s.Context(), job.New{Args: fulfillArgs{o}, UniqueKey: string(o.ID)}); err != nil {
-		s.Fatal(err)
-	}
+	s.made.Begin(s.T, o)
 	return o
 }
 
 // pass lets time go by until everybody waits.
-func (s *shop) pass(d time.Duration) {
-	<-time.After(d)
-	synctest.Wait()
-}
+func (s *shop) pass(d time.Duration) { fulfilmenttest.Pass(d) }
 
 // profile is the one of an order.
 func (s *shop) profile(id order.ID) esim.Profile {
@@ -198,7 +161,7 @@ func (s *shop) now(o order.Order) order.Order {
 	return got
 }
 
-func names(modes []esimtest.Mode) []string {
+func names(modes []fulfilmenttest.Mode) []string {
 	all := make([]string, len(modes))
 	for i, m := range modes {
 		all[i] = fmt.Sprint(m)

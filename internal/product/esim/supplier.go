@@ -3,52 +3,24 @@ package esim
 import (
 	"context"
 	"errors"
-	"time"
 
-	"github.com/google/uuid"
-
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/secret"
 )
 
-// Ref is our own reference for one order at the supplier. It is stored before the first call, stays the
-// same across attempts, and is how an unknown outcome is read back.
-type Ref uuid.UUID
-
-// String is the 36-character form that is sent.
-func (r Ref) String() string { return uuid.UUID(r).String() }
-
-// ErrNoRef says that the supplier knows no order by a reference: authoritative, but only after the
-// supplier's horizon has passed since the last send.
-var ErrNoRef = errors.New("the supplier knows no such reference")
-
 // ErrNoPlan says that the supplier does not sell a plan, or not any more.
 var ErrNoPlan = errors.New("the supplier sells no such plan")
 
-// Refusal is a supplier's definite no: nothing was ordered and nothing ever will be under this
-// reference. Every other error of an order means that its outcome is unknown.
-type Refusal struct {
-	// Code is the neutral reason, see the Refused constants.
-	Code string
-	// Message is the supplier's own text, for evidence and operators, not for buyers.
-	Message string
-}
-
-// The neutral refusal codes.
+// The neutral codes of a supplier's refusals, next to those of every provider.
 const (
-	RefusedStock    = "out_of_stock"
-	RefusedPlan     = "plan_gone"
-	RefusedPrice    = "price_changed"
-	RefusedFloat    = "insufficient_float"
-	RefusedRequest  = "request_rejected"
-	RefusedUnstated = "rejected"
+	RefusedStock = "out_of_stock"
+	RefusedPlan  = "plan_gone"
+	RefusedPrice = "price_changed"
 )
 
-// Error implements error.
-func (r *Refusal) Error() string { return "the supplier refused: " + r.Code + ": " + r.Message }
-
-// Supplier sells profiles to us. Ordering carries our reference; the supplier may be asked again with
-// the same reference only if it deduplicates, which Traits tells.
+// Supplier sells profiles to us. Ordering is a call as fulfilment makes it: with our reference, and refused with a
+// *fulfilment.Refusal or not at all.
 type Supplier interface {
 	// Listings reads the whole catalogue.
 	Listings(ctx context.Context) ([]Listing, error)
@@ -56,17 +28,8 @@ type Supplier interface {
 	Check(ctx context.Context, code string) (Stock, error)
 	// Order asks for a profile. It may be made later.
 	Order(ctx context.Context, r Request) (Purchase, error)
-	// Ordered reads an order back by its reference. ErrNoRef when there is none.
-	Ordered(ctx context.Context, ref Ref) (Purchase, error)
-}
-
-// Traits are a supplier's habits that decide what may be done after an unknown outcome.
-type Traits struct {
-	// Deduplicates: the same reference sent twice takes effect once.
-	Deduplicates bool
-	// VisibilityDelay is how long after the last send a reference may still appear. Until it has passed,
-	// "no such reference" means unknown.
-	VisibilityDelay time.Duration
+	// Ordered reads an order back by its reference. fulfilment.ErrNoRef when there is none.
+	Ordered(ctx context.Context, ref fulfilment.Ref) (Purchase, error)
 }
 
 // Listing is a plan as its supplier lists it.
@@ -97,7 +60,7 @@ const Plenty int64 = -1
 
 // Request asks for one profile.
 type Request struct {
-	Ref  Ref
+	Ref  fulfilment.Ref
 	Code string
 	// MaxCost is the most we pay; a supplier that asks more refuses.
 	MaxCost money.USDC
@@ -111,7 +74,7 @@ type Request struct {
 type Purchase struct {
 	// ID is the supplier's own name for it; it never leaves the service.
 	ID    string
-	Ref   Ref
+	Ref   fulfilment.Ref
 	Code  string
 	State PurchaseState
 	Cost  money.USDC
@@ -120,7 +83,7 @@ type Purchase struct {
 	// ActivationData is set when the state is PurchaseReady.
 	ActivationData *ActivationData
 	// Refusal is set when the state is PurchaseRejected.
-	Refusal *Refusal
+	Refusal *fulfilment.Refusal
 }
 
 // PurchaseState is how an order stands at its supplier.

@@ -51,7 +51,7 @@ func (r Records) Calls(sales []order.Sale) (all []order.Call) {
 		}
 		for attempt := max(1, s.Delivery); attempt > 0; attempt-- {
 			call := order.Call{
-				Order: s.ID, Reference: LoadRef(s.Named(), attempt), What: "load", Amount: t.Credit,
+				Order: s.ID, Reference: uuid.UUID(LoadRef(s.Named(), attempt)), What: "load", Amount: t.Credit,
 				Card: t.Card, Account: r.Accounts[t.Card], Direction: direction,
 			}
 			switch {
@@ -80,7 +80,7 @@ type Book interface {
 func (m Made) Kind() order.Kind { return Kind }
 
 // References implements reconcile.Product.
-func (m Made) References(o order.Order) []order.Reference { return referencesOf(o) }
+func (m Made) References(o order.Order) []order.Reference { return loads.References(o) }
 
 // Made implements reconcile.Product.
 func (m Made) Made(ctx context.Context) ([]order.Goods, error) {

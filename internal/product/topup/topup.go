@@ -11,6 +11,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/money"
@@ -76,7 +77,7 @@ type Cards interface {
 	// Load puts an amount on an owner's card under a reference, once however often it is called, and says how far that is.
 	Load(ctx context.Context, l *job.Lease, o order.Order, load order.Call) (order.Progress, error)
 	// Loaded reports whether the issuer has a load under a reference.
-	Loaded(ctx context.Context, reference uuid.UUID) (bool, error)
+	Loaded(ctx context.Context, ref fulfilment.Ref) (bool, error)
 	Float
 }
 
@@ -202,7 +203,8 @@ func (t Topups) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order
 		return order.Progress{}, err
 	}
 	return t.Cards.Load(ctx, l, o, order.Call{
-		Order: o.ID, Reference: LoadRef(o.Name(), o.Delivery), What: "load", Step: numbered(LoadStep, o.Delivery), Amount: split.Credit, Card: split.Card,
+		Order: o.ID, Reference: uuid.UUID(LoadRef(o.Name(), o.Delivery)), What: "load",
+		Step: loads.Marker(o.Delivery), Amount: split.Credit, Card: split.Card,
 	})
 }
 
@@ -221,7 +223,7 @@ func (t Topups) Found(ctx context.Context, o order.Order) (bool, error) {
 }
 
 // References are what the issuer knows an order's load by.
-func (t Topups) References(o order.Order) []order.Reference { return referencesOf(o) }
+func (t Topups) References(o order.Order) []order.Reference { return loads.References(o) }
 
 func marshal(v any) json.RawMessage {
 	b, err := json.Marshal(v)

@@ -12,24 +12,25 @@ import (
 	"strings"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/secret"
 )
 
-// unclear is an answer that settles nothing. Its text is ours: a decoder's error would quote the
+// unclear is an answer that leaves the outcome unknown. Its text is ours: a decoder's error would quote the
 // answer, and with it a card number.
 type unclear string
 
 func (u unclear) Error() string { return string(u) }
 
-// refusals are the vendor's codes that say definitely no, with our names for them. A code that is
+// refusals are the vendor's codes of a definite refusal, with our names for them. A code that is
 // not here leaves the outcome unknown, above all reference_conflict: something did happen under that
 // reference.
 func refusals(code string) (neutral string, definite bool) {
 	switch code {
 	case codeMasterBalanceLow:
-		return card.RefusedFloat, true
+		return fulfilment.RefusedFloat, true
 	case codeBINOffline:
 		return card.RefusedBIN, true
 	case codeHolderDeclined:
@@ -39,9 +40,9 @@ func refusals(code string) (neutral string, definite bool) {
 	case codeCardNotUsable:
 		return card.RefusedState, true
 	case codeInvalidRequest, codeNotFound, codeNothingToTake:
-		return card.RefusedRequest, true
+		return fulfilment.RefusedRequest, true
 	case codeDeclined:
-		return card.RefusedUnstated, true
+		return fulfilment.RefusedUnstated, true
 	default:
 		return "", false
 	}
@@ -49,18 +50,13 @@ func refusals(code string) (neutral string, definite bool) {
 
 // declinedFor is the refusal of a row that the vendor itself calls declined or reversed: definite
 // whatever the reason is.
-func declinedFor(reason string) *card.Refusal {
+func declinedFor(reason string) *fulfilment.Refusal {
 	code, known := refusals(reason)
 	if !known {
-		code = card.RefusedUnstated
+		code = fulfilment.RefusedUnstated
 	}
-	return &card.Refusal{Code: code, Message: quote(reason)}
+	return &fulfilment.Refusal{Code: code, Message: quote(reason)}
 }
-
-// denial is a vendor's definite no, in our words.
-type denial struct{ code, message string }
-
-func (d *denial) Error() string { return "refused: " + d.code + ": " + d.message }
 
 // codes are a vendor's refusals: our name for its code, and whether that settles the outcome.
 type codes func(code string) (neutral string, definite bool)
@@ -88,9 +84,9 @@ func understand(status int, answer []byte, confidential bool, known codes, into 
 	neutral, definite := known(e.Error.Code)
 	switch {
 	case definite && slices.Contains([]int{400, 404, 409, 422}, status) && confidential:
-		return &denial{code: neutral}
+		return &fulfilment.Refusal{Code: neutral}
 	case definite && slices.Contains([]int{400, 404, 409, 422}, status):
-		return &denial{code: neutral, message: quote(e.Error.Message)}
+		return &fulfilment.Refusal{Code: neutral, Message: quote(e.Error.Message)}
 	case confidential:
 		return unclear(fmt.Sprintf("status %d", status))
 	default:
@@ -98,7 +94,7 @@ func understand(status int, answer []byte, confidential bool, known codes, into 
 	}
 }
 
-// decode reads one whole JSON value. Members that are not asked for are the vendor's to add.
+// decode reads one whole JSON value. A vendor may add members, which are ignored.
 func decode(raw []byte, into any) error {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	if err := decoder.Decode(into); err != nil {
@@ -110,8 +106,8 @@ func decode(raw []byte, into any) error {
 	return nil
 }
 
-// manyDigits could be a card number, however it is grouped. Hashes, addresses and uuids come before it: they
-// are names of ours, in which so many digits are chance.
+// manyDigits could be a card number, however it is grouped. Hashes, addresses and uuids are matched first: in these ids
+// of ours, so many digits are chance.
 var manyDigits = regexp.MustCompile(`\b(?:0x(?:[0-9a-fA-F]{64}|[0-9a-fA-F]{40})|` +
 	`[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[1-8][0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12})\b|(\d(?:[ -]?\d){10,})`)
 
@@ -154,7 +150,7 @@ type cardAnswer struct {
 	Note      string `json:"note"`
 }
 
-func (a cardAnswer) account(ref card.Ref) (card.Account, error) {
+func (a cardAnswer) account(ref fulfilment.Ref) (card.Account, error) {
 	if !isID(a.ID) || a.Status == "" || a.Load == nil || *a.Load < 0 || a.Currency != currencyUSD || !isLast4(a.Last4) {
 		return card.Account{}, unclear("the card in the answer does not match the documentation")
 	}
@@ -188,7 +184,7 @@ type movementAnswer struct {
 	Reason    string `json:"reason"`
 }
 
-func (a movementAnswer) moved(ref card.Ref) (card.Moved, error) {
+func (a movementAnswer) moved(ref fulfilment.Ref) (card.Moved, error) {
 	if !isID(a.Card) || a.Status == "" || a.Amount == nil || *a.Amount <= 0 || a.Currency != currencyUSD ||
 		(a.Direction != intoCard && a.Direction != outOfCard) {
 		return card.Moved{}, unclear("the movement in the answer does not match the documentation")
@@ -215,15 +211,15 @@ type listAnswer[T any] struct {
 	Items *[]T `json:"items"`
 }
 
-// only is the one thing a look-up found, or absent. The same report twice is one; two different ones settle
-// nothing.
-func only[A, T any](list listAnswer[A], absent error, read func(A) (T, error), same func(a, b T) bool) (T, error) {
+// only is the one thing a look-up found, or fulfilment.ErrNoRef. The same report twice is one; two different ones
+// settle nothing.
+func only[A, T any](list listAnswer[A], read func(A) (T, error), same func(a, b T) bool) (T, error) {
 	var found, none T
 	if list.Items == nil {
 		return none, unclear("the list in the answer does not match the documentation")
 	}
 	if len(*list.Items) == 0 {
-		return none, absent
+		return none, fulfilment.ErrNoRef
 	}
 	for n, item := range *list.Items {
 		one, err := read(item)
@@ -298,15 +294,16 @@ func inventoryOf(float accountAnswer, bins listAnswer[binAnswer]) (card.Inventor
 		if !isPrefix(bin.Prefix) {
 			return card.Inventory{}, unclear("a card range in the answer does not match the documentation")
 		}
-		// Anything but the one good word is a range that cannot be counted on.
+		// Any other word is a range that is not available.
 		inventory.BINs = append(inventory.BINs, card.BIN{Prefix: bin.Prefix, Open: bin.Status == "online"})
 	}
 	return inventory, nil
 }
 
-// isID keeps a name that the vendor chose from meaning anything in a path.
+// isID refuses an id of the vendor's that would change a path.
 func isID(s string) bool {
-	return s != "" && len(s) <= 64 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == ""
+	return s != "" && len(s) <= 64 &&
+		strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == ""
 }
 
 func isLast4(s string) bool { return s == "" || isDigits(s, 4, 4) }

@@ -12,7 +12,7 @@ import (
 	"github.com/roamcard/roamcard/internal/money"
 )
 
-// cardStatus and moveStatus are in the vendor's own words, so that the client has something to map.
+// cardStatus and moveStatus are the vendor's own terms, which the client maps to ours.
 type (
 	cardStatus string
 	moveStatus string
@@ -96,7 +96,7 @@ type entry struct {
 	Movements []moveRow   `json:"movements,omitempty"`
 }
 
-// books are the issuer's own truth: cards, movements and the master balance. Whatever is due by the
+// books are the issuer's own state: cards, movements and the master balance. Whatever is due by the
 // clock is done, and written, before a request is answered, so a restart loses and delays nothing.
 type books struct {
 	rules rules
@@ -262,7 +262,7 @@ func (c *change) commit() error {
 	return c.books.write(e)
 }
 
-// newID is the issuer's own name for a thing, unguessable and unlike our reference.
+// newID is the issuer's own id of something: random, and different from our reference.
 func newID(kind string) string {
 	var raw [12]byte
 	_, _ = rand.Read(raw[:]) // never fails: the runtime stops the program instead

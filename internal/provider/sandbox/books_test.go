@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/card"
-	"github.com/roamcard/roamcard/internal/product/card/cardtest"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
 )
 
@@ -32,7 +32,7 @@ func TestBooksSurviveARestart(t *testing.T) {
 	second.clock = first.clock
 	second.want(pending.Ref, card.AccountPending)
 	second.wantMoved(ref, card.MovePending, "")
-	// What was due while nobody looked is done on the first look.
+	// Changes that came due meanwhile are made on the first read.
 	second.clock.pass(time.Second)
 	second.want(pending.Ref, card.AccountActive)
 	second.wantMoved(ref, card.MoveSucceeded, "")
@@ -117,10 +117,13 @@ func TestJournalHoldsNoCardNumber(t *testing.T) {
 	}
 }
 
-// TestNoCentIsMadeOrLost mixes everything that moves money, in parallel, and adds up.
-func TestNoCentIsMadeOrLost(t *testing.T) {
+// The test mixes everything that moves money, in parallel, and adds up the balances.
+func TestBooksKeepEveryCent(t *testing.T) {
 	const float money.Cents = 30_000
-	b := start(t, sandbox.Config{Float: float, Now: time.Now, SettleAfter: time.Millisecond, ReverseAfter: time.Millisecond, SlowAfter: 2 * time.Millisecond})
+	b := start(t, sandbox.Config{
+		Float: float, Now: time.Now, SettleAfter: time.Millisecond, ReverseAfter: time.Millisecond,
+		SlowAfter: 2 * time.Millisecond,
+	})
 	patient, err := sandbox.Dial(sandbox.ClientConfig{URL: b.url, HTTP: b.web.Client()})
 	if err != nil {
 		t.Fatal(err)
@@ -129,7 +132,7 @@ func TestNoCentIsMadeOrLost(t *testing.T) {
 	for n := range 8 {
 		done.Go(func() {
 			scenario := []string{"", "002", "003", "005", "006", "", "", "001"}[n]
-			ref := cardtest.NewRef()
+			ref := fulfilmenttest.NewRef()
 			account, err := patient.Open(t.Context(), card.Opening{Ref: ref, Load: 2500, Scenario: scenario})
 			if err != nil {
 				t.Errorf("open: %v", err)
@@ -142,14 +145,14 @@ func TestNoCentIsMadeOrLost(t *testing.T) {
 				}
 				// A refusal is as good an end as a success here.
 				_, _ = patient.Move(t.Context(), card.Movement{
-					Ref: cardtest.NewRef(), Account: account.ID, Direction: direction, Amount: 1100,
+					Ref: fulfilmenttest.NewRef(), Account: account.ID, Direction: direction, Amount: 1100,
 					Scenario: []string{"", "006"}[step%2],
 				})
 			}
 		})
 	}
 	done.Wait()
-	// Twice: what was done may be about to be reversed.
+	// Twice: a finished change may be reversed.
 	b.control(http.MethodPost, "settle", nil, nil)
 	b.control(http.MethodPost, "settle", nil, nil)
 	shown := b.books()

@@ -8,7 +8,7 @@ import (
 	"github.com/roamcard/roamcard/internal/money"
 )
 
-// opening is what a request for a card says.
+// opening is a request for a card.
 type opening struct {
 	Reference string
 	Load      money.Cents
@@ -37,7 +37,8 @@ func (b *books) openCard(o opening, hide time.Duration) (cardRow, error) {
 	ch := b.begin(now)
 	row := cardRow{
 		ID: newID("crd"), Seq: ch.next(), Reference: o.Reference, Status: cardPreparing,
-		Load: o.Load, Limited: o.Limited, Scenario: o.Scenario, Note: o.Note, CreatedAt: now, HiddenUntil: hiddenUntil(now, hide),
+		Load: o.Load, Limited: o.Limited, Scenario: o.Scenario, Note: o.Note, CreatedAt: now,
+		HiddenUntil: hiddenUntil(now, hide),
 	}
 	bin, online := b.onlineBIN()
 	row.BIN = bin
@@ -79,7 +80,7 @@ func (b *books) findCards(reference string) ([]cardRow, error) {
 	return []cardRow{row}, nil
 }
 
-// listCards is a page of the cards behind a seq, oldest first, and whether there are more.
+// listCards is a page of the cards after a seq, oldest first, and whether there are more.
 func (b *books) listCards(after, most int) (page []cardRow, more bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -138,14 +139,16 @@ func (c *change) become(row cardRow, status cardStatus, reason string) error {
 		row.Balance = 0
 	case status == cardLive || status == cardLocked:
 	default:
-		return &problem{http.StatusConflict, codeCardNotUsable, "a card that is " + string(row.Status) + " cannot become " + string(status)}
+		return &problem{
+			http.StatusConflict, codeCardNotUsable, "a card that is " + string(row.Status) + " cannot become " + string(status),
+		}
 	}
 	row.Status, row.Reason, row.DueAt = status, reason, time.Time{}
 	c.cards[row.ID] = row
 	return nil
 }
 
-// stepCard does what was due for a card at a time.
+// stepCard makes the change of a card that is due at a time.
 func (c *change) stepCard(row cardRow, at time.Time) error {
 	f := fateOfCard(row.Scenario)
 	if row.Status != cardPreparing {

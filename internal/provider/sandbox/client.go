@@ -3,7 +3,6 @@ package sandbox
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -12,12 +11,13 @@ import (
 	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
-// maxAnswer is more than any documented answer takes.
+// maxAnswer is larger than any documented answer.
 const maxAnswer = 1 << 20
 
 // ClientConfig is how a vendor is reached. Zero values mean what the comments say.
@@ -28,7 +28,7 @@ type ClientConfig struct {
 	APIKey secret.Text
 	// HTTP may be nil. Only its transport is used: redirects, cookies and deadlines are ours.
 	HTTP *http.Client
-	// Timeout is the budget of one call; 10 s if zero.
+	// Timeout bounds one call; 10 s if zero.
 	Timeout time.Duration
 	// VisibilityDelay is how long after a send its reference may still appear; 30 s if zero.
 	VisibilityDelay time.Duration
@@ -63,12 +63,14 @@ func Dial(cfg ClientConfig) (*Issuer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dial the sandbox issuer: %w", err)
 	}
-	return &Issuer{wire: w, visibilityDelay: cmp.Or(cfg.VisibilityDelay, defaultVisibilityDelay), limits: cfg.SpendLimits}, nil
+	return &Issuer{
+		wire: w, visibilityDelay: cmp.Or(cfg.VisibilityDelay, defaultVisibilityDelay), limits: cfg.SpendLimits,
+	}, nil
 }
 
 // Traits says what may be done after an unknown outcome: the server takes a reference once only.
-func (i *Issuer) Traits() card.Traits {
-	return card.Traits{Deduplicates: true, VisibilityDelay: i.visibilityDelay}
+func (i *Issuer) Traits() fulfilment.Traits {
+	return fulfilment.Traits{Deduplicates: true, VisibilityDelay: i.visibilityDelay}
 }
 
 // Capabilities are those of the server that is dialled.
@@ -101,7 +103,7 @@ func (i *Issuer) Open(ctx context.Context, o card.Opening) (card.Account, error)
 }
 
 // Account implements card.Issuer.
-func (i *Issuer) Account(ctx context.Context, ref card.Ref) (card.Account, error) {
+func (i *Issuer) Account(ctx context.Context, ref fulfilment.Ref) (card.Account, error) {
 	var got listAnswer[cardAnswer]
 	err := i.call(ctx, request{
 		op: "account", method: http.MethodGet, path: []string{"cards"}, route: "/v1/cards", ref: uuid.UUID(ref),
@@ -109,7 +111,7 @@ func (i *Issuer) Account(ctx context.Context, ref card.Ref) (card.Account, error
 	if err != nil {
 		return card.Account{}, fmt.Errorf("read a card: %w", err)
 	}
-	account, err := only(got, card.ErrNoRef, func(one cardAnswer) (card.Account, error) { return one.account(ref) }, sameAccount)
+	account, err := only(got, func(one cardAnswer) (card.Account, error) { return one.account(ref) }, sameAccount)
 	if err != nil {
 		return card.Account{}, fmt.Errorf("read a card: %w", err)
 	}
@@ -138,7 +140,7 @@ func (i *Issuer) Accounts(ctx context.Context, after string) ([]card.Account, st
 		if err != nil {
 			return nil, "", fmt.Errorf("list cards: %w", unclear("a reference in the answer is none"))
 		}
-		account, err := one.account(card.Ref(ref))
+		account, err := one.account(fulfilment.Ref(ref))
 		if err != nil {
 			return nil, "", fmt.Errorf("list cards: %w", err)
 		}
@@ -176,7 +178,7 @@ func (i *Issuer) Move(ctx context.Context, m card.Movement) (card.Moved, error) 
 }
 
 // Moved implements card.Issuer.
-func (i *Issuer) Moved(ctx context.Context, ref card.Ref) (card.Moved, error) {
+func (i *Issuer) Moved(ctx context.Context, ref fulfilment.Ref) (card.Moved, error) {
 	var got listAnswer[movementAnswer]
 	err := i.call(ctx, request{
 		op: "moved", method: http.MethodGet, path: []string{"movements"}, route: "/v1/movements", ref: uuid.UUID(ref),
@@ -184,7 +186,7 @@ func (i *Issuer) Moved(ctx context.Context, ref card.Ref) (card.Moved, error) {
 	if err != nil {
 		return card.Moved{}, fmt.Errorf("read a movement: %w", err)
 	}
-	moved, err := only(got, card.ErrNoRef, func(one movementAnswer) (card.Moved, error) { return one.moved(ref) }, sameMoved)
+	moved, err := only(got, func(one movementAnswer) (card.Moved, error) { return one.moved(ref) }, sameMoved)
 	if err != nil {
 		return card.Moved{}, fmt.Errorf("read a movement: %w", err)
 	}
@@ -229,7 +231,8 @@ func (i *Issuer) Credentials(ctx context.Context, account string) (card.Credenti
 func (i *Issuer) Stock(ctx context.Context) (card.Inventory, error) {
 	asOf := i.now().UTC()
 	var float accountAnswer
-	err := i.call(ctx, request{op: "stock", method: http.MethodGet, path: []string{"account"}, route: "/v1/account"}, &float)
+	err := i.call(ctx, request{op: "stock", method: http.MethodGet, path: []string{"account"}, route: "/v1/account"},
+		&float)
 	if err != nil {
 		return card.Inventory{}, fmt.Errorf("read the float: %w", err)
 	}
@@ -246,12 +249,7 @@ func (i *Issuer) Stock(ctx context.Context) (card.Inventory, error) {
 	return inventory, nil
 }
 
-// call sends once and decodes a success into an answer. Its error is a *card.Refusal for a definite
-// no; any other error leaves the outcome unknown.
+// call sends once, and knows the issuer's refusals.
 func (i *Issuer) call(ctx context.Context, rq request, into any) error {
-	err := i.send(ctx, rq, refusals, into)
-	if no, ok := errors.AsType[*denial](err); ok {
-		return &card.Refusal{Code: no.code, Message: no.message}
-	}
-	return err
+	return i.send(ctx, rq, refusals, into)
 }

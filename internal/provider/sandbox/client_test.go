@@ -14,8 +14,9 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/product/card"
-	"github.com/roamcard/roamcard/internal/product/card/cardtest"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
 	"github.com/roamcard/roamcard/internal/secret"
 )
@@ -32,20 +33,20 @@ func against(t *testing.T, answer http.HandlerFunc) *sandbox.Issuer {
 	return i
 }
 
-func TestOnlyADocumentedNoIsARefusal(t *testing.T) {
+func TestClientTakesOnlyADocumentedRefusalForOne(t *testing.T) {
 	const no = `{"ok":false,"error":{"code":%q,"message":"m"}}`
 	for _, c := range []struct {
 		status  int
 		body    string
 		refusal string
 	}{
-		{422, fmt.Sprintf(no, "master_balance_low"), card.RefusedFloat},
+		{422, fmt.Sprintf(no, "master_balance_low"), fulfilment.RefusedFloat},
 		{422, fmt.Sprintf(no, "bin_offline"), card.RefusedBIN},
 		{422, fmt.Sprintf(no, "holder_declined"), card.RefusedHolder},
 		{422, fmt.Sprintf(no, "retention_quota"), card.RefusedFunds},
 		{409, fmt.Sprintf(no, "card_not_usable"), card.RefusedState},
-		{400, fmt.Sprintf(no, "invalid_request"), card.RefusedRequest},
-		{422, fmt.Sprintf(no, "declined"), card.RefusedUnstated},
+		{400, fmt.Sprintf(no, "invalid_request"), fulfilment.RefusedRequest},
+		{422, fmt.Sprintf(no, "declined"), fulfilment.RefusedUnstated},
 		{409, fmt.Sprintf(no, "reference_conflict"), ""},
 		{422, fmt.Sprintf(no, "a_new_code"), ""},
 		{422, `{"ok":false}`, ""},
@@ -69,17 +70,18 @@ func TestOnlyADocumentedNoIsARefusal(t *testing.T) {
 			w.WriteHeader(c.status)
 			_, _ = w.Write([]byte(c.body))
 		})
-		_, err := i.Open(t.Context(), card.Opening{Ref: cardtest.NewRef(), Load: 2500})
+		_, err := i.Open(t.Context(), card.Opening{Ref: fulfilmenttest.NewRef(), Load: 2500})
 		if err == nil || refusalCode(refusalOf(err)) != c.refusal {
 			t.Errorf("%d %s: Open = %v, want the refusal %q", c.status, c.body, err, c.refusal)
 		}
-		if _, err := i.Account(t.Context(), cardtest.NewRef()); err == nil || errors.Is(err, card.ErrNoRef) {
+		_, err = i.Account(t.Context(), fulfilmenttest.NewRef())
+		if err == nil || errors.Is(err, fulfilment.ErrNoRef) {
 			t.Errorf("%d %s: Account = %v, want an error that settles nothing", c.status, c.body, err)
 		}
 	}
 }
 
-func TestRedirectsAreNotFollowed(t *testing.T) {
+func TestClientFollowsNoRedirects(t *testing.T) {
 	followed := false
 	i := against(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/elsewhere" {
@@ -87,30 +89,32 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 		}
 		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
 	})
-	_, err := i.Open(t.Context(), card.Opening{Ref: cardtest.NewRef(), Load: 2500})
+	_, err := i.Open(t.Context(), card.Opening{Ref: fulfilmenttest.NewRef(), Load: 2500})
 	if err == nil || refusalOf(err) != nil || followed {
 		t.Errorf("Open = %v, followed %v", err, followed)
 	}
 }
 
 func TestTwoDifferentReportsSettleNothing(t *testing.T) {
-	ref := cardtest.NewRef()
+	ref := fulfilmenttest.NewRef()
 	one := func(id string) string {
-		return fmt.Sprintf(`{"id":%q,"reference":%q,"status":"live","loadCents":2500,"currency":"USD","last4":"1111"}`, id, ref)
+		return fmt.Sprintf(`{"id":%q,"reference":%q,"status":"live","loadCents":2500,"currency":"USD","last4":"1111"}`, id,
+			ref)
 	}
 	i := against(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = fmt.Fprintf(w, `{"ok":true,"data":{"items":[%s,%s]}}`, one("crd_1"), one("crd_2"))
 	})
-	if account, err := i.Account(t.Context(), ref); err == nil || errors.Is(err, card.ErrNoRef) {
+	if account, err := i.Account(t.Context(), ref); err == nil || errors.Is(err, fulfilment.ErrNoRef) {
 		t.Errorf("Account = %+v, %v; want an error that settles nothing", account, err)
 	}
 }
 
 func TestIssuersNamesAreHarmlessInPaths(t *testing.T) {
-	ref := cardtest.NewRef()
+	ref := fulfilmenttest.NewRef()
 	for _, id := range []string{"", "..", "a/b", "a?b", strings.Repeat("a", 65)} {
 		i := against(t, func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = fmt.Fprintf(w, `{"ok":true,"data":{"id":%q,"reference":%q,"status":"live","loadCents":2500,"currency":"USD"}}`, id, ref)
+			_, _ = fmt.Fprintf(w,
+				`{"ok":true,"data":{"id":%q,"reference":%q,"status":"live","loadCents":2500,"currency":"USD"}}`, id, ref)
 		})
 		if account, err := i.Open(t.Context(), card.Opening{Ref: ref, Load: 2500}); err == nil {
 			t.Errorf("a card named %q was taken: %+v", id, account)
@@ -118,7 +122,7 @@ func TestIssuersNamesAreHarmlessInPaths(t *testing.T) {
 	}
 }
 
-// TestCardNumbersStayOutOfErrorsLogsAndSpans has the vendor quote a card number wherever it can.
+// The vendor quotes a card number wherever it can.
 func TestCardNumbersStayOutOfErrorsLogsAndSpans(t *testing.T) {
 	const number, code = "4000001234567899", "\"cvv\":\"987\""
 	spans := tracetest.NewSpanRecorder()
@@ -145,7 +149,7 @@ func TestCardNumbersStayOutOfErrorsLogsAndSpans(t *testing.T) {
 		}
 		slog.New(slog.NewJSONHandler(&out, nil)).Error("reveal", "err", err)
 		fmt.Fprintf(&out, "%v %+v %#v\n", err, err, err)
-		_, err = i.Open(t.Context(), card.Opening{Ref: cardtest.NewRef(), Load: 2500})
+		_, err = i.Open(t.Context(), card.Opening{Ref: fulfilmenttest.NewRef(), Load: 2500})
 		fmt.Fprintf(&out, "%v\n", err)
 		web.Close()
 	}

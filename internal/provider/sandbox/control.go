@@ -13,8 +13,7 @@ import (
 	"github.com/roamcard/roamcard/internal/money"
 )
 
-// controlRoutes is the face for tests and developers. It asks for no key, so it answers the own
-// machine only.
+// controlRoutes is the control API for tests and developers. It needs no key, so it answers loopback only.
 func (s *Server) controlRoutes() {
 	s.mux.HandleFunc("GET /control/books", s.control(s.showBooks))
 	s.mux.HandleFunc("GET /control/faults", s.control(s.showFaults))
@@ -31,7 +30,7 @@ func (f *front) control(do func(call) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		host, _, err := net.SplitHostPort(r.RemoteAddr)
 		if err != nil || !net.ParseIP(host).IsLoopback() {
-			writeJSON(w, http.StatusForbidden, errorBody{"forbidden", "the control face answers its own machine only"})
+			writeJSON(w, http.StatusForbidden, errorBody{"forbidden", "the control API answers loopback only"})
 			return
 		}
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
@@ -104,7 +103,8 @@ func (f *front) add(ops []string, c call) (any, error) {
 	if err := read(c.body, &asked); err != nil {
 		return nil, err
 	}
-	if !slices.Contains(ops, asked.Op) || !slices.Contains(faultModes, asked.Mode) || asked.Times < 0 || asked.DelayMS < 0 {
+	if !slices.Contains(ops, asked.Op) || !slices.Contains(faultModes, asked.Mode) || asked.Times < 0 ||
+		asked.DelayMS < 0 {
 		return nil, invalid("there is no such fault")
 	}
 	f.faults.add(asked)
@@ -165,8 +165,7 @@ func (s *Server) settle(call) (any, error) {
 	return map[string]int{"settled": steps}, err
 }
 
-// setCard changes a card as the issuer's staff or its owner would: its state, money spent with it, or given
-// back by a merchant.
+// setCard changes a card as the issuer's staff, its owner or a merchant would: its state, money spent, money returned.
 func (s *Server) setCard(c call) (any, error) {
 	var asked struct {
 		State  cardStatus  `json:"state"`
@@ -201,7 +200,7 @@ func (s *Server) setCard(c call) (any, error) {
 	})
 }
 
-// edit makes a change from the control face.
+// edit makes a change from the control API.
 func (b *books) edit(do func(*change) error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -216,7 +215,7 @@ func (b *books) edit(do func(*change) error) error {
 	return ch.commit()
 }
 
-// tally counts what arrived, whether it was answered well or not.
+// tally counts requests, whatever the answer was.
 type tally struct {
 	mu    sync.Mutex
 	byOp  map[string]int

@@ -18,7 +18,7 @@ const (
 	modeTimeoutBefore = "timeout_before" // no answer, for delayMs or until the client leaves
 	modeTimeoutAfter  = "timeout_after"
 	modeLate          = "late"           // no answer; the effect is found only after delayMs
-	modeRefused       = "refused"        // a definite no
+	modeRefused       = "refused"        // a definite refusal
 	modeSlow          = "slow"           // the right answer, delayMs late
 	modeHang          = "hang"           // timeout_before, but after the header was sent
 	modeMalformed     = "malformed"      // a page in place of JSON
@@ -49,12 +49,12 @@ var (
 // defaultHold is how long a request is held when the fault does not say.
 const defaultHold = time.Minute
 
-// fault is one order to misbehave.
+// fault is one instruction to misbehave.
 type fault struct {
 	Op      string `json:"op"`
 	Mode    string `json:"mode"`
 	DelayMS int64  `json:"delayMs,omitempty"`
-	// Times is how many requests are left to spoil; 0 spoils until cleared.
+	// Times is how many more requests to spoil; 0 spoils all until cleared.
 	Times int `json:"times"`
 }
 
@@ -65,7 +65,7 @@ func (f fault) delay(otherwise time.Duration) time.Duration {
 	return otherwise
 }
 
-// faults are the standing orders; the oldest that fits a request is used.
+// faults are the active faults; the oldest that fits a request is used.
 type faults struct {
 	mu   sync.Mutex
 	list []fault
@@ -107,7 +107,7 @@ func (f *faults) take(op string) (fault, bool) {
 	return taken, true
 }
 
-// misbehave answers a request the way a fault orders.
+// misbehave answers a request as a fault says.
 func (v *front) misbehave(w http.ResponseWriter, f fault, c call, do func(call) (any, error)) {
 	switch f.Mode {
 	case modeErrorBefore:
@@ -145,7 +145,7 @@ func (v *front) misbehave(w http.ResponseWriter, f fault, c call, do func(call) 
 	v.spoil(w, f, c, answered(data, err))
 }
 
-// spoil ruins the answer to a request that has had its effect.
+// spoil changes the answer to a request that has had its effect.
 func (v *front) spoil(w http.ResponseWriter, f fault, c call, r reply) {
 	encoded, err := json.Marshal(r.body)
 	if err != nil {
@@ -186,7 +186,7 @@ func hangUp(w http.ResponseWriter) {
 	panic(http.ErrAbortHandler)
 }
 
-// notFound is how the vendor says that it has nothing: an empty list to a look-up, 404 otherwise.
+// notFound is the vendor's answer when it has nothing: an empty list to a look-up, 404 otherwise.
 func notFound(r *http.Request) reply {
 	if r.Method == http.MethodGet && r.URL.Query().Has("reference") {
 		return answered(listBody[cardBody]{Items: []cardBody{}}, nil)

@@ -7,18 +7,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/product/card"
-	"github.com/roamcard/roamcard/internal/product/card/cardtest"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
 )
 
-func refusalOf(err error) *card.Refusal {
-	no, _ := errors.AsType[*card.Refusal](err)
+func refusalOf(err error) *fulfilment.Refusal {
+	no, _ := errors.AsType[*fulfilment.Refusal](err)
 	return no
 }
 
-// TestEveryFaultModeIsClassified asks for a withdrawal under each mode: what the caller learns, and
-// what really happened.
+// The test asks for a withdrawal under each mode: what the caller learns, and what really happened.
 func TestEveryFaultModeIsClassified(t *testing.T) {
 	const accepted, refusal, unknown = "accepted", "refused", "unknown"
 	for mode, want := range map[string]struct {
@@ -52,7 +52,7 @@ func TestEveryFaultModeIsClassified(t *testing.T) {
 			b := start(t, sandbox.Config{})
 			account := b.active("")
 			b.fault("move", mode, 5*time.Millisecond)
-			ref := cardtest.NewRef()
+			ref := fulfilmenttest.NewRef()
 			moved, err := b.Move(t.Context(), card.Movement{
 				Ref: ref, Account: account.ID, Direction: card.Withdrawal, Amount: 1000,
 			})
@@ -66,7 +66,7 @@ func TestEveryFaultModeIsClassified(t *testing.T) {
 			if got != want.answer {
 				t.Errorf("%s is %s: %+v, %v; want %s", mode, got, moved, err, want.answer)
 			}
-			if errors.Is(err, card.ErrNoRef) {
+			if errors.Is(err, fulfilment.ErrNoRef) {
 				t.Errorf("%s: the answer to a mutation says that the reference is unknown", mode)
 			}
 			if n := b.books().Executed[ref.String()]; n != want.executed {
@@ -81,12 +81,12 @@ func TestEveryFaultModeIsClassified(t *testing.T) {
 	}
 }
 
-func TestCallsEndWithTheirBudget(t *testing.T) {
+func TestCallsEndAtTheirTimeout(t *testing.T) {
 	b := start(t, sandbox.Config{})
 	for _, mode := range []string{"timeout_before", "timeout_after", "hang", "slow"} {
 		b.fault("open", mode, time.Minute)
 		begun := time.Now()
-		_, err := b.Open(t.Context(), card.Opening{Ref: cardtest.NewRef(), Load: 2500})
+		_, err := b.Open(t.Context(), card.Opening{Ref: fulfilmenttest.NewRef(), Load: 2500})
 		if !errors.Is(err, context.DeadlineExceeded) || refusalOf(err) != nil {
 			t.Errorf("%s: Open = %v, want the deadline", mode, err)
 		}
@@ -96,14 +96,14 @@ func TestCallsEndWithTheirBudget(t *testing.T) {
 	}
 }
 
-func TestLateEffectIsFoundAfterTheHorizonOnly(t *testing.T) {
+func TestLateEffectIsFoundAfterItsDelayOnly(t *testing.T) {
 	b := start(t, sandbox.Config{})
 	b.fault("open", "late", 10*time.Second)
-	ref := cardtest.NewRef()
+	ref := fulfilmenttest.NewRef()
 	if _, err := b.Open(t.Context(), card.Opening{Ref: ref, Load: 2500}); err == nil || refusalOf(err) != nil {
 		t.Fatalf("Open = %v, want an unknown outcome", err)
 	}
-	if _, err := b.Account(t.Context(), ref); !errors.Is(err, card.ErrNoRef) {
+	if _, err := b.Account(t.Context(), ref); !errors.Is(err, fulfilment.ErrNoRef) {
 		t.Errorf("Account = %v, want ErrNoRef", err)
 	}
 	b.clock.pass(10 * time.Second)
@@ -113,7 +113,7 @@ func TestLateEffectIsFoundAfterTheHorizonOnly(t *testing.T) {
 	}
 }
 
-func TestReportsOutOfOrderAreTakenAsTheyAre(t *testing.T) {
+func TestReportsOutOfOrderAreAccepted(t *testing.T) {
 	b := start(t, sandbox.Config{})
 	account := b.open("")
 	b.fault("account", "early", 0)
@@ -125,11 +125,11 @@ func TestReportsOutOfOrderAreTakenAsTheyAre(t *testing.T) {
 	b.want(account.Ref, card.AccountActive)
 }
 
-func TestLookUpThatFindsNothingSaysSo(t *testing.T) {
+func TestLookUpThatFindsNothingIsAbsent(t *testing.T) {
 	b := start(t, sandbox.Config{})
 	account := b.active("")
 	b.fault("account", "not_found", 0)
-	if _, err := b.Account(t.Context(), account.Ref); !errors.Is(err, card.ErrNoRef) {
+	if _, err := b.Account(t.Context(), account.Ref); !errors.Is(err, fulfilment.ErrNoRef) {
 		t.Errorf("Account = %v, want ErrNoRef", err)
 	}
 }
@@ -137,7 +137,9 @@ func TestLookUpThatFindsNothingSaysSo(t *testing.T) {
 func TestBalanceIsRightOrAnError(t *testing.T) {
 	b := start(t, sandbox.Config{})
 	account := b.active("")
-	for _, mode := range []string{"inexact_amount", "wrong_currency", "wrong_owner", "malformed", "truncated", "huge", "unauthorized"} {
+	for _, mode := range []string{
+		"inexact_amount", "wrong_currency", "wrong_owner", "malformed", "truncated", "huge", "unauthorized",
+	} {
 		b.fault("balance", mode, 0)
 		if balance, err := b.Balance(t.Context(), account.ID); err == nil || balance != (card.Balance{}) {
 			t.Errorf("%s: Balance = %+v, %v", mode, balance, err)
@@ -156,14 +158,14 @@ func TestStockIsRightOrAnError(t *testing.T) {
 	}
 }
 
-func TestFaultsLastAsLongAsOrdered(t *testing.T) {
+func TestFaultsLastForTheirTimes(t *testing.T) {
 	b := start(t, sandbox.Config{})
 	order := func(times int) {
 		b.control(http.MethodPost, "faults", map[string]any{"op": "*", "mode": "error_before", "times": times}, nil)
 	}
 	failures := func() (n int) {
 		for range 4 {
-			if _, err := b.Account(t.Context(), cardtest.NewRef()); !errors.Is(err, card.ErrNoRef) {
+			if _, err := b.Account(t.Context(), fulfilmenttest.NewRef()); !errors.Is(err, fulfilment.ErrNoRef) {
 				n++
 			}
 		}

@@ -30,7 +30,7 @@ func newFront(cfg Config, latency time.Duration, closing chan struct{}) *front {
 	return f
 }
 
-// call is one request to the vendor's face, its body read.
+// call is one request to the vendor's API, its body read.
 type call struct {
 	request *http.Request
 	body    []byte
@@ -40,7 +40,7 @@ type call struct {
 
 const maxRequest = 64 << 10
 
-// vendor wraps an operation in what every request of the vendor's face goes through.
+// vendor wraps an operation in what every request of the vendor's API goes through.
 func (f *front) vendor(op string, do func(call) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		// Read to the end first: only then does the server notice that the client has hung up.

@@ -1,9 +1,9 @@
 // Package sandbox is a card issuer and an eSIM supplier for development and tests: an HTTP server with its
-// own books, which fails on demand, and the adapters that speak to it as to any other vendor.
+// own books, which fails on demand, and the adapters that call it like any other vendor.
 //
 //	Dial ───────── HTTP ──▶ /v1/…            the issuer: authentication, faults, then cards.go and movements.go
 //	DialSupplier ─ HTTP ──▶ /esim/v1/…       the supplier, with books and faults of its own
-//	tests ──────── HTTP ──▶ /control/…       the books, the faults, the master balance, the clockwork
+//	tests ──────── HTTP ──▶ /control/…       the books, the faults, the master balance, the pace
 //	                        /control/esim/…  the same of the supplier
 //	                   │
 //	                   ▼
@@ -54,7 +54,7 @@ type Config struct {
 	Retention money.Cents
 	// SpendLimits opens cards with a limit to what is spent on them, and takes no money for them.
 	SpendLimits bool
-	// Latency holds every answer of the vendor's face back.
+	// Latency delays every answer of the vendor's API.
 	Latency time.Duration
 	// AllocateAfter is how long the supplier takes for an eSIM; 300 ms if zero.
 	AllocateAfter time.Duration
@@ -62,7 +62,7 @@ type Config struct {
 	SupplierFloat money.USDC
 }
 
-// Server is the issuer and the supplier: an http.Handler with the vendor's face under /v1/ and the control face under
+// Server is the issuer and the supplier: an http.Handler with the vendor's API under /v1/ and the control API under
 // /control/. Close it when nothing calls it any more.
 type Server struct {
 	*front
@@ -119,7 +119,7 @@ func NewServer(cfg Config) (*Server, error) {
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
-// Close lets held requests go and closes the books.
+// Close releases held requests and closes the books.
 func (s *Server) Close() error {
 	var err error
 	s.close.Do(func() {
@@ -161,7 +161,7 @@ var (
 	errNoCard   = &problem{http.StatusNotFound, codeNotFound, "there is no such card"}
 )
 
-// envelope is the form of every answer of the vendor's face.
+// envelope is the form of every answer of the vendor's API.
 type envelope struct {
 	OK    bool       `json:"ok"`
 	Data  any        `json:"data,omitempty"`

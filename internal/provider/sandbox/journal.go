@@ -18,7 +18,7 @@ type journal struct {
 	broken error
 }
 
-// openEntries hands every entry of the journal at path to apply, then stands ready to append. Without a path there is
+// openEntries passes every entry of the journal at path to apply, and then is ready to append. Without a path there is
 // no journal, and what is appended to none is kept in memory alone.
 func openEntries[E any](path string, apply func(E) error) (*journal, error) {
 	if path == "" {
@@ -33,7 +33,7 @@ func openEntries[E any](path string, apply func(E) error) (*journal, error) {
 	})
 }
 
-// openJournal hands every whole line to replay, then stands ready to append.
+// openJournal passes every whole line to replay, and then is ready to append.
 func openJournal(path string, replay func(line []byte) error) (*journal, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("make the folder of the books: %w", err)

@@ -8,7 +8,7 @@ import (
 	"github.com/roamcard/roamcard/internal/money"
 )
 
-// moving is what a request for a load or a withdrawal says.
+// moving is a request for a load or a withdrawal.
 type moving struct {
 	Reference string
 	Card      string
@@ -73,7 +73,7 @@ func (b *books) findMovements(reference string) ([]moveRow, error) {
 	return []moveRow{row}, nil
 }
 
-// stepMovement does what was due for a movement at a time.
+// stepMovement makes the change of a movement that is due at a time.
 func (c *change) stepMovement(row moveRow, at time.Time) {
 	card, _ := c.card(row.Card)
 	f := fateOfMovement(row, card)
@@ -138,7 +138,7 @@ type waiter struct {
 	due time.Time
 }
 
-// waiters are what is due in a change's view of the books by a time, the earliest first.
+// waiters are what is due by a time in the books as the change sees them, the earliest first.
 func (c *change) waiters(by time.Time) []waiter {
 	ids := make(map[string]bool, len(c.books.waiting))
 	for id := range c.books.waiting {
@@ -175,8 +175,8 @@ func (c *change) step(id string, at time.Time) error {
 	return nil
 }
 
-// advance does, in order, everything that the clock has made due. Each step happens at the time it
-// was due and not at the time somebody looked, so that a restart changes no outcome.
+// advance makes, in order, every change that is due. Each happens at the time it was due and not at the time of a read,
+// so that a restart changes no outcome.
 func (b *books) advance(now time.Time) error {
 	ch := b.begin(now)
 	for due := ch.waiters(now); len(due) > 0; due = ch.waiters(now) {

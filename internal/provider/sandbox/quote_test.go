@@ -9,12 +9,12 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/product/card"
-	"github.com/roamcard/roamcard/internal/product/card/cardtest"
 )
 
-// TestOnlyNumbersAreTakenOutOfWhatTheIssuerSays keeps the names that lead an operator to the order.
-func TestOnlyNumbersAreTakenOutOfWhatTheIssuerSays(t *testing.T) {
+// Ids that lead an operator to the order stay.
+func TestQuoteRedactsCardNumbersOnly(t *testing.T) {
 	t.Parallel()
 	source := rand.NewChaCha8([32]byte{3})
 	said := ""
@@ -25,7 +25,7 @@ func TestOnlyNumbersAreTakenOutOfWhatTheIssuerSays(t *testing.T) {
 	told := func(text string) string {
 		t.Helper()
 		said = text
-		_, err := issuer.Open(t.Context(), card.Opening{Ref: cardtest.NewRef(), Load: 2500})
+		_, err := issuer.Open(t.Context(), card.Opening{Ref: fulfilmenttest.NewRef(), Load: 2500})
 		if err == nil {
 			t.Fatalf("%q was taken", text)
 		}
@@ -39,7 +39,8 @@ func TestOnlyNumbersAreTakenOutOfWhatTheIssuerSays(t *testing.T) {
 		if _, err := source.Read(hash[:]); err != nil {
 			t.Fatal(err)
 		}
-		names = append(names, uuid.Must(uuid.NewRandomFromReader(source)).String(), fmt.Sprintf("%#x", hash), fmt.Sprintf("%#x", hash[:20]))
+		names = append(names, uuid.Must(uuid.NewRandomFromReader(source)).String(), fmt.Sprintf("%#x", hash),
+			fmt.Sprintf("%#x", hash[:20]))
 	}
 	for _, name := range names {
 		if text := told("no card for " + name + " yet"); !strings.Contains(text, name) {
@@ -47,9 +48,12 @@ func TestOnlyNumbersAreTakenOutOfWhatTheIssuerSays(t *testing.T) {
 		}
 	}
 	const number = "4000001234567899"
-	for _, spelled := range []string{number, "4000 0012 3456 7899", "4000-0012-3456-7899", "4000 001234 567899", "0x" + number, number + "-4000-8000"} {
+	for _, spelled := range []string{
+		number, "4000 0012 3456 7899", "4000-0012-3456-7899", "4000 001234 567899", "0x" + number, number + "-4000-8000",
+	} {
 		text := told(names[0] + " has " + spelled + " for " + names[0])
-		if bare := strings.NewReplacer(" ", "", "-", "").Replace(text); strings.Contains(bare, number) || strings.Count(text, names[0]) != 2 {
+		if bare := strings.NewReplacer(" ", "", "-", "").Replace(text); strings.Contains(bare, number) ||
+			strings.Count(text, names[0]) != 2 {
 			t.Errorf("%q is told as %s", spelled, text)
 		}
 	}

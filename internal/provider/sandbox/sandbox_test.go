@@ -14,6 +14,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/card/cardtest"
@@ -80,7 +82,7 @@ func (b *bench) stop() {
 	b.web.Close()
 }
 
-// control calls the control face.
+// control calls the control API.
 func (b *bench) control(method, path string, body, into any) {
 	b.t.Helper()
 	encoded, err := json.Marshal(body)
@@ -114,6 +116,22 @@ func (b *bench) fault(op, mode string, delay time.Duration) {
 	}, nil)
 }
 
+// handles are what the suites hold of the part of the server that is controlled under a path.
+func (b *bench) handles(
+	under string, traits fulfilment.Traits, executed func() map[string]int,
+) fulfilmenttest.Handles {
+	return fulfilmenttest.Handles{
+		Traits: traits,
+		Settle: func() { b.control(http.MethodPost, under+"settle", nil, nil) },
+		Fault: func(op fulfilmenttest.Op, mode fulfilmenttest.Mode) bool {
+			fault := map[string]any{"op": op, "mode": mode, "delayMs": 1, "times": 1}
+			b.control(http.MethodPost, under+"faults", fault, nil)
+			return true
+		},
+		Executed: func(ref fulfilment.Ref) int { return executed()[ref.String()] },
+	}
+}
+
 // shownBooks is what the tests read of the books.
 type shownBooks struct {
 	Float money.Cents `json:"floatCents"`
@@ -135,14 +153,14 @@ func (b *bench) books() shownBooks {
 
 func (b *bench) open(scenario string) card.Account {
 	b.t.Helper()
-	account, err := b.Open(b.t.Context(), card.Opening{Ref: cardtest.NewRef(), Load: 2500, Scenario: scenario})
+	account, err := b.Open(b.t.Context(), card.Opening{Ref: fulfilmenttest.NewRef(), Load: 2500, Scenario: scenario})
 	if err != nil {
 		b.t.Fatalf("open: %v", err)
 	}
 	return account
 }
 
-// active is a card that has come to life.
+// active opens a card and waits until it is active.
 func (b *bench) active(scenario string) card.Account {
 	b.t.Helper()
 	account := b.open(scenario)
@@ -150,7 +168,7 @@ func (b *bench) active(scenario string) card.Account {
 	return b.want(account.Ref, card.AccountActive)
 }
 
-func (b *bench) want(ref card.Ref, state card.AccountState) card.Account {
+func (b *bench) want(ref fulfilment.Ref, state card.AccountState) card.Account {
 	b.t.Helper()
 	account, err := b.Account(b.t.Context(), ref)
 	if err != nil || account.State != state {
@@ -159,9 +177,9 @@ func (b *bench) want(ref card.Ref, state card.AccountState) card.Account {
 	return account
 }
 
-func (b *bench) withdraw(account card.Account, amount money.Cents, scenario string) card.Ref {
+func (b *bench) withdraw(account card.Account, amount money.Cents, scenario string) fulfilment.Ref {
 	b.t.Helper()
-	ref := cardtest.NewRef()
+	ref := fulfilmenttest.NewRef()
 	_, err := b.Move(b.t.Context(), card.Movement{
 		Ref: ref, Account: account.ID, Direction: card.Withdrawal, Amount: amount, Scenario: scenario,
 	})
@@ -171,7 +189,7 @@ func (b *bench) withdraw(account card.Account, amount money.Cents, scenario stri
 	return ref
 }
 
-func (b *bench) wantMoved(ref card.Ref, state card.MovedState, refusal string) {
+func (b *bench) wantMoved(ref fulfilment.Ref, state card.MovedState, refusal string) {
 	b.t.Helper()
 	moved, err := b.Moved(b.t.Context(), ref)
 	if err != nil || moved.State != state {
@@ -182,7 +200,7 @@ func (b *bench) wantMoved(ref card.Ref, state card.MovedState, refusal string) {
 	}
 }
 
-func refusalCode(r *card.Refusal) string {
+func refusalCode(r *fulfilment.Refusal) string {
 	if r == nil {
 		return ""
 	}
@@ -205,30 +223,30 @@ func (b *bench) wantFloat(want money.Cents) {
 	}
 }
 
-// TestSandboxKeepsLimits: its variant with spending limits opens cards by nothing else, and the other without.
+// The variant with spending limits opens cards with a limit only, the other one without.
 func TestSandboxKeepsLimits(t *testing.T) {
 	b := start(t, sandbox.Config{Dir: t.TempDir(), SettleAfter: time.Hour, SpendLimits: true})
 	cardtest.RunLimits(t, cardtest.Harness{
-		Issuer: b, Vault: b, Settle: func() { b.control(http.MethodPost, "settle", nil, nil) },
+		Handles: b.handles("", b.Traits(), func() map[string]int { return b.books().Executed }), Issuer: b, Vault: b,
 	})
 	for limits, b := range map[bool]*bench{true: b, false: start(t, sandbox.Config{})} {
-		_, err := b.Open(t.Context(), card.Opening{Ref: cardtest.NewRef(), Load: 1500, Limit: !limits})
-		if no, refused := errors.AsType[*card.Refusal](err); !refused || no.Code != card.RefusedRequest {
+		_, err := b.Open(t.Context(), card.Opening{Ref: fulfilmenttest.NewRef(), Load: 1500, Limit: !limits})
+		if no, refused := errors.AsType[*fulfilment.Refusal](err); !refused || no.Code != fulfilment.RefusedRequest {
 			t.Errorf("with limits %t, the other way to open: %v", limits, err)
 		}
 	}
 }
 
-// TestSandboxListsEveryCardOnce, also over several pages and while cards are opened.
+// Also over several pages and while cards are opened.
 func TestSandboxListsEveryCardOnce(t *testing.T) {
 	b := start(t, sandbox.Config{})
 	const many = 1203
 	for range many {
-		if _, err := b.Open(t.Context(), card.Opening{Ref: cardtest.NewRef(), Load: 100}); err != nil {
+		if _, err := b.Open(t.Context(), card.Opening{Ref: fulfilmenttest.NewRef(), Load: 100}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	seen, pages := map[card.Ref]bool{}, 0
+	seen, pages := map[fulfilment.Ref]bool{}, 0
 	for after := ""; ; {
 		page, next, err := b.Accounts(t.Context(), after)
 		if err != nil {
@@ -251,20 +269,15 @@ func TestSandboxListsEveryCardOnce(t *testing.T) {
 	}
 }
 
-func TestSandboxKeepsToTheSuite(t *testing.T) {
+func TestIssuerPassesTheKit(t *testing.T) {
 	b := start(t, sandbox.Config{Dir: t.TempDir(), SettleAfter: time.Hour})
 	cardtest.Run(t, cardtest.Harness{
-		Issuer: b, Vault: b, Stock: b, Roll: b, Traits: b.Traits(),
-		Settle: func() { b.control(http.MethodPost, "settle", nil, nil) },
-		Fault: func(op cardtest.Op, mode cardtest.Mode) bool {
-			b.fault(string(op), string(mode), time.Millisecond)
-			return true
-		},
-		Executed: func(ref card.Ref) int { return b.books().Executed[ref.String()] },
+		Handles: b.handles("", b.Traits(), func() map[string]int { return b.books().Executed }),
+		Issuer:  b, Vault: b, Stock: b, Roll: b,
 	})
 }
 
-func TestControlFaceAnswersItsOwnMachineOnly(t *testing.T) {
+func TestControlAnswersLoopbackOnly(t *testing.T) {
 	b := start(t, sandbox.Config{})
 	r := httptest.NewRequest(http.MethodGet, "/control/books", nil)
 	r.RemoteAddr = "192.0.2.7:4000"
@@ -275,9 +288,9 @@ func TestControlFaceAnswersItsOwnMachineOnly(t *testing.T) {
 	}
 }
 
-func TestBooksCountWhatWasSentAndWhatWasDone(t *testing.T) {
+func TestBooksCountRequestsAndEffects(t *testing.T) {
 	b := start(t, sandbox.Config{})
-	opening := card.Opening{Ref: card.Ref(uuid.New()), Load: 2500}
+	opening := card.Opening{Ref: fulfilment.Ref(uuid.New()), Load: 2500}
 	for range 3 {
 		if _, err := b.Open(t.Context(), opening); err != nil {
 			t.Fatal(err)
@@ -290,7 +303,7 @@ func TestBooksCountWhatWasSentAndWhatWasDone(t *testing.T) {
 	}
 }
 
-func TestControlFaceSetsFloatRangesAndCards(t *testing.T) {
+func TestControlSetsFloatRangesAndCards(t *testing.T) {
 	b := start(t, sandbox.Config{})
 	account := b.active("")
 	b.control(http.MethodPost, "cards/"+account.ID, map[string]any{"spendCents": 600}, nil)
@@ -299,7 +312,7 @@ func TestControlFaceSetsFloatRangesAndCards(t *testing.T) {
 	b.want(account.Ref, card.AccountFrozen)
 
 	b.control(http.MethodPost, "float", map[string]any{"cents": 2499}, nil)
-	refused(t, b, card.RefusedFloat)
+	refused(t, b, fulfilment.RefusedFloat)
 	b.control(http.MethodPost, "float", map[string]any{"cents": 5000}, nil)
 	b.control(http.MethodPost, "bins", map[string]any{"prefix": "400000", "open": false}, nil)
 	refused(t, b, card.RefusedBIN)
@@ -311,10 +324,10 @@ func TestControlFaceSetsFloatRangesAndCards(t *testing.T) {
 	b.wantFloat(2500 + 1900)
 }
 
-// refused opens a card that the issuer will not make, and asks again: a no stays a no.
+// refused opens a card that the issuer refuses, and asks again: a refusal is final.
 func refused(t *testing.T, b *bench, code string) {
 	t.Helper()
-	opening := card.Opening{Ref: cardtest.NewRef(), Load: 2500}
+	opening := card.Opening{Ref: fulfilmenttest.NewRef(), Load: 2500}
 	for range 2 {
 		_, err := b.Open(t.Context(), opening)
 		if got := refusalOf(err); refusalCode(got) != code {

@@ -12,7 +12,7 @@ type rules struct {
 	retention             money.Cents
 }
 
-// fate is what a request's scenario makes of it. The zero fate ends well after the usual delay.
+// fate is what a request's scenario does to it. The zero fate succeeds after the usual delay.
 //
 //	001  stays pending for ever
 //	002  is declined: the holder is rejected

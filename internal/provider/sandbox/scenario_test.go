@@ -4,14 +4,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/product/card"
-	"github.com/roamcard/roamcard/internal/product/card/cardtest"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
 )
 
 const float = 10_000_000
 
-func TestCardsTakeTheirTime(t *testing.T) {
+func TestCardsAreActiveAfterTheirDelay(t *testing.T) {
 	b := start(t, sandbox.Config{})
 	account := b.open("")
 	b.clock.pass(299 * time.Millisecond)
@@ -51,10 +52,10 @@ func TestScenario003RefusesWithdrawalsOnly(t *testing.T) {
 	account := b.active("003")
 	ref := b.withdraw(account, 1000, "")
 	b.clock.pass(time.Second)
-	b.wantMoved(ref, card.MoveFailed, card.RefusedUnstated)
+	b.wantMoved(ref, card.MoveFailed, fulfilment.RefusedUnstated)
 	b.wantBalance(account, 2500)
 
-	load := cardtest.NewRef()
+	load := fulfilmenttest.NewRef()
 	if _, err := b.Move(t.Context(), card.Movement{Ref: load, Account: account.ID, Direction: card.Load, Amount: 2450}); err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +66,7 @@ func TestScenario003RefusesWithdrawalsOnly(t *testing.T) {
 	other := b.active("")
 	ref = b.withdraw(other, 1000, "003")
 	b.clock.pass(time.Second)
-	b.wantMoved(ref, card.MoveFailed, card.RefusedUnstated)
+	b.wantMoved(ref, card.MoveFailed, fulfilment.RefusedUnstated)
 }
 
 func TestScenario005TakesThirtySeconds(t *testing.T) {
@@ -94,7 +95,7 @@ func TestScenario006SucceedsAndIsReversed(t *testing.T) {
 	b.wantMoved(ref, card.MoveSucceeded, "")
 	b.wantBalance(other, 1500)
 	b.clock.pass(2 * time.Second)
-	b.wantMoved(ref, card.MoveFailed, card.RefusedUnstated)
+	b.wantMoved(ref, card.MoveFailed, fulfilment.RefusedUnstated)
 	b.wantBalance(other, 2500)
 }
 
@@ -116,9 +117,9 @@ func TestWithdrawalLeavesTheRetentionQuota(t *testing.T) {
 	b.wantMoved(ref, card.MoveSucceeded, "")
 }
 
-// TestOwnerSpendsFirst is the race of the fee withdrawal with the owner: a definite no, not an
+// The owner wins the race with the fee withdrawal: a definite refusal, not an
 // unknown outcome.
-func TestOwnerSpendsFirst(t *testing.T) {
+func TestWithdrawalIsRefusedWhenTheOwnerSpentFirst(t *testing.T) {
 	b := start(t, sandbox.Config{})
 	account := b.active("")
 	ref := b.withdraw(account, 1000, "")
@@ -128,17 +129,17 @@ func TestOwnerSpendsFirst(t *testing.T) {
 	b.wantBalance(account, 999)
 }
 
-func TestMovementsNeedALiveCard(t *testing.T) {
+func TestMovementsNeedAnActiveCard(t *testing.T) {
 	b := start(t, sandbox.Config{})
 	account := b.active("")
 	b.control("POST", "cards/"+account.ID, map[string]any{"state": "locked"}, nil)
-	move := card.Movement{Ref: cardtest.NewRef(), Account: account.ID, Direction: card.Load, Amount: 2450}
+	move := card.Movement{Ref: fulfilmenttest.NewRef(), Account: account.ID, Direction: card.Load, Amount: 2450}
 	for range 2 {
 		_, err := b.Move(t.Context(), move)
 		if refusalCode(refusalOf(err)) != card.RefusedState {
 			t.Errorf("Move = %v, want %s", err, card.RefusedState)
 		}
-		// The no stays when its reason has gone.
+		// The refusal stays when its reason is gone.
 		b.control("POST", "cards/"+account.ID, map[string]any{"state": "live"}, nil)
 	}
 	b.wantMoved(move.Ref, card.MoveFailed, card.RefusedState)

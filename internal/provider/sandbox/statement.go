@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/card"
 )
@@ -83,7 +84,7 @@ func (b *books) since(after int) (cards []cardRow, movements []moveRow, err erro
 	return cards, movements, nil
 }
 
-// reveal makes a change of what was hidden until now: whoever has read the statement further than that would not see it.
+// reveal numbers a hidden change anew when it appears: a reader of the statement may be past its old number.
 func (b *books) reveal(now time.Time) error {
 	ch := b.begin(now)
 	for id, row := range b.cards {
@@ -165,13 +166,13 @@ func (l lineAnswer) read() (card.Line, error) {
 		if err != nil || !isID(l.Movement.ID) {
 			return card.Line{}, unclear("a movement in the statement does not match the documentation")
 		}
-		moved, err := l.Movement.moved(card.Ref(ref))
+		moved, err := l.Movement.moved(fulfilment.Ref(ref))
 		return card.Line{ID: l.Movement.ID, Movement: &moved}, err
 	}
 	ref, err := uuid.Parse(l.Card.Reference)
 	if err != nil || l.Balance == nil || *l.Balance < 0 {
 		return card.Line{}, unclear("a card in the statement does not match the documentation")
 	}
-	account, err := l.Card.account(card.Ref(ref))
+	account, err := l.Card.account(fulfilment.Ref(ref))
 	return card.Line{ID: account.ID, Card: &card.StatedAccount{Account: account, Balance: money.Cents(*l.Balance)}}, err
 }

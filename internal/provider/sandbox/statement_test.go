@@ -9,18 +9,19 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/product/card"
-	"github.com/roamcard/roamcard/internal/product/card/cardtest"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
 )
 
-// TestTheStatementIsEverythingOverSeveralPages makes more rows than an answer holds.
-func TestTheStatementIsEverythingOverSeveralPages(t *testing.T) {
+// There are more rows than an answer holds.
+func TestStatementHasEverythingOverSeveralPages(t *testing.T) {
 	b := start(t, sandbox.Config{Float: 100_000_000})
-	opened := map[card.Ref]bool{}
+	opened := map[fulfilment.Ref]bool{}
 	var account card.Account
 	for range 3 {
-		ref := cardtest.NewRef()
+		ref := fulfilmenttest.NewRef()
 		var err error
 		if account, err = b.Open(t.Context(), card.Opening{Ref: ref, Load: 2500}); err != nil {
 			t.Fatal(err)
@@ -28,12 +29,12 @@ func TestTheStatementIsEverythingOverSeveralPages(t *testing.T) {
 		opened[ref] = true
 	}
 	b.clock.pass(time.Hour)
-	moved := map[card.Ref]bool{}
+	moved := map[fulfilment.Ref]bool{}
 	for i := range 1100 {
 		if i%20 == 0 {
 			b.clock.pass(time.Hour) // what is due is done in small parts, within the client's budget
 		}
-		m := card.Movement{Ref: cardtest.NewRef(), Account: account.ID, Direction: card.Load, Amount: 10}
+		m := card.Movement{Ref: fulfilmenttest.NewRef(), Account: account.ID, Direction: card.Load, Amount: 10}
 		if _, err := b.Move(t.Context(), m); err != nil {
 			t.Fatal(err)
 		}
@@ -62,28 +63,30 @@ func TestTheStatementIsEverythingOverSeveralPages(t *testing.T) {
 		t.Errorf("after the last change %q there is %+v, up to %q", last, s, again)
 	}
 	// What changes comes again, alone.
-	m := card.Movement{Ref: cardtest.NewRef(), Account: account.ID, Direction: card.Load, Amount: 10}
+	m := card.Movement{Ref: fulfilmenttest.NewRef(), Account: account.ID, Direction: card.Load, Amount: 10}
 	if _, err := b.Move(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
 	s, last = stated(t, b, last)
-	if len(s.accounts) != 0 || len(s.movements) != 1 || s.movements[0].Ref != m.Ref || s.movements[0].State != card.MovePending {
+	if len(s.accounts) != 0 || len(s.movements) != 1 || s.movements[0].Ref != m.Ref ||
+		s.movements[0].State != card.MovePending {
 		t.Errorf("a movement that began: %+v", s)
 	}
 	b.clock.pass(time.Hour)
 	s, _ = stated(t, b, last)
-	if len(s.accounts) != 1 || s.accounts[0].Balance != 2500+11_010 || len(s.movements) != 1 || s.movements[0].State != card.MoveSucceeded {
+	if len(s.accounts) != 1 || s.accounts[0].Balance != 2500+11_010 || len(s.movements) != 1 ||
+		s.movements[0].State != card.MoveSucceeded {
 		t.Errorf("a movement that ended: %+v", s)
 	}
 }
 
-// TestWhatAppearsLateIsInTheChanges: a reader of changes was past the hidden movement when it appeared.
-func TestWhatAppearsLateIsInTheChanges(t *testing.T) {
+// A reader of changes was past the hidden movement when it appeared.
+func TestStatementHasWhatAppearsLate(t *testing.T) {
 	b := start(t, sandbox.Config{Float: 100_000})
 	b.fault("open", "late", 10*time.Second)
-	ref := cardtest.NewRef()
+	ref := fulfilmenttest.NewRef()
 	_, _ = b.Open(t.Context(), card.Opening{Ref: ref, Load: 2500})
-	seen, err := b.Open(t.Context(), card.Opening{Ref: cardtest.NewRef(), Load: 2500})
+	seen, err := b.Open(t.Context(), card.Opening{Ref: fulfilmenttest.NewRef(), Load: 2500})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,22 +126,24 @@ func stated(t *testing.T, i card.Book, after string) (s statement, last string) 
 	return s, last
 }
 
-func TestAStatementThatCannotBeReadIsNone(t *testing.T) {
+func TestUnreadableStatementIsAnError(t *testing.T) {
 	line := func(s string) string { return `{"ok":true,"data":{"items":[` + s + `]}}` }
 	const good = `{"id":"crd_1","reference":"00000000-0000-5000-8000-000000000001","status":"live","loadCents":1,"currency":"USD"}`
 	for name, body := range map[string]string{
-		"no items":                `{"ok":true,"data":{}}`,
-		"more of nothing":         `{"ok":true,"data":{"items":[],"more":true}}`,
-		"neither":                 line(`{"seq":1}`),
-		"both":                    line(`{"seq":1,"card":` + good + `,"movement":{},"balanceCents":1}`),
-		"no balance":              line(`{"seq":1,"card":` + good + `}`),
-		"negative balance":        line(`{"seq":1,"card":` + good + `,"balanceCents":-1}`),
-		"the same line":           line(`{"seq":1,"card":` + good + `,"balanceCents":1},{"seq":1,"card":` + good + `,"balanceCents":1}`),
-		"no seq":                  line(`{"card":` + good + `,"balanceCents":1}`),
-		"reference":               line(`{"seq":1,"card":{"id":"crd_1","reference":"x","status":"live","loadCents":1,"currency":"USD"},"balanceCents":1}`),
-		"movement without a name": line(`{"seq":1,"movement":{"reference":"` + uuid.NewString() + `","cardId":"crd_1","direction":"in","amountCents":1,"currency":"USD","status":"done"}}`),
-		"movement":                line(`{"seq":1,"movement":{"reference":"` + uuid.NewString() + `"}}`),
-		"half":                    `{"ok":true,"data":{"items":[`,
+		"no items":         `{"ok":true,"data":{}}`,
+		"more of nothing":  `{"ok":true,"data":{"items":[],"more":true}}`,
+		"neither":          line(`{"seq":1}`),
+		"both":             line(`{"seq":1,"card":` + good + `,"movement":{},"balanceCents":1}`),
+		"no balance":       line(`{"seq":1,"card":` + good + `}`),
+		"negative balance": line(`{"seq":1,"card":` + good + `,"balanceCents":-1}`),
+		"the same line": line(`{"seq":1,"card":` + good + `,"balanceCents":1},{"seq":1,"card":` + good +
+			`,"balanceCents":1}`),
+		"no seq":    line(`{"card":` + good + `,"balanceCents":1}`),
+		"reference": line(`{"seq":1,"card":{"id":"crd_1","reference":"x","status":"live","loadCents":1,"currency":"USD"},"balanceCents":1}`),
+		"movement without a name": line(`{"seq":1,"movement":{"reference":"` + uuid.NewString() +
+			`","cardId":"crd_1","direction":"in","amountCents":1,"currency":"USD","status":"done"}}`),
+		"movement": line(`{"seq":1,"movement":{"reference":"` + uuid.NewString() + `"}}`),
+		"half":     `{"ok":true,"data":{"items":[`,
 	} {
 		i := against(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
 		if s, err := i.Changes(t.Context(), ""); err == nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/roamcard/roamcard/internal/money"
 )
 
-// The codes a refused or cancelled order may carry, beside those every vendor has.
+// The codes of a refused or cancelled order, in addition to those of every vendor.
 const (
 	codePlanGone     = "plan_gone"
 	codeOutOfStock   = "out_of_stock"
@@ -18,13 +18,13 @@ const (
 	codeFloatLow     = "float_low"
 )
 
-// supplierOps are the calls of the supplier's face, as faults name them.
+// supplierOps are the calls of the supplier's API, as faults name them.
 var supplierOps = []string{"*", "plans", "check", "order", "ordered", "statement", "history"}
 
 // defaultSupplierFloat is 100,000 dollars.
 const defaultSupplierFloat money.USDC = 100_000_000_000
 
-// supplier is the eSIM supplier behind the server: a face, books and faults of its own.
+// supplier is the eSIM supplier of the server: an API, books and faults of its own.
 type supplier struct {
 	*front
 	books *supplierBooks
@@ -35,7 +35,8 @@ func newSupplier(cfg Config, f *front, now func() time.Time) (*supplier, error) 
 	if cfg.Dir != "" {
 		path = filepath.Join(cfg.Dir, "esims.jsonl")
 	}
-	b, err := openSupplierBooks(path, now, cmp.Or(cfg.AllocateAfter, 300*time.Millisecond), cmp.Or(cfg.SlowAfter, 30*time.Second),
+	b, err := openSupplierBooks(path, now, cmp.Or(cfg.AllocateAfter, 300*time.Millisecond), cmp.Or(cfg.SlowAfter,
+		30*time.Second),
 		cmp.Or(cfg.SupplierFloat, defaultSupplierFloat))
 	if err != nil {
 		return nil, err
@@ -113,7 +114,9 @@ func (s *supplier) orderBody(row esimRow) orderBody {
 func (s *supplier) getPlans(call) (any, error) {
 	list := listBody[planBody]{Items: []planBody{}}
 	for _, p := range s.books.listed() {
-		list.Items = append(list.Items, planBody{p.Code, p.Name, p.Kind, p.Countries, p.DataMB, p.Days, p.Cost, currencyUSD, p.Units != 0})
+		list.Items = append(list.Items, planBody{
+			p.Code, p.Name, p.Kind, p.Countries, p.DataMB, p.Days, p.Cost, currencyUSD, p.Units != 0,
+		})
 	}
 	return list, nil
 }
@@ -171,7 +174,7 @@ func (s *supplier) getOrders(c call) (any, error) {
 	return list, nil
 }
 
-// supplierShown is all the supplier knows, without the material of profiles.
+// supplierShown is all the supplier knows, without the activation data of profiles.
 type supplierShown struct {
 	Float int64     `json:"floatMicros"`
 	Esims []esimRow `json:"esims"`
@@ -209,7 +212,7 @@ func (s *supplier) setFloat(c call) (any, error) {
 	return struct{}{}, s.books.write(supplierEntry{At: s.books.clock(), Float: *asked.Micros})
 }
 
-// setPace says how long new orders take. A restart forgets it.
+// setPace says how long new orders take, until a restart.
 func (s *supplier) setPace(c call) (any, error) {
 	var asked struct {
 		AllocateMS int64 `json:"allocateMs"`

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/product/esim/esimtest"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
@@ -38,21 +40,15 @@ func (b *bench) esims() shownEsims {
 	return shown
 }
 
-func TestSupplierKeepsToTheSuite(t *testing.T) {
+func TestSupplierPassesTheKit(t *testing.T) {
 	b, s := supply(t, sandbox.Config{Dir: t.TempDir(), AllocateAfter: time.Hour})
 	esimtest.Run(t, esimtest.Harness{
-		Supplier: s, Traits: s.Traits(),
-		Settle: func() { b.control(http.MethodPost, "esim/settle", nil, nil) },
-		Fault: func(op esimtest.Op, mode esimtest.Mode) bool {
-			b.control(http.MethodPost, "esim/faults", map[string]any{"op": op, "mode": mode, "delayMs": 1, "times": 1}, nil)
-			return true
-		},
-		Executed: func(ref esim.Ref) int { return b.esims().Executed[ref.String()] },
-		SellOut:  func(code string) { b.control(http.MethodPost, "esim/plans/"+code, map[string]any{"units": 0}, nil) },
+		Handles: b.handles("esim/", s.Traits(), func() map[string]int { return b.esims().Executed }), Supplier: s,
+		SellOut: func(code string) { b.control(http.MethodPost, "esim/plans/"+code, map[string]any{"units": 0}, nil) },
 	})
 }
 
-func TestTheCatalogueIsWideAndTheSameEveryTime(t *testing.T) {
+func TestCatalogueIsWideAndDeterministic(t *testing.T) {
 	_, s := supply(t, sandbox.Config{})
 	first, err := s.Listings(t.Context())
 	if err != nil {
@@ -89,11 +85,11 @@ func TestTheCatalogueIsWideAndTheSameEveryTime(t *testing.T) {
 	}
 }
 
-func TestTheSuppliersBooksOutliveARestart(t *testing.T) {
+func TestSuppliersBooksSurviveARestart(t *testing.T) {
 	dir := t.TempDir()
 	b, s := supply(t, sandbox.Config{Dir: dir, AllocateAfter: time.Hour})
 	b.control(http.MethodPost, "esim/plans/fr-500mb-1d", map[string]any{"costMicros": 123_456, "units": 2}, nil)
-	ref := esimtest.NewRef()
+	ref := fulfilmenttest.NewRef()
 	ordered, err := s.Order(t.Context(), esim.Request{Ref: ref, Code: "fr-500mb-1d", MaxCost: 200_000})
 	if err != nil || ordered.State != esim.PurchasePending || ordered.Cost != 123_456 {
 		t.Fatalf("order = %+v, %v", ordered, err)
@@ -115,17 +111,17 @@ func TestTheSuppliersBooksOutliveARestart(t *testing.T) {
 	}
 }
 
-func TestTheScenariosOfAnESIM(t *testing.T) {
+func TestScenariosOfAnESIM(t *testing.T) {
 	b, s := supply(t, sandbox.Config{AllocateAfter: time.Second, SlowAfter: time.Minute})
-	order := func(scenario string) esim.Ref {
+	order := func(scenario string) fulfilment.Ref {
 		t.Helper()
-		ref := esimtest.NewRef()
+		ref := fulfilmenttest.NewRef()
 		if _, err := s.Order(t.Context(), esim.Request{Ref: ref, Code: "jp-1024mb-7d", MaxCost: 10_000_000, Scenario: scenario}); err != nil {
 			t.Fatalf("%q: %v", scenario, err)
 		}
 		return ref
 	}
-	want := func(ref esim.Ref, state esim.PurchaseState) {
+	want := func(ref fulfilment.Ref, state esim.PurchaseState) {
 		t.Helper()
 		if got, err := s.Ordered(t.Context(), ref); err != nil || got.State != state {
 			t.Errorf("%+v, %v; want %s", got, err, state)
@@ -150,11 +146,11 @@ func TestTheScenariosOfAnESIM(t *testing.T) {
 	}
 }
 
-func TestASupplierWithoutOurMoneyRefuses(t *testing.T) {
+func TestSupplierRefusesWithoutMoney(t *testing.T) {
 	b, s := supply(t, sandbox.Config{})
 	b.control(http.MethodPost, "esim/float", map[string]any{"micros": 10}, nil)
-	_, err := s.Order(t.Context(), esim.Request{Ref: esimtest.NewRef(), Code: "fr-500mb-1d", MaxCost: 10_000_000})
-	if no, ok := errors.AsType[*esim.Refusal](err); !ok || no.Code != esim.RefusedFloat {
-		t.Errorf("order = %v, want %s", err, esim.RefusedFloat)
+	_, err := s.Order(t.Context(), esim.Request{Ref: fulfilmenttest.NewRef(), Code: "fr-500mb-1d", MaxCost: 10_000_000})
+	if no, ok := errors.AsType[*fulfilment.Refusal](err); !ok || no.Code != fulfilment.RefusedFloat {
+		t.Errorf("order = %v, want %s", err, fulfilment.RefusedFloat)
 	}
 }

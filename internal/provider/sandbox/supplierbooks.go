@@ -23,7 +23,7 @@ const (
 	cancelled  allocation = "cancelled"
 )
 
-// esimRow is an order in the supplier's books. The profile's material is not kept: it follows from the seed.
+// esimRow is an order in the supplier's books. The profile's activation data is not kept: it follows from the seed.
 type esimRow struct {
 	ID        string     `json:"id"`
 	Seq       int        `json:"seq"`
@@ -53,7 +53,7 @@ type supplierEntry struct {
 	Esims []esimRow `json:"esims,omitempty"`
 }
 
-// supplierBooks are the supplier's own truth: plans, orders and what is left of our money. What is due by
+// supplierBooks are the supplier's own state: plans, orders and what is left of our money. What is due by
 // the clock is done, and written, before a request is answered.
 type supplierBooks struct {
 	now func() time.Time
@@ -72,9 +72,12 @@ type supplierBooks struct {
 	executed map[string]int  // by reference: how often it made a row
 }
 
-func openSupplierBooks(path string, now func() time.Time, allocate, slow time.Duration, float money.USDC) (*supplierBooks, error) {
+func openSupplierBooks(
+	path string, now func() time.Time, allocate, slow time.Duration, float money.USDC,
+) (*supplierBooks, error) {
 	b := &supplierBooks{
-		now: now, allocate: allocate, slow: slow, plans: map[string]planRow{}, esims: map[string]esimRow{}, byRef: map[string]string{},
+		now: now, allocate: allocate, slow: slow, plans: map[string]planRow{}, esims: map[string]esimRow{},
+		byRef:   map[string]string{},
 		waiting: map[string]bool{}, executed: map[string]int{},
 	}
 	for _, p := range catalogue() {
@@ -132,7 +135,7 @@ func (b *supplierBooks) apply(e supplierEntry) error {
 	return nil
 }
 
-// wanted is what a request for an eSIM says.
+// wanted is a request for an eSIM.
 type wanted struct {
 	Reference, Plan string
 	MaxCost         int64
@@ -158,7 +161,8 @@ func (b *supplierBooks) order(w wanted, hide time.Duration) (esimRow, error) {
 	}
 	p, ok := b.plans[w.Plan]
 	row := esimRow{
-		ID: newID("esm"), Seq: b.seq + 1, Reference: w.Reference, Plan: w.Plan, Status: allocating, Cost: p.Cost, MaxCost: w.MaxCost,
+		ID: newID("esm"), Seq: b.seq + 1, Reference: w.Reference, Plan: w.Plan, Status: allocating, Cost: p.Cost,
+		MaxCost:  w.MaxCost,
 		Scenario: w.Scenario, Note: w.Note, CreatedAt: now, HiddenUntil: hiddenUntil(now, hide),
 	}
 	e := supplierEntry{At: now, Float: b.float}
@@ -247,7 +251,9 @@ func (b *supplierBooks) since(after int) ([]esimRow, error) {
 	if err := b.advance(now); err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(b.rows(), func(row esimRow) bool { return row.Seq <= after || now.Before(row.HiddenUntil) }), nil
+	return slices.DeleteFunc(b.rows(), func(row esimRow) bool {
+		return row.Seq <= after || now.Before(row.HiddenUntil)
+	}), nil
 }
 
 // stock is a plan that is sold, and what is left of our money.

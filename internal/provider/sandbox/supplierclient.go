@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/secret"
@@ -34,8 +35,8 @@ func DialSupplier(cfg ClientConfig) (*Supplier, error) {
 }
 
 // Traits says what may be done after an unknown outcome: the server takes a reference once only.
-func (s *Supplier) Traits() esim.Traits {
-	return esim.Traits{Deduplicates: true, VisibilityDelay: s.visibilityDelay}
+func (s *Supplier) Traits() fulfilment.Traits {
+	return fulfilment.Traits{Deduplicates: true, VisibilityDelay: s.visibilityDelay}
 }
 
 const supplierAPI = "esim"
@@ -43,7 +44,9 @@ const supplierAPI = "esim"
 // Listings implements esim.Supplier.
 func (s *Supplier) Listings(ctx context.Context) ([]esim.Listing, error) {
 	var got listAnswer[planAnswer]
-	rq := request{op: "plans", method: http.MethodGet, under: supplierAPI, path: []string{"plans"}, route: "/esim/v1/plans"}
+	rq := request{
+		op: "plans", method: http.MethodGet, under: supplierAPI, path: []string{"plans"}, route: "/esim/v1/plans",
+	}
 	if err := s.call(ctx, rq, &got); err != nil {
 		return nil, fmt.Errorf("read the catalogue: %w", err)
 	}
@@ -64,9 +67,10 @@ func (s *Supplier) Listings(ctx context.Context) ([]esim.Listing, error) {
 func (s *Supplier) Check(ctx context.Context, code string) (esim.Stock, error) {
 	var got stockAnswer
 	err := s.call(ctx, request{
-		op: "check", method: http.MethodGet, under: supplierAPI, path: []string{"plans", code}, route: "/esim/v1/plans/{code}",
+		op: "check", method: http.MethodGet, under: supplierAPI, path: []string{"plans", code},
+		route: "/esim/v1/plans/{code}",
 	}, &got)
-	if no, ok := errors.AsType[*esim.Refusal](err); ok && no.Code == esim.RefusedPlan {
+	if no, ok := errors.AsType[*fulfilment.Refusal](err); ok && no.Code == esim.RefusedPlan {
 		return esim.Stock{}, fmt.Errorf("check a plan: %w", esim.ErrNoPlan)
 	}
 	if err != nil {
@@ -83,9 +87,11 @@ func (s *Supplier) Check(ctx context.Context, code string) (esim.Stock, error) {
 func (s *Supplier) Order(ctx context.Context, r esim.Request) (esim.Purchase, error) {
 	var got orderAnswer
 	err := s.call(ctx, request{
-		op: "order", method: http.MethodPost, under: supplierAPI, path: []string{"orders"}, route: "/esim/v1/orders", confidential: true,
+		op: "order", method: http.MethodPost, under: supplierAPI, path: []string{"orders"}, route: "/esim/v1/orders",
+		confidential: true,
 		body: map[string]any{
-			"reference": r.Ref.String(), "plan": r.Code, "maxCostMicros": int64(r.MaxCost), "currency": currencyUSD, "scenario": r.Scenario, "note": r.Buyer,
+			"reference": r.Ref.String(), "plan": r.Code, "maxCostMicros": int64(r.MaxCost), "currency": currencyUSD,
+			"scenario": r.Scenario, "note": r.Buyer,
 		},
 	}, &got)
 	if err != nil {
@@ -102,7 +108,7 @@ func (s *Supplier) Order(ctx context.Context, r esim.Request) (esim.Purchase, er
 }
 
 // Ordered implements esim.Supplier.
-func (s *Supplier) Ordered(ctx context.Context, ref esim.Ref) (esim.Purchase, error) {
+func (s *Supplier) Ordered(ctx context.Context, ref fulfilment.Ref) (esim.Purchase, error) {
 	var got listAnswer[orderAnswer]
 	err := s.call(ctx, request{
 		op: "ordered", method: http.MethodGet, under: supplierAPI, path: []string{"orders"}, route: "/esim/v1/orders",
@@ -111,24 +117,19 @@ func (s *Supplier) Ordered(ctx context.Context, ref esim.Ref) (esim.Purchase, er
 	if err != nil {
 		return esim.Purchase{}, fmt.Errorf("read an order: %w", err)
 	}
-	p, err := only(got, esim.ErrNoRef, func(one orderAnswer) (esim.Purchase, error) { return one.purchase(ref) }, samePurchase)
+	p, err := only(got, func(one orderAnswer) (esim.Purchase, error) { return one.purchase(ref) }, samePurchase)
 	if err != nil {
 		return esim.Purchase{}, fmt.Errorf("read an order: %w", err)
 	}
 	return p, nil
 }
 
-// call sends once. Its error is a *esim.Refusal for a definite no; any other error leaves the outcome
-// unknown.
+// call sends once, and knows the supplier's refusals.
 func (s *Supplier) call(ctx context.Context, rq request, into any) error {
-	err := s.send(ctx, rq, supplierRefusals, into)
-	if no, ok := errors.AsType[*denial](err); ok {
-		return &esim.Refusal{Code: no.code, Message: no.message}
-	}
-	return err
+	return s.send(ctx, rq, supplierRefusals, into)
 }
 
-// supplierRefusals are the supplier's codes that say definitely no.
+// supplierRefusals are the supplier's codes of a definite refusal.
 func supplierRefusals(code string) (neutral string, definite bool) {
 	switch code {
 	case codeOutOfStock:
@@ -138,11 +139,11 @@ func supplierRefusals(code string) (neutral string, definite bool) {
 	case codePriceChanged:
 		return esim.RefusedPrice, true
 	case codeFloatLow:
-		return esim.RefusedFloat, true
+		return fulfilment.RefusedFloat, true
 	case codeInvalidRequest:
-		return esim.RefusedRequest, true
+		return fulfilment.RefusedRequest, true
 	case codeDeclined:
-		return esim.RefusedUnstated, true
+		return fulfilment.RefusedUnstated, true
 	}
 	return "", false
 }
@@ -182,7 +183,8 @@ type stockAnswer struct {
 }
 
 func (a stockAnswer) stock(code string) (esim.Stock, error) {
-	if a.Code != code || a.Cost == nil || *a.Cost <= 0 || a.Currency != currencyUSD || a.Float == nil || *a.Float < 0 || (a.Units != nil && *a.Units < 0) {
+	if a.Code != code || a.Cost == nil || *a.Cost <= 0 || a.Currency != currencyUSD || a.Float == nil || *a.Float < 0 ||
+		(a.Units != nil && *a.Units < 0) {
 		return esim.Stock{}, unclear("the plan in the answer does not match the documentation")
 	}
 	s := esim.Stock{Cost: money.USDC(*a.Cost), Units: esim.Plenty, Float: money.USDC(*a.Float)}
@@ -206,14 +208,16 @@ type orderAnswer struct {
 	MatchingID string `json:"matchingId"`
 }
 
-func (a orderAnswer) purchase(ref esim.Ref) (esim.Purchase, error) {
+func (a orderAnswer) purchase(ref fulfilment.Ref) (esim.Purchase, error) {
 	if !isID(a.ID) || !isID(a.Plan) || a.Status == "" || a.Cost == nil || *a.Cost < 0 || a.Currency != currencyUSD {
 		return esim.Purchase{}, unclear("the order in the answer does not match the documentation")
 	}
 	if a.Reference != ref.String() {
 		return esim.Purchase{}, unclear("the answer is about another reference")
 	}
-	p := esim.Purchase{ID: a.ID, Ref: ref, Code: a.Plan, State: esim.PurchasePending, Cost: money.USDC(*a.Cost), Buyer: a.Note}
+	p := esim.Purchase{
+		ID: a.ID, Ref: ref, Code: a.Plan, State: esim.PurchasePending, Cost: money.USDC(*a.Cost), Buyer: a.Note,
+	}
 	switch allocation(a.Status) {
 	case released:
 		if !isICCID(a.ICCID) || !isHost(a.SMDP) || !isMatchingID(a.MatchingID) {
@@ -226,17 +230,19 @@ func (a orderAnswer) purchase(ref esim.Ref) (esim.Purchase, error) {
 	case cancelled:
 		code, known := supplierRefusals(a.Reason)
 		if !known {
-			code = esim.RefusedUnstated
+			code = fulfilment.RefusedUnstated
 		}
-		p.State, p.Refusal = esim.PurchaseRejected, &esim.Refusal{Code: code, Message: quote(a.Reason)}
+		p.State, p.Refusal = esim.PurchaseRejected, &fulfilment.Refusal{Code: code, Message: quote(a.Reason)}
 	case allocating:
 	}
 	return p, nil
 }
 
 func samePurchase(a, b esim.Purchase) bool {
-	same := a.ID == b.ID && a.State == b.State && a.Cost == b.Cost && (a.ActivationData == nil) == (b.ActivationData == nil)
-	return same && (a.ActivationData == nil || a.ActivationData.ICCID.Equal(b.ActivationData.ICCID) && a.ActivationData.MatchingID.Equal(b.ActivationData.MatchingID))
+	same := a.ID == b.ID && a.State == b.State && a.Cost == b.Cost &&
+		(a.ActivationData == nil) == (b.ActivationData == nil)
+	return same && (a.ActivationData == nil || a.ActivationData.ICCID.Equal(b.ActivationData.ICCID) &&
+		a.ActivationData.MatchingID.Equal(b.ActivationData.MatchingID))
 }
 
 // isICCID takes 18 to 20 digits of the telecom industry, with their check digit.

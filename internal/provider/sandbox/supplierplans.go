@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// planRow is a plan in the supplier's catalogue. Cost, stock and units change from the control face.
+// planRow is a plan in the supplier's catalogue. Cost, stock and units change by the control API.
 type planRow struct {
 	Code      string   `json:"code"`
 	Name      string   `json:"name"`
@@ -32,10 +32,29 @@ var rates = []struct {
 	perGB     int64
 	countries string
 }{
-	{520_000, "FR France|DE Germany|IT Italy|ES Spain|PT Portugal|NL Netherlands|BE Belgium|AT Austria|PL Poland|CZ Czechia|HU Hungary|GR Greece|SE Sweden|DK Denmark|FI Finland|IE Ireland|GB United Kingdom|RO Romania|BG Bulgaria|HR Croatia|EE Estonia|LV Latvia|LT Lithuania|SK Slovakia|SI Slovenia|TR Türkiye"},
-	{780_000, "US United States|CA Canada|JP Japan|KR South Korea|CN China|HK Hong Kong|TW Taiwan|SG Singapore|MY Malaysia|TH Thailand|VN Vietnam|ID Indonesia|AU Australia|NZ New Zealand|CH Switzerland|NO Norway|IL Israel|UA Ukraine|IN India"},
-	{1_650_000, "MX Mexico|BR Brazil|AR Argentina|CL Chile|CO Colombia|PE Peru|PH Philippines|KH Cambodia|LK Sri Lanka|AE United Arab Emirates|SA Saudi Arabia|QA Qatar|JO Jordan|EG Egypt|MA Morocco|TN Tunisia|ZA South Africa|AL Albania|RS Serbia|BA Bosnia and Herzegovina|ME Montenegro|GE Georgia|KZ Kazakhstan"},
-	{3_900_000, "KE Kenya|TZ Tanzania|NG Nigeria|GH Ghana|UG Uganda|CR Costa Rica|PA Panama|DO Dominican Republic|JM Jamaica|EC Ecuador|UY Uruguay|NP Nepal|MN Mongolia|FJ Fiji|MU Mauritius"},
+	{
+		520_000,
+		"FR France|DE Germany|IT Italy|ES Spain|PT Portugal|NL Netherlands|BE Belgium|AT Austria|PL Poland|CZ Czechia|HU " +
+			"Hungary|GR Greece|SE Sweden|DK Denmark|FI Finland|IE Ireland|GB United Kingdom|RO Romania|BG Bulgaria|HR " +
+			"Croatia|EE Estonia|LV Latvia|LT Lithuania|SK Slovakia|SI Slovenia|TR Türkiye",
+	},
+	{
+		780_000,
+		"US United States|CA Canada|JP Japan|KR South Korea|CN China|HK Hong Kong|TW Taiwan|SG Singapore|MY Malaysia|TH " +
+			"Thailand|VN Vietnam|ID Indonesia|AU Australia|NZ New Zealand|CH Switzerland|NO Norway|IL Israel|UA Ukraine|IN " +
+			"India",
+	},
+	{
+		1_650_000,
+		"MX Mexico|BR Brazil|AR Argentina|CL Chile|CO Colombia|PE Peru|PH Philippines|KH Cambodia|LK Sri Lanka|AE United " +
+			"Arab Emirates|SA Saudi Arabia|QA Qatar|JO Jordan|EG Egypt|MA Morocco|TN Tunisia|ZA South Africa|AL Albania|RS " +
+			"Serbia|BA Bosnia and Herzegovina|ME Montenegro|GE Georgia|KZ Kazakhstan",
+	},
+	{
+		3_900_000,
+		"KE Kenya|TZ Tanzania|NG Nigeria|GH Ghana|UG Uganda|CR Costa Rica|PA Panama|DO Dominican Republic|JM Jamaica|EC " +
+			"Ecuador|UY Uruguay|NP Nepal|MN Mongolia|FJ Fiji|MU Mauritius",
+	},
 }
 
 // regions are the plans that work in several countries.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/esim"
 )
@@ -69,7 +70,8 @@ func (s *Supplier) Purchases(ctx context.Context) ([]esim.Purchase, error) {
 			More  bool          `json:"more"`
 		}
 		err := s.call(ctx, request{
-			op: "statement", method: http.MethodGet, under: supplierAPI, path: []string{"statement"}, route: "/esim/v1/statement",
+			op: "statement", method: http.MethodGet, under: supplierAPI, path: []string{"statement"},
+			route: "/esim/v1/statement",
 			query: url.Values{"after": {strconv.Itoa(after)}},
 		}, &page)
 		if err == nil && (page.Items == nil || page.More && len(*page.Items) == 0) {
@@ -99,12 +101,14 @@ func (a soldAnswer) purchase() (esim.Purchase, error) {
 	if err != nil || !isID(a.ID) || !isID(a.Plan) || a.Status == "" || a.Cost == nil || *a.Cost < 0 {
 		return esim.Purchase{}, unclear("a line of the statement does not match the documentation")
 	}
-	p := esim.Purchase{ID: a.ID, Ref: esim.Ref(ref), Code: a.Plan, State: esim.PurchasePending, Cost: money.USDC(*a.Cost), Buyer: a.Note}
+	p := esim.Purchase{
+		ID: a.ID, Ref: fulfilment.Ref(ref), Code: a.Plan, State: esim.PurchasePending, Cost: money.USDC(*a.Cost), Buyer: a.Note,
+	}
 	switch allocation(a.Status) {
 	case released:
 		p.State = esim.PurchaseReady
 	case cancelled:
-		p.State, p.Refusal = esim.PurchaseRejected, &esim.Refusal{Code: esim.RefusedUnstated}
+		p.State, p.Refusal = esim.PurchaseRejected, &fulfilment.Refusal{Code: fulfilment.RefusedUnstated}
 	case allocating:
 	}
 	return p, nil

@@ -40,7 +40,7 @@ type cardBody struct {
 	Last4     string      `json:"last4,omitempty"`
 	Load      money.Cents `json:"loadCents"`
 	Currency  string      `json:"currency"`
-	// Note is what came with the request, told again.
+	// Note is the request's note.
 	Note      string    `json:"note,omitempty"`
 	CreatedAt time.Time `json:"createdAt"`
 }
@@ -88,7 +88,9 @@ type listBody[T any] struct {
 }
 
 func (s *Server) cardBody(row cardRow) cardBody {
-	return cardBody{row.ID, row.Reference, row.Status, row.Reason, s.books.last4(row), row.Load, currencyUSD, row.Note, row.CreatedAt}
+	return cardBody{
+		row.ID, row.Reference, row.Status, row.Reason, s.books.last4(row), row.Load, currencyUSD, row.Note, row.CreatedAt,
+	}
 }
 
 func movementBodyOf(row moveRow) movementBody {
@@ -134,7 +136,7 @@ const cardPage = 500
 
 type cardListBody struct {
 	Items []cardBody `json:"items"`
-	// Next is where the page after this one begins; absent behind the last.
+	// Next is where the next page begins; absent on the last page.
 	Next string `json:"next,omitempty"`
 }
 
@@ -280,7 +282,7 @@ func invalid(message string) error {
 	return &problem{http.StatusBadRequest, codeInvalidRequest, message}
 }
 
-// maxAmount is more than any card takes, and small enough that sums never overflow.
+// maxAmount is above the limit of any card, and small enough that sums never overflow.
 const maxAmount money.Cents = 100_000_000
 
 func validate(reference string, amount money.Cents, currency, scenario string) error {
@@ -329,7 +331,7 @@ func writeJSON(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_, _ = w.Write(encoded) // a client that has left is its own business
+	_, _ = w.Write(encoded) // the client may have disconnected
 }
 
 // isPrefix says whether a text can begin a card number.

@@ -18,11 +18,12 @@ import (
 	otelcodes "go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
-// wire is how a vendor is spoken to: one call at a time, bounded, never repeated by itself.
+// wire calls a vendor: each call is bounded and never repeated by itself.
 type wire struct {
 	vendor  string
 	base    *url.URL
@@ -45,8 +46,9 @@ func dial(cfg ClientConfig, vendor string) (wire, error) {
 		return wire{}, fmt.Errorf("%q is not an http URL", cfg.URL)
 	}
 	w := wire{
-		vendor: vendor, base: base, apiKey: cfg.APIKey, now: cfg.Now, tracer: cfg.Tracer, metrics: cfg.Metrics, timeout: cmp.Or(cfg.Timeout, defaultTimeout),
-		http: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+		vendor: vendor, base: base, apiKey: cfg.APIKey, now: cfg.Now, tracer: cfg.Tracer, metrics: cfg.Metrics,
+		timeout: cmp.Or(cfg.Timeout, defaultTimeout),
+		http:    &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 	}
 	if cfg.HTTP != nil {
 		w.http.Transport = cfg.HTTP.Transport
@@ -67,7 +69,7 @@ func dial(cfg ClientConfig, vendor string) (wire, error) {
 type request struct {
 	op     string
 	method string
-	// under is the folder of the vendor's face; empty is the root.
+	// under is the folder of the vendor's API; empty is the root.
 	under string
 	path  []string
 	// route is the path without names in it, for traces.
@@ -81,8 +83,8 @@ type request struct {
 	confidential bool
 }
 
-// send sends once and decodes a success into an answer. Its error is a *denial for a definite no; any
-// other error leaves the outcome unknown.
+// send sends once and decodes a success into an answer. Its error is a *fulfilment.Refusal for a definite
+// no; any other error leaves the outcome unknown.
 func (w *wire) send(ctx context.Context, rq request, definite codes, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
@@ -101,9 +103,9 @@ func (w *wire) send(ctx context.Context, rq request, definite codes, into any) e
 	if err == nil {
 		err = understand(status, answer, rq.confidential, definite, into)
 	}
-	if no, ok := errors.AsType[*denial](err); ok {
+	if no, ok := errors.AsType[*fulfilment.Refusal](err); ok {
 		outcome = "refused"
-		span.SetAttributes(attribute.String(w.vendor+".refusal", no.code))
+		span.SetAttributes(attribute.String(w.vendor+".refusal", no.Code))
 	} else if err != nil {
 		outcome = "unknown"
 		span.SetStatus(otelcodes.Error, err.Error())
@@ -111,8 +113,7 @@ func (w *wire) send(ctx context.Context, rq request, definite codes, into any) e
 	return err
 }
 
-// exchange is one round trip. It is never repeated here: whether that is safe is for the caller to
-// know.
+// exchange is one round trip. It is never repeated here: only the caller knows whether that is safe.
 func (w *wire) exchange(ctx context.Context, rq request) (status int, answer []byte, err error) {
 	var body io.Reader
 	if rq.body != nil {

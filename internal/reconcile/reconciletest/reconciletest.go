@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -31,8 +32,8 @@ func OrderID(n int) string { return fmt.Sprintf("ord_%012d", n) }
 func Account(n int) string { return fmt.Sprint("crd_", n) }
 
 // CardRef is our reference for the opening of a card.
-func CardRef(n int) card.Ref {
-	return card.Ref(uuid.MustParse(fmt.Sprintf("00000000-0000-5000-8000-%012d", n)))
+func CardRef(n int) fulfilment.Ref {
+	return fulfilment.Ref(uuid.MustParse(fmt.Sprintf("00000000-0000-5000-8000-%012d", n)))
 }
 
 // Owner is the wallet that paid.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/devtools/dev"
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/product/card"
@@ -49,9 +50,9 @@ func BenchmarkChallenge(b *testing.B) {
 	}
 }
 
-// BenchmarkChallengeBooks counts what challenges do to the database and to the chain's node: the difference
-// between a life of the program with one challenge and one with b.N more. Only a closed connection has told
-// the database's books everything.
+// BenchmarkChallengeBooks counts what challenges do to the database and to the chain's node: the difference between a
+// run of the program with one challenge and a run with b.N more. A connection reports all its statistics only when it
+// is closed.
 func BenchmarkChallengeBooks(b *testing.B) {
 	p := newProgram(b)
 	life := func(challenges int) (activity, int64) {
@@ -91,7 +92,7 @@ func newProgram(b *testing.B) *program {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { node.Close() })
-	issuer, err := app.StartSandbox(app.SandboxConfig{Addr: "127.0.0.1:0"})
+	issuer, err := dev.StartSandbox(dev.SandboxConfig{Addr: "127.0.0.1:0"})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -138,7 +139,7 @@ func announceWorker(b *testing.B, db string) {
 	}
 }
 
-// serve runs the program until it is stopped. It logs as it does in production, to nobody.
+// serve runs the program until it is stopped. It logs as in production, into nothing.
 func (p *program) serve(b *testing.B) (stop func()) {
 	b.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -146,7 +147,9 @@ func (p *program) serve(b *testing.B) (stop func()) {
 		b.Fatal(err)
 	}
 	p.addr = listener.Addr().String()
-	a, err := app.New(b.Context(), p.config, app.Options{Log: telemetry.NewLogger(io.Discard, p.config.LogLevel, true), Listener: listener})
+	a, err := app.New(b.Context(), p.config, app.Options{
+		Log: telemetry.NewLogger(io.Discard, p.config.LogLevel, true), Listener: listener,
+	})
 	if err != nil {
 		listener.Close()
 		b.Fatal(err)
@@ -164,7 +167,8 @@ func (p *program) serve(b *testing.B) (stop func()) {
 }
 
 func request(path string) []byte {
-	return fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: cards.example\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+	return fmt.Appendf(nil,
+		"POST %s HTTP/1.1\r\nHost: cards.example\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
 		path, len(purchaseBody), purchaseBody)
 }
 

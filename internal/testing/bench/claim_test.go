@@ -38,7 +38,7 @@ import (
 const clients = 32
 
 // BenchmarkClaim is a paid purchase against a durable PostgreSQL: verified, claimed, settled on a chain that
-// settles at once, and on to the card. Beside it, on the same server, pgbench inserts the same three rows.
+// settles at once, and on to the card. For comparison, on the same server, pgbench inserts the same three rows.
 func BenchmarkClaim(b *testing.B) {
 	db := durable(b)
 	b.Run("pgbench", func(b *testing.B) { insertThree(b, db.URL()) })
@@ -157,7 +157,7 @@ func insertByPgx(b *testing.B, db string) float64 {
 	return float64(b.N) / time.Since(begin).Seconds()
 }
 
-// course is how purchases go.
+// course says how far purchases go.
 type course struct {
 	// stay leaves orders at settled; otherwise they go on to the card.
 	stay bool
@@ -165,17 +165,19 @@ type course struct {
 	apart bool
 }
 
-// floatless are cards whose issuer needs no float.
+// floatless are cards of an issuer without a float.
 type floatless struct{ *card.Cards }
 
 // Reserve implements checkout.Product.
 func (f floatless) Reserve(ctx context.Context, owner x402.Address, o order.Offer) (order.Claim, error) {
 	a, err := f.Cards.Reserve(ctx, owner, o)
-	a.Reservations = slices.DeleteFunc(a.Reservations, func(h order.Reservation) bool { return h.Resource == "float/card" })
+	a.Reservations = slices.DeleteFunc(a.Reservations, func(h order.Reservation) bool {
+		return h.Resource == "float/card"
+	})
 	return a, err
 }
 
-// counter is a shop whose store says how far orders have come.
+// counter is a store that counts how far orders have come.
 type counter struct {
 	checkout.Store
 	// stay leaves orders at settled: what delivers them finds that it has lost its job.
@@ -237,8 +239,8 @@ func purchases(b *testing.B, db string, c course) {
 	b.ReportMetric(float64(after.written-before.written-released)/float64(b.N), "rows/op")
 }
 
-// releaseReservations gives back, until it is stopped, what orders hold that stay at settled, and says how many holds
-// that were. Delivered orders do so themselves.
+// releaseReservations releases the reservations of orders that stay at settled, until it is stopped, and returns how
+// many. Delivered orders release theirs themselves.
 func releaseReservations(b *testing.B, db string) (stop func() int64) {
 	b.Helper()
 	var released int64
@@ -290,14 +292,16 @@ func shop(s *store.Store, chain *paymenttest.Chain, orders checkout.Store, c cou
 	runner := job.NewRunner(job.Config{Queue: s.Jobs(), TTL: time.Minute, AdoptOnly: true})
 	sells := checkout.New(checkout.Config{
 		Store: orders, Products: []checkout.Product{product}, Terms: terms(), Chain: chain,
-		Collect: eager{payment.NewCollector(payment.CollectorConfig{Chain: chain, Settler: chain, Timeout: time.Minute, Log: quiet})},
-		Runner:  runner, Log: quiet, Now: time.Now, QuoteKey: make([]byte, 32), Wait: time.Minute,
+		Collect: eager{
+			payment.NewCollector(payment.CollectorConfig{Chain: chain, Settler: chain, Timeout: time.Minute, Log: quiet}),
+		},
+		Runner: runner, Log: quiet, Now: time.Now, QuoteKey: make([]byte, 32), Wait: time.Minute,
 	})
 	runner.Register(checkout.Fulfilling, sells.Fulfill)
 	return sells
 }
 
-// eager looks again at once, until the chain has decided: this chain settles while it is asked to.
+// eager looks again at once until the chain has decided: this chain settles within the call.
 type eager struct{ *payment.Collector }
 
 func (e eager) Collect(ctx context.Context, p payment.Payment) payment.Verdict {
@@ -318,10 +322,13 @@ func signed(b *testing.B, chain *paymenttest.Chain, key string) checkout.Purchas
 	wallet := newKey(b)
 	chain.Fund(addressOf(wallet), card.Price.USDC())
 	a := x402.Authorization{
-		From: addressOf(wallet), To: payee, Value: card.Price.USDC(), ValidBefore: uint64(time.Now().Add(time.Hour).Unix()), Nonce: newNonce(),
+		From: addressOf(wallet), To: payee, Value: card.Price.USDC(), ValidBefore: uint64(time.Now().Add(time.Hour).Unix()),
+		Nonce: newNonce(),
 	}
 	signature, err := curve.Sign(domain(), a, wallet)
-	header, encodeErr := x402.EncodePayment(x402.Payment{Accepted: terms().Requirements(a.Value, nil), Authorization: a, Signature: signature})
+	header, encodeErr := x402.EncodePayment(x402.Payment{
+		Accepted: terms().Requirements(a.Value, nil), Authorization: a, Signature: signature,
+	})
 	if err := errors.Join(err, encodeErr); err != nil {
 		b.Error(err)
 	}

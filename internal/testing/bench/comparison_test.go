@@ -21,8 +21,9 @@ import (
 // chunk is how many purchases one statement puts into the books.
 const chunk = 50_000
 
-// BenchmarkComparison compares books of a million purchases, each with its payment, transfer, card, fee and postings: how long a
-// comparison takes once there was one, and the most memory that the process has meanwhile. ROAMCARD_BENCH_ORDERS is another number.
+// BenchmarkComparison compares books of a million purchases, each with its payment, transfer, card, fee and postings:
+// how long a comparison takes once there was one, and the most memory that the process has meanwhile.
+// ROAMCARD_BENCH_ORDERS is another number.
 func BenchmarkComparison(b *testing.B) {
 	orders := 1_000_000
 	if n, err := strconv.Atoi(os.Getenv("ROAMCARD_BENCH_ORDERS")); err == nil {
@@ -49,8 +50,9 @@ func BenchmarkComparison(b *testing.B) {
 	books := s.Treasury(kit.Asset, kit.PayTo)
 	now := time.Now()
 	r := reconcile.New(reconcile.Config{
-		Chain: quiet{}, Issuer: quiet{}, Arrivals: books, Unread: books, Books: books, Reports: books, Unmatched: books, PayTo: kit.PayTo,
-		Now: func() time.Time { return now },
+		Chain: quiet{}, Issuer: quiet{}, Arrivals: books, Unread: books, Books: books, Reports: books, Unmatched: books,
+		PayTo: kit.PayTo,
+		Now:   func() time.Time { return now },
 	})
 	compare := func() time.Duration {
 		began := time.Now()
@@ -88,8 +90,9 @@ func BenchmarkUnmatched(b *testing.B) {
 	b.Cleanup(s.Close)
 	books, now, flood := s.Treasury(kit.Asset, kit.PayTo), time.Now(), &flooded{safe: 89}
 	r := reconcile.New(reconcile.Config{
-		Chain: flood, Issuer: quiet{}, Arrivals: books, Unread: books, Books: books, Reports: books, Unmatched: books, PayTo: kit.PayTo,
-		Now: func() time.Time { return now },
+		Chain: flood, Issuer: quiet{}, Arrivals: books, Unread: books, Books: books, Reports: books, Unmatched: books,
+		PayTo: kit.PayTo,
+		Now:   func() time.Time { return now },
 	})
 	compare := func(open int) time.Duration {
 		now = now.Add(10 * time.Minute)
@@ -104,7 +107,8 @@ func BenchmarkUnmatched(b *testing.B) {
 	flood.safe = 100
 	for i := range transfers {
 		flood.all = append(flood.all, reconcile.Transfer{
-			Transaction: x402.Hash{1, byte(i >> 16), byte(i >> 8), byte(i)}, Block: 95, From: x402.Address{byte(i >> 8), byte(i)}, Value: 1,
+			Transaction: x402.Hash{1, byte(i >> 16), byte(i >> 8), byte(i)}, Block: 95,
+			From: x402.Address{byte(i >> 8), byte(i)}, Value: 1,
 		})
 	}
 	first := compare(transfers)
@@ -146,7 +150,7 @@ func (quiet) Transfers(context.Context, x402.Address, uint64, uint64) ([]reconci
 
 func (quiet) Changes(context.Context, string) (card.Page, error) { return card.Page{}, nil }
 
-// fresh begins to count the process's memory anew.
+// fresh resets the process's peak memory.
 func fresh(b *testing.B) {
 	b.Helper()
 	debug.FreeOSMemory()

@@ -57,11 +57,11 @@ func connected(b *testing.B, url string, do func(context.Context, *pgx.Conn) err
 	}
 }
 
-// activity is what a server has done in a database so far.
+// activity is the server's statistics of a database.
 type activity struct{ transactions, written int64 }
 
-// activityOf waits until the database at url has no session, for an open one has not told all of its doings.
-// It asks from another database of the server, so that reading the books does not show in them.
+// activityOf waits until the database at url has no session, because an open one has not reported all of its
+// statistics. It connects to another database of the server, so that the reading itself is not counted.
 func activityOf(b *testing.B, url string) (a activity) {
 	b.Helper()
 	const name = "roamcard"

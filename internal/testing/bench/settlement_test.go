@@ -25,7 +25,7 @@ import (
 const (
 	// perBlock is how many payments wait for each block, in whatever transactions.
 	perBlock = 100
-	// Gas limits: what a payment takes with a margin, and what a batch takes beside its payments.
+	// Gas limits: of a payment with a margin, and of a batch without its payments.
 	paymentGas, batchGas = 110_000, 60_000
 )
 
@@ -72,7 +72,8 @@ func (s settlement) fund(b *testing.B, account x402.Address) {
 	var slot [64]byte
 	copy(slot[12:], account[:])
 	slot[63] = 2
-	s.call(b, nil, "anvil_setStorageAt", usdc().String(), crypto.Keccak256Hash(slot[:]), common.BigToHash(card.Price.USDC().Big()))
+	s.call(b, nil, "anvil_setStorageAt", usdc().String(), crypto.Keccak256Hash(slot[:]),
+		common.BigToHash(card.Price.USDC().Big()))
 }
 
 func (s settlement) measure(b *testing.B, size int) {
@@ -115,7 +116,8 @@ func (s settlement) transfers(b *testing.B) [][]byte {
 		payer := newKey(b)
 		s.fund(b, addressOf(payer))
 		a := x402.Authorization{
-			From: addressOf(payer), To: payee, Value: card.Price.USDC(), ValidBefore: uint64(time.Now().Add(time.Hour).Unix()), Nonce: newNonce(),
+			From: addressOf(payer), To: payee, Value: card.Price.USDC(), ValidBefore: uint64(time.Now().Add(time.Hour).Unix()),
+			Nonce: newNonce(),
 		}
 		signature, err := curve.Sign(domain(), a, payer)
 		if err != nil {
@@ -130,7 +132,8 @@ func (s settlement) transfers(b *testing.B) [][]byte {
 func (s settlement) send(b *testing.B, nonce uint64, transfers [][]byte) {
 	to, data, gas := common.Address(usdc()), transfers[0], uint64(paymentGas)
 	if len(transfers) > 1 {
-		to, data, gas = common.HexToAddress(devnet.MulticallAddress), aggregate(transfers), uint64(batchGas+paymentGas*len(transfers))
+		to, data, gas = common.HexToAddress(devnet.MulticallAddress), aggregate(transfers), uint64(batchGas+
+			paymentGas*len(transfers))
 	}
 	chain := big.NewInt(devnet.ChainID)
 	tx, err := types.SignNewTx(s.relayer, types.LatestSignerForChainID(chain), &types.DynamicFeeTx{
@@ -177,6 +180,7 @@ func aggregate(transfers [][]byte) []byte {
 func (s settlement) balance(b *testing.B) int64 {
 	b.Helper()
 	var word hexutil.Bytes
-	s.call(b, &word, "eth_call", map[string]any{"to": usdc().String(), "data": hexutil.Encode(x402.BalanceCall(payee))}, "latest")
+	s.call(b, &word, "eth_call", map[string]any{"to": usdc().String(), "data": hexutil.Encode(x402.BalanceCall(payee))},
+		"latest")
 	return new(big.Int).SetBytes(word).Int64()
 }

@@ -24,10 +24,12 @@ import (
 // BenchmarkTranscoder is one answer by three ways, without a network: the REST route that is transcoded onto
 // the handler, the same handler called in Connect's JSON, and a handler written by hand for this answer.
 func BenchmarkTranscoder(b *testing.B) {
-	path, procedures := roamcardv1connect.NewCardServiceHandler(till{},
-		connect.WithInterceptors(rpcx.Errors()), rpcx.JSON(), connect.WithInterceptors(rpcx.UnlessPreview(validate.NewInterceptor())))
-	orderPath, orderProcedures := roamcardv1connect.NewOrderServiceHandler(till{},
-		connect.WithInterceptors(rpcx.Errors()), rpcx.JSON(), connect.WithInterceptors(rpcx.UnlessPreview(validate.NewInterceptor())))
+	options := []connect.HandlerOption{
+		connect.WithInterceptors(rpcx.Errors()), rpcx.JSON(),
+		connect.WithInterceptors(rpcx.UnlessPreview(validate.NewInterceptor())),
+	}
+	path, procedures := roamcardv1connect.NewCardServiceHandler(fixed{}, options...)
+	orderPath, orderProcedures := roamcardv1connect.NewOrderServiceHandler(fixed{}, options...)
 	router := rest.New(rest.Config{})
 	for at, handler := range map[string]http.Handler{path: procedures, orderPath: orderProcedures} {
 		if err := router.Mount(at, handler); err != nil {
@@ -73,8 +75,8 @@ func BenchmarkTranscoder(b *testing.B) {
 	}
 }
 
-// till answers every question with one order.
-type till struct {
+// fixed answers every call with one order.
+type fixed struct {
 	roamcardv1connect.UnimplementedCardServiceHandler
 	roamcardv1connect.UnimplementedOrderServiceHandler
 }
@@ -83,9 +85,11 @@ var sold = time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 
 func soldOrder() *roamcardv1.Order {
 	return &roamcardv1.Order{
-		OrderId: "ord_1", OperationId: "0b9d4a52-8f0e-4c3e-9a57-0d1b7c5b2f10", Kind: "card_issue", Status: "settled", AmountUsdCents: 2500,
+		OrderId: "ord_1", OperationId: "0b9d4a52-8f0e-4c3e-9a57-0d1b7c5b2f10", Kind: "card_issue", Status: "settled",
+		AmountUsdCents: 2500,
 		Payment: &roamcardv1.Payment{
-			Payer: "0x1111111111111111111111111111111111111111", Network: "eip155:8453", Asset: usdc().String(), Amount: "25000000",
+			Payer: "0x1111111111111111111111111111111111111111", Network: "eip155:8453", Asset: usdc().String(),
+			Amount:      "25000000",
 			Transaction: "0x00000000000000000000000000000000000000000000000000000000000000aa", SettledAt: timestamppb.New(sold),
 		},
 		CreatedAt: timestamppb.New(sold), Replayed: proto.Bool(true),
@@ -93,28 +97,28 @@ func soldOrder() *roamcardv1.Order {
 }
 
 // PurchaseCard implements roamcardv1connect.CardServiceHandler.
-func (till) PurchaseCard(context.Context, *roamcardv1.PurchaseCardRequest) (*roamcardv1.PurchaseCardResponse, error) {
+func (fixed) PurchaseCard(context.Context, *roamcardv1.PurchaseCardRequest) (*roamcardv1.PurchaseCardResponse, error) {
 	return &roamcardv1.PurchaseCardResponse{Order: soldOrder()}, nil
 }
 
 // GetOrder implements roamcardv1connect.OrderServiceHandler.
-func (till) GetOrder(context.Context, *roamcardv1.GetOrderRequest) (*roamcardv1.GetOrderResponse, error) {
+func (fixed) GetOrder(context.Context, *roamcardv1.GetOrderRequest) (*roamcardv1.GetOrderResponse, error) {
 	return &roamcardv1.GetOrderResponse{Order: soldOrder()}, nil
 }
 
-// paper is the order as one writes it down for encoding/json.
-type paper struct {
+// plainOrder is the order as a struct for encoding/json.
+type plainOrder struct {
 	OrderID     string       `json:"orderId"`
 	OperationID string       `json:"operationId"`
 	Kind        string       `json:"kind"`
 	Status      string       `json:"status"`
 	Amount      uint32       `json:"amountUsdCents"`
-	Payment     paperPayment `json:"payment"`
+	Payment     plainPayment `json:"payment"`
 	CreatedAt   string       `json:"createdAt"`
 	Replayed    bool         `json:"replayed"`
 }
 
-type paperPayment struct {
+type plainPayment struct {
 	Payer       string `json:"payer"`
 	Network     string `json:"network"`
 	Asset       string `json:"asset"`
@@ -147,11 +151,13 @@ func orderByHand(w http.ResponseWriter, r *http.Request) {
 func writeByHand(w http.ResponseWriter) {
 	o := soldOrder()
 	p := o.GetPayment()
-	body, err := json.Marshal(paper{
-		OrderID: o.GetOrderId(), OperationID: o.GetOperationId(), Kind: o.GetKind(), Status: o.GetStatus(), Amount: o.GetAmountUsdCents(),
-		Payment: paperPayment{
-			Payer: p.GetPayer(), Network: p.GetNetwork(), Asset: p.GetAsset(), Amount: p.GetAmount(), Transaction: p.GetTransaction(),
-			SettledAt: p.GetSettledAt().AsTime().Format(time.RFC3339),
+	body, err := json.Marshal(plainOrder{
+		OrderID: o.GetOrderId(), OperationID: o.GetOperationId(), Kind: o.GetKind(), Status: o.GetStatus(),
+		Amount: o.GetAmountUsdCents(),
+		Payment: plainPayment{
+			Payer: p.GetPayer(), Network: p.GetNetwork(), Asset: p.GetAsset(), Amount: p.GetAmount(),
+			Transaction: p.GetTransaction(),
+			SettledAt:   p.GetSettledAt().AsTime().Format(time.RFC3339),
 		},
 		CreatedAt: o.GetCreatedAt().AsTime().Format(time.RFC3339), Replayed: o.GetReplayed(),
 	})

@@ -30,7 +30,10 @@ func BenchmarkVerification(b *testing.B) {
 		})
 	}
 	each("decode", func() error { _, err := x402.DecodePayment(one); return err })
-	each("recover", func() error { _, err := curve.Recover(domain().Digest(pay.Authorization), pay.Signature); return err })
+	each("recover", func() error {
+		_, err := curve.Recover(domain().Digest(pay.Authorization), pay.Signature)
+		return err
+	})
 	check := func(p x402.Payment) error {
 		signed, err := terms().Authentic(p)
 		if err != nil {

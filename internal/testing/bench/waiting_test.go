@@ -33,9 +33,9 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// BenchmarkWaiting is a crowd of buyers whose eSIMs do not come in time: what each costs the serving process in
-// memory while he waits, and how late he is answered. The process is one of its own, so that nothing of the
-// crowd itself is counted; the orders are in the database beforehand, paid and on their way.
+// BenchmarkWaiting has many buyers wait for eSIMs that do not come in time: it measures the memory of the serving
+// process for each, and how late each is answered. The service is a process of its own, so that the buyers are not
+// counted. The orders are in the database before, paid and in delivery.
 func BenchmarkWaiting(b *testing.B) {
 	p := newProgram(b)
 	program := filepath.Join(b.TempDir(), "roamcard")
@@ -93,7 +93,9 @@ func wait(b *testing.B, p *program, program string, crowd int) {
 		b.Errorf("one was answered %s early", -late[0])
 	}
 	b.ReportMetric(float64(peak-before)*1024/float64(crowd), "bytes/waiter")
-	for name, at := range map[string]int{"late-p50-ms": crowd / 2, "late-p99-ms": crowd * 99 / 100, "late-max-ms": crowd - 1} {
+	for name, at := range map[string]int{
+		"late-p50-ms": crowd / 2, "late-p99-ms": crowd * 99 / 100, "late-max-ms": crowd - 1,
+	} {
 		b.ReportMetric(float64(late[at].Microseconds())/1000, name)
 	}
 }
@@ -141,17 +143,21 @@ func onTheirWay(b *testing.B, db string, n int) []proven {
 	inParallel(n, 8, func(_, i int) {
 		now := time.Now()
 		a := x402.Authorization{
-			From: addressOf(wallet), To: payee, Value: price * 10_000, ValidBefore: uint64(now.Add(time.Hour).Unix()), Nonce: newNonce(),
+			From: addressOf(wallet), To: payee, Value: price * 10_000, ValidBefore: uint64(now.Add(time.Hour).Unix()),
+			Nonce: newNonce(),
 		}
 		signature, err := curve.Sign(domain(), a, wallet)
-		header, encodeErr := x402.EncodePayment(x402.Payment{Accepted: terms().Requirements(a.Value, nil), Authorization: a, Signature: signature})
+		header, encodeErr := x402.EncodePayment(x402.Payment{
+			Accepted: terms().Requirements(a.Value, nil), Authorization: a, Signature: signature,
+		})
 		o := order.Order{
 			ID: order.NewID(now), Operation: uuid.New(), Kind: esim.Kind, Owner: a.From, Key: "a-traveller-in-the-crowd-" + uuid.NewString(),
 			Fingerprint: order.FingerprintOf(esim.Kind, request), Price: price, Item: item, CreatedAt: now, UpdatedAt: now,
 		}
 		all[i] = proven{o.Key, header}
 		pay := payment.Payment{
-			ID: uuid.New(), Order: o.ID, Status: payment.Claimed, Network: x402.NetworkID, Asset: usdc(), Authorization: a, Signature: signature, CreatedAt: now,
+			ID: uuid.New(), Order: o.ID, Status: payment.Claimed, Network: x402.NetworkID, Asset: usdc(), Authorization: a,
+			Signature: signature, CreatedAt: now,
 		}
 		if err := errors.Join(err, encodeErr, underway(b, s, o, pay)); err != nil {
 			b.Error(err)
@@ -169,12 +175,17 @@ func underway(b *testing.B, s *store.Store, o order.Order, pay payment.Payment) 
 		return err
 	}
 	pay.Receipt = &payment.Receipt{Transaction: newNonce(), SettledAt: pay.CreatedAt}
-	follow := job.New{Args: checkout.ConfirmArgs{Order: o.ID}, UniqueKey: pay.ID.String(), RunAt: pay.CreatedAt.Add(time.Hour)}
-	_, err = s.Orders().Settle(b.Context(), placed.Job.Fence(), pay, order.Move{Order: o.ID, From: order.Settling, To: order.Settled, Actor: "worker"}, follow)
+	follow := job.New{
+		Args: checkout.ConfirmArgs{Order: o.ID}, UniqueKey: pay.ID.String(), RunAt: pay.CreatedAt.Add(time.Hour),
+	}
+	_, err = s.Orders().Settle(b.Context(), placed.Job.Fence(), pay,
+		order.Move{Order: o.ID, From: order.Settling, To: order.Settled, Actor: "worker"}, follow)
 	if err != nil {
 		return err
 	}
-	_, err = s.Orders().Move(b.Context(), placed.Job.Fence(), order.Move{Order: o.ID, From: order.Settled, To: order.Provisioning, Actor: "worker"})
+	_, err = s.Orders().Move(b.Context(), placed.Job.Fence(), order.Move{
+		Order: o.ID, From: order.Settled, To: order.Provisioning, Actor: "worker",
+	})
 	return err
 }
 
@@ -193,10 +204,13 @@ func launch(b *testing.B, c app.Config, program string) (addr string, pid int) {
 	cmd.Env = os.Environ()
 	for name, value := range map[string]string{
 		"LIMITS": "off", // the crowd has one address
-		"ADDR":   addr, "BASE_URL": c.BaseURL, "ENVIRONMENT": c.Environment, "DATABASE__URL": c.DatabaseURL.Reveal(), "CHAIN__RPC_URL": c.RPCURLs[0],
-		"PAYMENT__PAY_TO": c.PayTo.String(), "RELAYER__KEYS": c.RelayerKeys[0].Reveal(), "ISSUER__URL": c.IssuerURL, "ISSUER__KEY": c.IssuerKey.Reveal(),
-		"SUPPLIER__URL": c.Esim.URL, "SUPPLIER__KEY": sandbox.DevKey, "ESIM__KEYS": c.Esim.Keys.Reveal(), "ESIM__TOKEN_KEY": c.Esim.TokenKey.Reveal(),
-		"QUOTE__KEY": c.QuoteKey.Reveal(),
+		"ADDR":   addr, "BASE_URL": c.BaseURL, "ENVIRONMENT": c.Environment, "DATABASE__URL": c.DatabaseURL.Reveal(),
+		"CHAIN__RPC_URL":  c.RPCURLs[0],
+		"PAYMENT__PAY_TO": c.PayTo.String(), "RELAYER__KEYS": c.RelayerKeys[0].Reveal(), "ISSUER__URL": c.IssuerURL,
+		"ISSUER__KEY":   c.IssuerKey.Reveal(),
+		"SUPPLIER__URL": c.Esim.URL, "SUPPLIER__KEY": sandbox.DevKey, "ESIM__KEYS": c.Esim.Keys.Reveal(),
+		"ESIM__TOKEN_KEY": c.Esim.TokenKey.Reveal(),
+		"QUOTE__KEY":      c.QuoteKey.Reveal(),
 	} {
 		cmd.Env = append(cmd.Env, fmt.Sprintf("ROAMCARD_%s=%s", name, value))
 	}

@@ -7,17 +7,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/roamcard/roamcard/internal/app/apptest"
+	"github.com/roamcard/roamcard/internal/testing/apptest"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// TestKilledWhileMoneyHasArrived: a third party has sent the authorization before the program sees it. The program dies while it
-// keeps the money, and while the payer's next signature claims it; that one is never sent.
-func TestKilledWhileMoneyHasArrived(t *testing.T) {
+// A third party has sent the authorization before the program sees it. The program dies while it records the money, and
+// while the payer's next signature claims it. That signature is never sent.
+func TestKilledWhileArrivedMoneyIsRecorded(t *testing.T) {
 	t.Parallel()
 	worlds := pool(t)
 	for _, point := range []string{
-		"arrive.before_commit", "arrive.committed", "place.before_commit", "place.committed", "settle.seen", "settle.before_commit", "settle.committed",
+		"arrive.before_commit", "arrive.committed", "place.before_commit", "place.committed", "settle.seen",
+		"settle.before_commit", "settle.committed",
 	} {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
@@ -75,7 +76,9 @@ func (b *buyer) preempt(t testing.TB, payment string) {
 		t.Fatal(err)
 	}
 	b.send(t, x402.TransferCall(pay.Authorization, pay.Signature))
-	state := map[string]string{"to": b.world.books.USDC, "data": fmt.Sprintf("0x%x", x402.StateCall(b.address, pay.Authorization.Nonce))}
+	state := map[string]string{
+		"to": b.world.books.USDC, "data": fmt.Sprintf("0x%x", x402.StateCall(b.address, pay.Authorization.Nonce)),
+	}
 	apptest.Until(t, recovery, "the authorization is used", func() error {
 		if used := string(b.world.rpc(t, "eth_call", state, "latest")); !strings.HasSuffix(used, `1"`) {
 			return fmt.Errorf("its state is %s", used)

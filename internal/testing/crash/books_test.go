@@ -9,13 +9,14 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
 	"github.com/roamcard/roamcard/internal/secret"
 )
 
-// TestEachBookIsRead spoils one real book after the other, and expects the invariants to say so.
-func TestEachBookIsRead(t *testing.T) {
+// The test spoils one real book after the other, and expects the invariants to notice.
+func TestInvariantsReadEachRealBook(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	b := w.buyer(t)
@@ -50,11 +51,13 @@ func TestEachBookIsRead(t *testing.T) {
 	}
 	execute("UPDATE orders SET status = 'fulfilled'")
 
-	issuer, err := sandbox.Dial(sandbox.ClientConfig{URL: w.books.SandboxURL, APIKey: secret.New(sandbox.DevKey), Timeout: 5 * time.Second})
+	issuer, err := sandbox.Dial(sandbox.ClientConfig{
+		URL: w.books.SandboxURL, APIKey: secret.New(sandbox.DevKey), Timeout: 5 * time.Second,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := issuer.Open(t.Context(), card.Opening{Ref: card.Ref(uuid.New()), Load: 2500}); err != nil {
+	if _, err := issuer.Open(t.Context(), card.Opening{Ref: fulfilment.Ref(uuid.New()), Load: 2500}); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := broken(), []string{"I5"}; !slices.Equal(got, want) {

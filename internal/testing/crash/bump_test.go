@@ -9,17 +9,19 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/roamcard/roamcard/internal/app/apptest"
+	"github.com/roamcard/roamcard/internal/testing/apptest"
 )
 
-// TestKilledBetweenAHigherFeeAndItsSending: the chain makes no block, so the fee is raised; the program dies
-// with the replacement stored and not sent. The next one sends those bytes, for the same nonce.
+// The chain makes no block, so the fee is raised. The program dies with the replacement stored and not sent. The next
+// run sends those bytes, for the same nonce.
 func TestKilledBetweenAHigherFeeAndItsSending(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("waits until a fee is raised")
 	}
-	note := record{Flow: issue + ", while no block is made", Settler: relayer, Mode: "kill", First: "bump.stored", Failed: true}
+	note := record{
+		Flow: issue + ", while no block is made", Settler: relayer, Mode: "kill", First: "bump.stored", Failed: true,
+	}
 	defer func() { note.write(t) }()
 	w := newWorld(t)
 	b := w.buyer(t)
@@ -40,7 +42,7 @@ func TestKilledBetweenAHigherFeeAndItsSending(t *testing.T) {
 	}
 	p = w.start(t, relayer, "")
 	began := time.Now()
-	// By then it may be time to raise the fee once more.
+	// By then the fee may be raised once more.
 	apptest.Until(t, recovery, "a replacement is sent", func() error {
 		if _, hashes = w.attempt(t); !w.inPool(t, hashes[len(hashes)-1]) {
 			return fmt.Errorf("%s is not known to the chain", hashes[len(hashes)-1])
@@ -56,7 +58,8 @@ func TestKilledBetweenAHigherFeeAndItsSending(t *testing.T) {
 	note.Recovery = time.Since(began).Seconds()
 	p.stop(t)
 	if again, all := w.attempt(t); !slices.Equal(again, nonces) || !slices.Equal(all[:2], stored) {
-		t.Errorf("attempts with the nonces %v and the transactions %v, before the death %v and %v", again, all, nonces, stored)
+		t.Errorf("attempts with the nonces %v and the transactions %v, before the death %v and %v", again, all, nonces,
+			stored)
 	}
 	note.Violations = len(w.checkBooks(t))
 	note.Failed = t.Failed()
@@ -85,7 +88,7 @@ func (w *world) attempt(t *testing.T) (nonces []int64, hashes []string) {
 	return nonces, hashes
 }
 
-// inPool says that the chain knows a transaction.
+// inPool reports whether the chain knows a transaction.
 func (w *world) inPool(t *testing.T, hash string) bool {
 	t.Helper()
 	var tx *struct{ Hash string }

@@ -16,14 +16,14 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/google/uuid"
 
-	"github.com/roamcard/roamcard/internal/app/apptest"
 	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/testing/apptest"
 	"github.com/roamcard/roamcard/internal/testing/invariants"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// buyer is a wallet that buys one thing, however often it has to ask.
+// buyer is a wallet that buys one thing, and repeats its request until it has it.
 type buyer struct {
 	world   *world
 	key     *ecdsa.PrivateKey
@@ -50,7 +50,7 @@ func (w *world) buyer(t testing.TB) *buyer {
 	key := w.wallet(t)
 	return &buyer{
 		world: w, key: key, address: x402.Address(crypto.PubkeyToAddress(key.PublicKey)), purchase: uuid.NewString(),
-		// A connection of its own for each request: a killed server's would only confuse.
+		// Each request has a connection of its own: one of a killed server would fail.
 		http: &http.Client{Timeout: 25 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}},
 	}
 }
@@ -161,21 +161,25 @@ func (b *buyer) sign(t testing.TB) string {
 	if _, err := fmt.Sscan(b.offer.Amount, &amount); err != nil {
 		t.Fatal(err)
 	}
-	a := x402.Authorization{From: b.address, To: payTo, Value: money.USDC(amount), ValidBefore: uint64(time.Now().Add(2 * time.Minute).Unix())}
+	a := x402.Authorization{
+		From: b.address, To: payTo, Value: money.USDC(amount), ValidBefore: uint64(time.Now().Add(2 * time.Minute).Unix()),
+	}
 	_, _ = rand.Read(a.Nonce[:]) // never fails
 	signature, err := curve.Sign(b.world.domain, a, b.key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	header, err := x402.EncodePayment(x402.Payment{Accepted: b.offer, Resource: b.resource, Authorization: a, Signature: signature})
+	header, err := x402.EncodePayment(x402.Payment{
+		Accepted: b.offer, Resource: b.resource, Authorization: a, Signature: signature,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return header
 }
 
-// insist repeats the request until it is answered with the order, as a client does that has lost an
-// answer: after an error, a 503 and, for a payment that was never claimed, nothing else.
+// insist repeats the request until the answer is the order, like a client that has lost an answer: after an error, a
+// 503 and, for a payment that was never claimed, nothing else.
 func (b *buyer) insist(t testing.TB, payment string, within time.Duration) bought {
 	t.Helper()
 	var got bought

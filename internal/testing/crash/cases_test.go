@@ -55,13 +55,14 @@ const (
 	esim        = "eSIM"
 )
 
-// passes are how often an ordinary purchase comes by a point; each pass is a case.
+// passes are how often an ordinary purchase reaches a point; each pass is a case.
 func passes(flow, settler, point string) int {
 	area, _, _ := strings.Cut(point, ".")
 	switch {
 	case area == "owe", area == "observe": // nothing of an ordinary purchase
 		return 0
-	case slices.Contains([]string{"bury", "expire", "bump", "arrive", "prove", "catchup", "recover"}, area): // they have tests of their own
+	// they have tests of their own
+	case slices.Contains([]string{"bury", "expire", "bump", "arrive", "prove", "catchup", "recover"}, area):
 		return 0
 	case area == "open" && flow != later:
 		return 0
@@ -179,8 +180,8 @@ func whileAnOrderIsPaidLater() []crash {
 	)
 }
 
-// whileMoneyGoesBack takes the points of a refund, and those before it at which the refusal is in the
-// world and not yet in the books.
+// whileMoneyGoesBack takes the points of a refund, and those before it at which the issuer has refused and the database
+// does not know it yet.
 func whileMoneyGoesBack() []crash {
 	cases := []crash{
 		{first: "issuer.after_open"},
@@ -207,7 +208,9 @@ func whileMoneyGoesBack() []crash {
 	for i := range cases {
 		cases[i].flow = refund
 	}
-	return append(cases, crash{flow: topupRefund, first: "load.after_send"}, crash{flow: topupRefund, first: "refund.sent"})
+	return append(cases, crash{flow: topupRefund, first: "load.after_send"}, crash{
+		flow: topupRefund, first: "refund.sent",
+	})
 }
 
 // whileAnESIMIsSold takes the points at which an eSIM differs from the sale of a card.
@@ -229,8 +232,7 @@ func whileAnESIMIsSold() []crash {
 	}
 }
 
-// andTheBuyerSignsAnew: clients sign a new authorization whenever they ask again. One that is not needed
-// is never sent.
+// andTheBuyerSignsAnew makes the buyer sign a new authorization for each repeat. One that is not needed is never sent.
 func andTheBuyerSignsAnew() []crash {
 	return []crash{
 		{first: "buy.verified", signs: true},
@@ -242,7 +244,7 @@ func andTheBuyerSignsAnew() []crash {
 	}
 }
 
-// again says whether a program that died at the first point may come by the second when it recovers.
+// again reports whether a program that died at the first point can reach the second when it recovers.
 func again(flow, settler, first, second string) bool {
 	all := points(flow, settler)
 	last := slices.Index(all, "place.before_commit") // what comes before is done by the buyer alone

@@ -1,7 +1,7 @@
-// Package crash kills the real program at every point of a purchase and checks that the buyer ends with one card for one
-// payment.
+// Package crash kills the real program at every point of a purchase and checks that the buyer ends with one card for
+// one payment.
 //
-// Database, chain and issuer are processes of their own and outlive it; their books judge the outcome.
+// Database, chain and issuer are processes of their own and outlive it; the outcome is read from their books.
 package crash_test
 
 import (
@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/roamcard/roamcard/internal/app/apptest"
 	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/testing/apptest"
 	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 	"github.com/roamcard/roamcard/internal/testing/invariants"
 )
@@ -24,7 +24,7 @@ import (
 // recovery is how long an order may take once the program runs again.
 const recovery = 30 * time.Second
 
-// TestKilled is the promise of the program: whenever it dies, a purchase is paid once and delivered.
+// Whenever the program dies, a purchase is paid once and delivered.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -74,7 +74,9 @@ func run(t *testing.T, worlds chan *world, cases []crash) {
 // survive runs one case.
 func (w *world) survive(t *testing.T, c crash) {
 	c.settler, c.flow = cmp.Or(c.settler, relayer), cmp.Or(c.flow, issue)
-	note := record{Flow: c.flow, Settler: c.settler, Mode: "kill", First: c.first, Second: c.second, Signs: c.signs, Failed: true}
+	note := record{
+		Flow: c.flow, Settler: c.settler, Mode: "kill", First: c.first, Second: c.second, Signs: c.signs, Failed: true,
+	}
 	defer func() { note.write(t) }()
 	b := w.buyer(t)
 	switch c.flow {
@@ -123,8 +125,8 @@ func (w *world) survive(t *testing.T, c crash) {
 	note.Failed = t.Failed()
 }
 
-// followsUp waits until every payment and refund of earlier cases is final: what is left of them would meet a
-// fault at that point before the buyer of this case does.
+// followsUp waits until every payment and refund of earlier cases is final: their jobs would reach the fault point
+// before the buyer of this case does.
 func (w *world) followsUp(t *testing.T) {
 	t.Helper()
 	p := w.start(t, relayer, "")
@@ -142,7 +144,7 @@ func (w *world) followsUp(t *testing.T) {
 	}
 }
 
-// ownsACard lets the buyer buy a card in peace; what it buys after that is a top-up.
+// ownsACard lets the buyer buy a card without faults; its next purchase is a top-up.
 func (w *world) ownsACard(t *testing.T, b *buyer) {
 	t.Helper()
 	p := w.start(t, relayer, "")
@@ -154,8 +156,8 @@ func (w *world) ownsACard(t *testing.T, b *buyer) {
 	b.turnToTopup()
 }
 
-// press asks for the purchase until the program dies, and returns the payment it asked with. Without one
-// it signs, as soon as there are terms to sign. It can be content with an order that is at rest.
+// press repeats the purchase until the program dies, and returns its payment. Without one it signs as soon as it has
+// terms. It may also end with an order that no longer changes.
 func (b *buyer) press(t *testing.T, p *process, header string, content bool) string {
 	t.Helper()
 	if header == "" && b.offer.Amount != "" {
@@ -184,7 +186,7 @@ func (b *buyer) press(t *testing.T, p *process, header string, content bool) str
 	return header
 }
 
-// ends checks that the purchase comes to its good end in time, and that asking again changes nothing.
+// ends checks that the purchase succeeds in time, and that a repeat changes nothing.
 func (w *world) ends(t *testing.T, b *buyer, header string, began time.Time) {
 	t.Helper()
 	end := "fulfilled"
@@ -200,7 +202,8 @@ func (w *world) ends(t *testing.T, b *buyer, header string, began time.Time) {
 	for _, payment := range []string{header, b.sign(t)} {
 		again := b.insist(t, payment, 5*time.Second)
 		switch {
-		case !again.Order.Replayed || again.Order.OrderID != first.Order.OrderID || again.Order.Payment != first.Order.Payment:
+		case !again.Order.Replayed || again.Order.OrderID != first.Order.OrderID ||
+			again.Order.Payment != first.Order.Payment:
 			t.Errorf("asked again: %+v, at first %+v", again.Order, first.Order)
 		case again.Order.Status != end:
 			t.Errorf("the order ended as %s", again.Order.Status)
@@ -209,7 +212,7 @@ func (w *world) ends(t *testing.T, b *buyer, header string, began time.Time) {
 	w.counts(t, b)
 }
 
-// counts counts what the purchase came to, in the books of the chain and the issuer.
+// counts checks how many payments and goods the purchase made, in the books of the chain and the issuer.
 func (w *world) counts(t *testing.T, b *buyer) {
 	t.Helper()
 	got, err := invariants.Tell(t.Context(), w.books, b.address.String())
@@ -249,8 +252,8 @@ func (w *world) checkBooks(t *testing.T) []invariants.Violation {
 	return found
 }
 
-// TestFaultsThatTheProgramSurvives arms every point at once: each breaks one step, none is deadly.
-func TestFaultsThatTheProgramSurvives(t *testing.T) {
+// Every point is armed at once: each breaks one step, none ends the program.
+func TestProgramSurvivesErrorsAtEveryPoint(t *testing.T) {
 	t.Parallel()
 	for _, flow := range []string{issue, esim} {
 		for _, mode := range []string{"error", "panic", "sleep=300ms"} {
@@ -291,7 +294,9 @@ func survivable(mode string) []string {
 	for _, p := range faultpoint.Points() {
 		switch {
 		case mode == "error" && !p.Fails:
-		case mode == "panic" && !torture() && !slices.Contains([]string{"place.committed", "attempt.sent", "settle.seen", "issuer.after_open", "fee.after_withdraw", "supplier.after_order"}, p.Name):
+		case mode == "panic" && !torture() && !slices.Contains([]string{
+			"place.committed", "attempt.sent", "settle.seen", "issuer.after_open", "fee.after_withdraw", "supplier.after_order",
+		}, p.Name):
 		default:
 			faults = append(faults, p.Name+":"+mode)
 		}
@@ -299,8 +304,8 @@ func survivable(mode string) []string {
 	return faults
 }
 
-// TestCancelledWhileTheProgramIsDown: a payer may cancel an authorization that is stored and not sent.
-// The order is payable again, and only the second authorization pays.
+// A payer may cancel an authorization that is stored and not sent. The order is payable again, and only the second
+// authorization pays.
 func TestCancelledWhileTheProgramIsDown(t *testing.T) {
 	t.Parallel()
 	note := record{Flow: issue + ", cancelled by the payer", Settler: relayer, Mode: "kill", First: "attempt.stored",
@@ -335,8 +340,8 @@ func TestCancelledWhileTheProgramIsDown(t *testing.T) {
 	note.Failed = t.Failed()
 }
 
-// TestASecondRecoveryChangesNothing is I20: after the program has died and recovered, it finds nothing left to
-// do, however often it starts again. The points are those after which the world and the database differ most.
+// This is I20: after the program has died and recovered, further starts find nothing left to do. The points are those
+// after which the world and the database differ most.
 func TestASecondRecoveryChangesNothing(t *testing.T) {
 	t.Parallel()
 	for _, point := range []string{"attempt.sent", "issuer.after_open", "fee.after_withdraw"} {
@@ -368,7 +373,7 @@ func TestASecondRecoveryChangesNothing(t *testing.T) {
 	}
 }
 
-// recoversAgain starts the program, lets it see the purchase through, and ends it.
+// recoversAgain starts the program, waits until the purchase is final, and ends it.
 func (w *world) recoversAgain(t *testing.T, b *buyer, header string) {
 	t.Helper()
 	p := w.start(t, relayer, "")
@@ -381,8 +386,8 @@ func (w *world) recoversAgain(t *testing.T, b *buyer, header string) {
 
 func torture() bool { return os.Getenv("ROAMCARD_TORTURE") != "" }
 
-// TestTorture is the whole matrix: every point, alone and followed by every later one or itself, with
-// the same header and a new one. It takes long, so it asks for ROAMCARD_TORTURE=1.
+// The whole matrix: every point, alone and followed by every later one or itself, with the same header and a new one.
+// It takes long, so it needs ROAMCARD_TORTURE=1.
 func TestTorture(t *testing.T) {
 	if !torture() {
 		t.Skip("set ROAMCARD_TORTURE=1")

@@ -10,13 +10,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/roamcard/roamcard/internal/app/apptest"
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
+	"github.com/roamcard/roamcard/internal/testing/apptest"
 )
 
-// TestFailedOverToAStandbyThatLagged: the database server dies, and one that lacks its last commits takes over at the same address,
-// on another timeline, while the program runs and sells. Buyers who were told of their orders, and buyers who were not, ask again.
-func TestFailedOverToAStandbyThatLagged(t *testing.T) {
+// The database server dies, and a standby that lacks its last commits takes over at the same address, on another
+// timeline, while the program runs and sells. Buyers repeat their requests, whether they had an answer or not.
+func TestFailoverToALaggingStandby(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	dir, err := os.MkdirTemp("", "failover-") // short enough for a socket
@@ -94,14 +94,16 @@ func TestFailedOverToAStandbyThatLagged(t *testing.T) {
 		w.stillHas(t, n)
 	}
 	for _, n := range interrupted {
-		if got := w.tell(t, n.buyer); got.Transfers != 1 || got.Orders != 1 || got.Cards+got.Esims != 1 || got.Withdrawals != got.Cards {
+		if got := w.tell(t, n.buyer); got.Transfers != 1 || got.Orders != 1 || got.Cards+got.Esims != 1 ||
+			got.Withdrawals != got.Cards {
 			t.Errorf("%s by %s, interrupted: %+v", n.Path, n.buyer.address, got)
 		}
 	}
 	w.checkBooks(t)
 }
 
-// copyServer copies the files of a running server as a backup does, and makes the copy one that ends its recovery by itself.
+// copyServer copies the files of a running server as a backup does, and makes the copy one that ends its recovery by
+// itself.
 func copyServer(t *testing.T, url, dir string) string {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)

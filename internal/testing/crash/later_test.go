@@ -15,8 +15,8 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/roamcard/roamcard/internal/app/apptest"
 	"github.com/roamcard/roamcard/internal/handshake"
+	"github.com/roamcard/roamcard/internal/testing/apptest"
 	"github.com/roamcard/roamcard/internal/testing/invariants"
 )
 
@@ -34,7 +34,8 @@ func (b *buyer) open(ctx context.Context) error {
 	signature[64] += 27
 	var session struct{ AccessToken string }
 	if err := b.call(ctx, "/api/auth/verify", map[string]string{
-		"address": b.address.String(), "intentId": ch.IntentID, "message": ch.Message, "signature": "0x" + hex.EncodeToString(signature),
+		"address": b.address.String(), "intentId": ch.IntentID, "message": ch.Message,
+		"signature": "0x" + hex.EncodeToString(signature),
 	}, nil, &session); err != nil {
 		return err
 	}
@@ -105,8 +106,8 @@ func (w *world) query(t testing.TB, sql string, args []any, into ...any) {
 	}
 }
 
-// timeIsOver ends, or with a positive time prolongs, the time in which the buyer's order can be paid, and
-// tells its status. An order without such a time stays as it is.
+// timeIsOver ends, or with a positive time extends, the time in which the buyer's order can be paid, and returns its
+// status. An order without such a time stays as it is.
 func (b *buyer) timeIsOver(t testing.TB, left time.Duration) (status string) {
 	t.Helper()
 	b.world.query(t, `
@@ -115,7 +116,7 @@ func (b *buyer) timeIsOver(t testing.TB, left time.Duration) (status string) {
 	return status
 }
 
-// TestKilledWhileOrdersExpire: an order whose time is over is either expired whole or as it was.
+// An order whose time is over is either wholly expired or unchanged.
 func TestKilledWhileOrdersExpire(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -148,9 +149,8 @@ func TestKilledWhileOrdersExpire(t *testing.T) {
 	}
 }
 
-// TestTheTimeEndsWhileTheProgramIsDown: a payment that was claimed in time pays; one that was not is never
-// sent.
-func TestTheTimeEndsWhileTheProgramIsDown(t *testing.T) {
+// A payment that was claimed in time pays; one that was not is never sent.
+func TestOrderExpiresWhileTheProgramIsDown(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts the program many times")

@@ -6,14 +6,13 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/roamcard/roamcard/internal/app/apptest"
 	"github.com/roamcard/roamcard/internal/store/storetest"
+	"github.com/roamcard/roamcard/internal/testing/apptest"
 )
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	// The cases of the crash suite wait for leases and horizons most of their time: more of them run at
-	// once than there are cores.
+	// Most of the time the cases wait for leases and visibility delays: more of them run at once than there are cores.
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
 		_ = flag.Set("test.parallel", strconv.Itoa(atOnce)) // the flag exists
 	}

@@ -9,12 +9,12 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/roamcard/roamcard/internal/app/apptest"
+	"github.com/roamcard/roamcard/internal/testing/apptest"
 	"github.com/roamcard/roamcard/internal/testing/invariants"
 )
 
-// TestAFeeThatWasSpentIsOwedOnce: the program dies around the moment at which it learns that the holder was quicker.
-func TestAFeeThatWasSpentIsOwedOnce(t *testing.T) {
+// The program dies around the moment at which it learns that the holder has spent the fee.
+func TestSpentFeeIsOwedOnce(t *testing.T) {
 	t.Parallel()
 	for _, point := range []string{"owe.before_commit", "owe.committed"} {
 		t.Run(point, func(t *testing.T) {
@@ -44,7 +44,8 @@ func TestAFeeThatWasSpentIsOwedOnce(t *testing.T) {
 			}
 			defer conn.Close(t.Context())
 			var owed int64
-			err = conn.QueryRow(t.Context(), "SELECT coalesce(sum(amount), 0) FROM ledger_entries WHERE account LIKE 'receivable:%'").Scan(&owed)
+			err = conn.QueryRow(t.Context(),
+				"SELECT coalesce(sum(amount), 0) FROM ledger_entries WHERE account LIKE 'receivable:%'").Scan(&owed)
 			if err != nil || owed != 10_000_000 {
 				t.Errorf("%d units are owed, %v", owed, err)
 			}
@@ -52,7 +53,7 @@ func TestAFeeThatWasSpentIsOwedOnce(t *testing.T) {
 	}
 }
 
-// sandbox gives an order to the sandbox's control face.
+// sandbox calls the sandbox's control API.
 func (w *world) sandbox(t testing.TB, path, body string) {
 	t.Helper()
 	if err := w.control(path, body); err != nil {

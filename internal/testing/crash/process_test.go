@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/roamcard/roamcard/internal/app/apptest"
+	"github.com/roamcard/roamcard/internal/testing/apptest"
 )
 
 // process is one run of the program.
@@ -40,7 +40,8 @@ func (p *process) awaitKill(t testing.TB, within time.Duration) {
 		t.Fatalf("the fault point was not reached in %s\n%s", within, p.Log.Tail())
 	}
 	status, ok := p.Cmd.ProcessState.Sys().(syscall.WaitStatus)
-	if !ok || !status.Signaled() || status.Signal() != syscall.SIGKILL || !strings.Contains(p.Log.String(), "faultpoint ") {
+	if !ok || !status.Signaled() || status.Signal() != syscall.SIGKILL ||
+		!strings.Contains(p.Log.String(), "faultpoint ") {
 		t.Fatalf("the program ended by itself: %v\n%s", p.Cmd.ProcessState, p.Log.Tail())
 	}
 }

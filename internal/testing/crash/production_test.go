@@ -15,7 +15,7 @@ func TestFaultsAreRefusedInProduction(t *testing.T) {
 	}
 }
 
-func TestAMisspeltFaultKeepsTheProgramFromStarting(t *testing.T) {
+func TestMisspeltFaultKeepsTheProgramFromStarting(t *testing.T) {
 	t.Setenv("ROAMCARD_FAULT", "settle.sen:kill")
 	_, err := app.New(t.Context(), app.Config{Environment: app.Sandbox}, app.Options{})
 	if err == nil || !strings.Contains(err.Error(), "no such point") {

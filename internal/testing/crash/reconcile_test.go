@@ -15,13 +15,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/roamcard/roamcard/internal/app/apptest"
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
+	"github.com/roamcard/roamcard/internal/testing/apptest"
 )
 
-// TestReconcileOnTheCommandLine compares the books beside a running service and by asking it, and looks at what scripts see:
-// the exit code and the JSON.
+// The command compares the books itself and asks a running service to; the test checks what scripts see, the exit code
+// and the JSON.
 func TestReconcileOnTheCommandLine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -65,7 +65,7 @@ func TestReconcileOnTheCommandLine(t *testing.T) {
 		if err := json.Unmarshal([]byte(out), &report); err != nil || code != differ {
 			t.Fatalf("reconcile %v ended with %d, %v:\n%s", args, code, err, out)
 		}
-		// What changed of late is looked at again.
+		// Recent changes are read again.
 		if report.Checked.Payments < 1 || report.Checked.Transfers < 2 || report.Checked.Postings < 4 {
 			t.Errorf("reconcile %v: checked %+v", args, report.Checked)
 		}
@@ -83,7 +83,8 @@ func TestReconcileOnTheCommandLine(t *testing.T) {
 	if _, err := conn.Exec(t.Context(), "UPDATE payments SET value = value - 1"); err != nil {
 		t.Fatal(err)
 	}
-	if out, code := w.reconcile(t); code != differ || !strings.Contains(out, "payment_differs: ord_") || !strings.Contains(out, "the top-ups that they concern stay closed") {
+	if out, code := w.reconcile(t); code != differ || !strings.Contains(out, "payment_differs: ord_") ||
+		!strings.Contains(out, "the top-ups that they concern stay closed") {
 		t.Errorf("a payment of another amount: ended with %d:\n%s", code, out)
 	}
 	p.stop(t)
@@ -95,7 +96,7 @@ func TestReconcileOnTheCommandLine(t *testing.T) {
 	}
 }
 
-// reconcile runs the command beside the world's service.
+// reconcile runs the command while the world's service runs.
 func (w *world) reconcile(t *testing.T, args ...string) (out string, code int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), apptest.Binary(t), append([]string{"reconcile"}, args...)...)

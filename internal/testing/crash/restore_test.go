@@ -20,9 +20,9 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/roamcard/roamcard/internal/app/apptest"
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
+	"github.com/roamcard/roamcard/internal/testing/apptest"
 	"github.com/roamcard/roamcard/internal/testing/invariants"
 )
 
@@ -32,7 +32,7 @@ type bill struct {
 	PrivateKey string         `json:"privateKey"`
 	Path       string         `json:"path"`
 	Body       map[string]any `json:"body"`
-	// tally is what the buyer had when all was well.
+	// tally is what the buyer had before the loss.
 	tally invariants.Tally
 	// order is what was answered.
 	order paid
@@ -49,7 +49,9 @@ type paid struct {
 func (w *world) bill(t *testing.T, b *buyer, kind string) *bill {
 	t.Helper()
 	n := &bill{buyer: b, PrivateKey: "0x" + hex.EncodeToString(crypto.FromECDSA(b.key))}
-	n.Path, n.Body = map[string]string{issue: "/api/card/purchase", topup: "/api/card/topup", esim: "/api/esim/purchase"}[kind], map[string]any{}
+	n.Path, n.Body = map[string]string{
+		issue: "/api/card/purchase", topup: "/api/card/topup", esim: "/api/esim/purchase",
+	}[kind], map[string]any{}
 	n.Body["idempotencyKey"] = b.purchase
 	if kind == topup {
 		n.Body["amountUsdCents"] = 3333
@@ -57,8 +59,9 @@ func (w *world) bill(t *testing.T, b *buyer, kind string) *bill {
 	return n
 }
 
-// TestRestoredFromAnOlderDump is the drill: a dump, 20 sales, the dump restored, the program started, recovered. Some buyers repeat
-// before the recovery and some after it, with the official client and their keys. Each ends with one good, and nobody pays twice.
+// The drill: a dump, 20 sales, the dump restored, the program started, `roamcard recover`. Some buyers repeat before
+// the recovery and some after it, with the official client and their keys. Each ends with one purchase, and nobody pays
+// twice.
 func TestRestoredFromAnOlderDump(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -107,7 +110,8 @@ func TestRestoredFromAnOlderDump(t *testing.T) {
 	if plan, code = w.recovers(t, "--apply", "--operator", "ada", "--reason", "the drill"); plan.count("adopt", true) != len(late) || code != 0 {
 		t.Fatalf("the recovery ended with %d:\n%+v", code, plan.Steps)
 	}
-	if plan, code = w.recovers(t, "--apply", "--operator", "ada", "--reason", "the drill"); len(plan.Steps) != 0 || code != 0 {
+	if plan, code = w.recovers(t, "--apply", "--operator", "ada", "--reason", "the drill"); len(plan.Steps) != 0 ||
+		code != 0 {
 		t.Fatalf("a second recovery ended with %d:\n%+v", code, plan.Steps)
 	}
 	w.rests(t)
@@ -158,7 +162,8 @@ func (w *world) buys(t *testing.T, bills []*bill, status int) (answers []struct 
 	return answers
 }
 
-// repeats lets buyers ask again, with the same keys, until all are answered: as people do, they wait while the service says so.
+// repeats lets buyers ask again, with the same keys, until all are answered: as people do, they wait while the service
+// says so.
 func (w *world) repeats(t *testing.T, bills []*bill) {
 	t.Helper()
 	w.asksUntilPaid(t, bills)
@@ -227,7 +232,7 @@ func (w *world) sent(t *testing.T) int64 {
 	return n
 }
 
-// rests waits until nothing is on its way.
+// rests waits until no order is in progress.
 func (w *world) rests(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*recovery)
@@ -254,7 +259,7 @@ func (p plan) count(act string, done bool) (n int) {
 	return n
 }
 
-// recovers runs the command beside the world's service.
+// recovers runs the command while the world's service runs.
 func (w *world) recovers(t *testing.T, args ...string) (p plan, code int) {
 	t.Helper()
 	cmd := w.command(t, append([]string{"recover", "--json"}, args...)...)
@@ -318,7 +323,7 @@ func (w *world) database(t *testing.T) string {
 	return strings.TrimPrefix(u.Path, "/")
 }
 
-// administer runs statements on the world's server, beside its database.
+// administer runs statements on the world's server, outside its database.
 func (w *world) administer(t *testing.T, statements ...string) {
 	t.Helper()
 	u, err := url.Parse(w.books.DatabaseURL)
@@ -340,9 +345,9 @@ func (w *world) administer(t *testing.T, statements ...string) {
 	}
 }
 
-// TestRecoveredWhateverElseWasLost: orders that were lost before their delivery, after their refund, or opened before the dump; and the
-// recovery itself is killed between its steps.
-func TestRecoveredWhateverElseWasLost(t *testing.T) {
+// Orders were lost before their delivery, after their refund, or were created before the dump. The recovery itself is
+// killed between its steps.
+func TestRecoveryOfOrdersLostInEveryState(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	p := w.start(t, relayer, "")
@@ -401,13 +406,14 @@ func TestRecoveredWhateverElseWasLost(t *testing.T) {
 	for b, tally := range had {
 		want := tally
 		if b == refused {
-			want.Orders, want.Cards = 0, 0 // the order, and the card that the issuer declined; its money is back, and nothing is left to do
+			// the order, and the card that the issuer declined; its money is back, and nothing is left to do
+			want.Orders, want.Cards = 0, 0
 		}
 		if got := w.tell(t, b); got != want {
 			t.Errorf("%s has %+v, had %+v", b.address, got, want)
 		}
 	}
-	// What went back pays for nothing: the same wallet buys, and pays.
+	// Returned money pays for nothing: the same wallet buys, and pays.
 	again := w.bill(t, refused, issue)
 	again.Body["idempotencyKey"] = refused.purchase + "-again"
 	w.buys(t, []*bill{again}, http.StatusOK)
@@ -416,7 +422,8 @@ func TestRecoveredWhateverElseWasLost(t *testing.T) {
 		t.Errorf("after a refund that was lost, the buyer's next card came to %+v", got)
 	}
 	// Who paid in vain may have the money back as soon as an operator says so.
-	if plan, code := w.recovers(t, append(apply, "--return-after", "1ms")...); plan.count("return", true) != 1 || code != 0 {
+	if plan, code := w.recovers(t, append(apply, "--return-after", "1ms")...); plan.count("return", true) != 1 ||
+		code != 0 {
 		t.Fatalf("returning ended with %d: %+v", code, plan.Steps)
 	}
 	w.rests(t)

@@ -58,8 +58,9 @@ func newWorld(t testing.TB) *world {
 	readJSON(t, ready, &issuer)
 	w.books = invariants.Books{
 		DatabaseURL: storetest.URL(t), RPCURL: chain.RPCURL, USDC: chain.USDC,
-		PayTo: devnet.WalletsOf(devnet.RolePayee)[0].Address, Treasury: devnet.WalletsOf(devnet.RoleTreasury)[0].Address, SandboxURL: issuer.SandboxURL,
-		Relayers: []string{devnet.WalletsOf(devnet.RoleRelayer)[0].Address},
+		PayTo: devnet.WalletsOf(devnet.RolePayee)[0].Address, Treasury: devnet.WalletsOf(devnet.RoleTreasury)[0].Address,
+		SandboxURL: issuer.SandboxURL,
+		Relayers:   []string{devnet.WalletsOf(devnet.RoleRelayer)[0].Address},
 	}
 	token, err := x402.ParseAddress(chain.USDC)
 	if err != nil {

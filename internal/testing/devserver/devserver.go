@@ -1,5 +1,5 @@
-// Package devserver is a development server for the tests of programs that buy, with wallets on its chain and the
-// programs of clients/testing before it.
+// Package devserver starts a development server for tests of programs that buy, makes wallets on its chain, and puts
+// the programs of clients/testing in front of it.
 package devserver
 
 import (
@@ -18,26 +18,25 @@ import (
 	"testing"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
-	"github.com/roamcard/roamcard/internal/app"
+	"github.com/roamcard/roamcard/internal/devtools/dev"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// shared is the server of all tests of a program: the one that ROAMCARD_READY names, or one that starts when it is
-// first needed.
+// shared is the server of all tests of a binary: the one that ROAMCARD_READY names, or one that starts on first use.
 var shared struct {
 	once  sync.Once
-	ready app.Ready
+	ready dev.Ready
 	err   error
 	stop  func() error
 }
 
 // Server is the running server, for one test.
 type Server struct {
-	app.Ready
+	dev.Ready
 	t testing.TB
 }
 
-// Start gives the server of this program's tests, which starts once. TestMain ends it with Stop.
+// Start returns the server of this test binary, which starts once. TestMain ends it with Stop.
 func Start(t testing.TB) Server {
 	t.Helper()
 	shared.once.Do(func() { shared.ready, shared.stop, shared.err = start() })
@@ -47,19 +46,21 @@ func Start(t testing.TB) Server {
 	return Server{shared.ready, t}
 }
 
-func start() (app.Ready, func() error, error) {
+func start() (dev.Ready, func() error, error) {
 	if path := os.Getenv("ROAMCARD_READY"); path != "" {
-		r, err := app.ReadReady(path)
+		r, err := dev.ReadReady(path)
 		return r, nil, err
 	}
-	r, stop, err := app.StartDev(context.Background(), app.DevConfig{Addr: "127.0.0.1:0", Log: app.DevLogger(io.Discard, ""), Out: io.Discard})
+	r, stop, err := dev.Start(context.Background(), dev.Config{
+		Addr: "127.0.0.1:0", Log: dev.Logger(io.Discard, ""), Out: io.Discard,
+	})
 	if err != nil {
 		return r, nil, fmt.Errorf("start the development server: %w", err)
 	}
 	return r, stop, nil
 }
 
-// Stop ends the server, when all tests are over. It gives the exit code that this leaves to the tests.
+// Stop ends the server after all tests. It returns 1 when the server failed, else 0.
 func Stop() int {
 	if shared.stop == nil {
 		return 0
@@ -71,7 +72,7 @@ func Stop() int {
 	return 0
 }
 
-// Wallet makes an account that has so many units, and gives its private key and its signer.
+// Wallet makes an account with a balance in units, and returns its private key and its signer.
 func (s Server) Wallet(units uint64) (key string, signer *roamcard.KeySigner) {
 	s.t.Helper()
 	secret := make([]byte, 32)
@@ -84,7 +85,8 @@ func (s Server) Wallet(units uint64) (key string, signer *roamcard.KeySigner) {
 	// The token of the development chain keeps balances in its third slot.
 	slot, balance := s.word(signer.Address()), x402.Hash{}
 	binary.BigEndian.PutUint64(balance[24:], units)
-	s.RPC("anvil_setStorageAt", nil, s.USDC, x402.Keccak256(slot[:], append(make([]byte, 31), 2)).String(), balance.String())
+	s.RPC("anvil_setStorageAt", nil, s.USDC, x402.Keccak256(slot[:], append(make([]byte, 31), 2)).String(),
+		balance.String())
 	return key, signer
 }
 
@@ -93,7 +95,9 @@ func (s Server) Transfers(wallet string) (all []int64) {
 	s.t.Helper()
 	var logs []struct{ Data string }
 	topics := []string{x402.TopicTransfer.String(), s.word(wallet).String(), s.word(s.PayTo).String()}
-	s.RPC("eth_getLogs", &logs, map[string]any{"address": s.USDC, "topics": topics, "fromBlock": "0x0", "toBlock": "latest"})
+	s.RPC("eth_getLogs", &logs, map[string]any{
+		"address": s.USDC, "topics": topics, "fromBlock": "0x0", "toBlock": "latest",
+	})
 	for _, log := range logs {
 		units, err := strconv.ParseInt(log.Data, 0, 64)
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// Proxy is a program of clients/testing that stands before the server: the fault proxy, or a service that lies.
+// Proxy is a program of clients/testing in front of the server: the fault proxy, or a service that lies.
 type Proxy struct {
 	URL     string `json:"baseUrl"`
 	Control string `json:"controlUrl"`
@@ -21,7 +21,7 @@ type Proxy struct {
 // Fault is one of clients/testing/fault-proxy.mjs.
 type Fault map[string]any
 
-// Request is one that came to the proxy. Payment is what it paid with, if anything.
+// Request is a request that reached the proxy. Payment is its payment header, if any.
 type Request struct{ Path, Payment string }
 
 // Before starts such a program, which ends with the test.
@@ -56,20 +56,20 @@ func root(t testing.TB) string {
 	return ""
 }
 
-// Inject has the proxy make faults, in turn.
+// Inject makes the proxy inject faults, one after the other.
 func (p *Proxy) Inject(faults ...Fault) {
 	p.t.Helper()
 	Exchange(p.t, p.Control, append([]Fault{}, faults...), new([]any))
 }
 
-// Requests are those that came so far.
+// Requests are those that the proxy has seen so far.
 func (p *Proxy) Requests() (all []Request) {
 	p.t.Helper()
 	p.Told(&all)
 	return all
 }
 
-// Told reads what the program tells of itself.
+// Told reads what the program reports about itself.
 func (p *Proxy) Told(to any) {
 	p.t.Helper()
 	res, err := http.Get(p.Control)

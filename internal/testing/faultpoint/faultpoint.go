@@ -1,4 +1,4 @@
-// Package faultpoint stops, breaks or delays the program at a named place of it, so that tests can crash it there.
+// Package faultpoint stops, breaks or delays the program at a named point, so that tests can crash it there.
 //
 // Nothing is armed in production: a point is then one load of a nil pointer.
 package faultpoint
@@ -16,20 +16,20 @@ import (
 // ErrInjected is what a point armed with "error" returns.
 var ErrInjected = errors.New("injected fault")
 
-// armed is the one variable of the program that is shared without being passed on: handing it to every
-// function that may be killed would put the tests into every signature. It is set once, before anything runs.
+// armed is the only global state of the program: passing it to every function that may be killed would put the tests
+// into every signature. It is set once, before anything runs.
 var armed atomic.Pointer[map[string]*fault]
 
 // fault is what happens at one point.
 type fault struct {
 	mode  string
 	sleep time.Duration
-	// at is the pass that it happens at; 0 is every one.
+	// at is the pass at which it happens; 0 is every pass.
 	at     int64
 	passes atomic.Int64
 }
 
-// The modes. "kill" ends the process as kill -9 does: nothing is flushed, closed or handed back.
+// The modes. "kill" ends the process as kill -9 does: nothing is flushed, closed or released.
 const (
 	modeKill  = "kill"
 	modeError = "error"
@@ -90,14 +90,14 @@ func parse(part string) (string, *fault, error) {
 	return name, f, nil
 }
 
-// Reach marks a point at which nothing can fail.
+// Reach marks a point without an error path.
 func Reach(name string) {
 	if faults := armed.Load(); faults != nil {
 		_ = pass(*faults, name, nil) // no error can be armed here
 	}
 }
 
-// ReachAfter is Reach for a point in the middle of something: begin runs only when the point is about to fire.
+// ReachAfter is Reach for a point in the middle of an action: begin runs only when the point is about to fire.
 func ReachAfter(name string, begin func()) {
 	if faults := armed.Load(); faults != nil {
 		_ = pass(*faults, name, begin)
@@ -134,7 +134,7 @@ func pass(faults map[string]*fault, name string, begin func()) error {
 	return nil
 }
 
-// kill does not return: the signal may need a moment.
+// kill does not return: the signal may arrive late.
 func kill() {
 	self, err := os.FindProcess(os.Getpid())
 	if err == nil {

@@ -25,7 +25,7 @@ func arm(t *testing.T, spec string) {
 	}
 }
 
-func TestNothingHappensUnarmed(t *testing.T) {
+func TestUnarmedPointDoesNothing(t *testing.T) {
 	Reach("buy.decoded")
 	ReachAfter("answer.half", func() { t.Error("begun") })
 	if err := Fail("place.before_commit"); err != nil {
@@ -36,7 +36,7 @@ func TestNothingHappensUnarmed(t *testing.T) {
 	}
 }
 
-func TestAFaultFiresAtItsPassAndOnlyThere(t *testing.T) {
+func TestFaultFiresAtItsPassOnly(t *testing.T) {
 	arm(t, "place.before_commit:error@2, buy.verified:sleep=30ms, settle.before_commit:error@*")
 	for pass := 1; pass <= 4; pass++ {
 		if err := Fail("place.before_commit"); errors.Is(err, ErrInjected) != (pass == 2) {
@@ -65,7 +65,7 @@ func TestPanicNamesThePoint(t *testing.T) {
 	ReachAfter("answer.half", func() { begun = true })
 }
 
-// TestKillEndsTheProcessAtOnce runs itself as the process to be killed.
+// The test runs itself as the process that is killed.
 func TestKillEndsTheProcessAtOnce(t *testing.T) {
 	if spec := os.Getenv("KILL_ME"); spec != "" {
 		if err := Arm(spec); err != nil {
@@ -84,10 +84,11 @@ func TestKillEndsTheProcessAtOnce(t *testing.T) {
 	}
 }
 
-func TestMistakesAreRefused(t *testing.T) {
+func TestArmRefusesMistakes(t *testing.T) {
 	for _, spec := range []string{
 		"nowhere:kill", "buy.decoded", "buy.decoded:", "buy.decoded:explode", "buy.decoded:error",
-		"buy.decoded:kill@0", "buy.decoded:kill@**", "buy.decoded:kill@x", "buy.decoded:sleep=", "buy.decoded:sleep=-1s", ",", "buy.decoded:kill,",
+		"buy.decoded:kill@0", "buy.decoded:kill@**", "buy.decoded:kill@x", "buy.decoded:sleep=", "buy.decoded:sleep=-1s", ",",
+		"buy.decoded:kill,",
 	} {
 		if err := Arm(spec); err == nil {
 			t.Errorf("%q is armed", spec)
@@ -96,9 +97,8 @@ func TestMistakesAreRefused(t *testing.T) {
 	}
 }
 
-// TestTheListIsTheProgram: every listed point is in the code exactly once, by the call that fits it, and
-// every call names a listed point.
-func TestTheListIsTheProgram(t *testing.T) {
+// Every listed point is in the code exactly once, by the call that fits it, and every call names a listed point.
+func TestPointsListMatchesTheCode(t *testing.T) {
 	calls := callsIn(t, os.DirFS("../.."))
 	seen := map[string]int{}
 	for _, c := range calls {
@@ -126,8 +126,8 @@ func TestTheListIsTheProgram(t *testing.T) {
 	}
 }
 
-// TestEveryPointIsExplained: the page on payment safety says what a crash does at each.
-func TestEveryPointIsExplained(t *testing.T) {
+// docs/payment-safety.md says what a crash does at each point.
+func TestPointsAreDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/payment-safety.md")
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,6 @@
 package faultpoint
 
-// Point is one named place.
+// Point is one named point of the program.
 type Point struct {
 	Name string
 	// Fails says that "error" may be armed: the caller handles an error there.
@@ -9,8 +9,8 @@ type Point struct {
 	Doc string
 }
 
-// Points lists every point in the order in which a purchase comes by: what happens to an order before it is
-// paid, a card, with what is particular to a top-up and to a refund where they differ.
+// Points lists every point in the order in which a purchase reaches it: an order before it is paid, then a card, with
+// the points of a top-up and of a refund where they differ.
 func Points() []Point {
 	return []Point{
 		{"open.before_commit", true, "an unpaid order is written; the transaction is open"},
@@ -18,7 +18,9 @@ func Points() []Point {
 		{"expire.before_commit", true, "unpaid orders whose time is over are moved to expired; the transaction is open"},
 		{"expire.committed", false, "unpaid orders whose time is over are expired"},
 		{"catchup.read", true, "after a start or a change of the database: the transfers have been read; sales are not open"},
-		{"recover.before_commit", true, "a recovery's order, payment, job and audit row are written; the transaction is open"},
+		{
+			"recover.before_commit", true, "a recovery's order, payment, job and audit row are written; the transaction is open",
+		},
 		{"recover.committed", false, "one step of a recovery is stored; the next is not begun"},
 		{"buy.challenged", false, "an unpaid request is priced; the challenge is not sent"},
 		{"buy.decoded", false, "the payment header is read; nothing is verified or stored"},
@@ -32,7 +34,10 @@ func Points() []Point {
 		{"attempt.stored", false, "the signed transaction is stored; it is not sent"},
 		{"attempt.reverted", false, "a block shows that a transaction moved nothing; that is not noted"},
 		{"attempt.sent", false, "the signed transaction is sent; its acceptance is not noted"},
-		{"bump.stored", false, "a transaction that waited too long is signed again with a higher fee and stored; it is not sent"},
+		{
+			"bump.stored", false,
+			"a transaction that waited too long is signed again with a higher fee and stored; it is not sent",
+		},
 		{"facilitator.before_settle", false, "the facilitator is about to be asked to settle"},
 		{"facilitator.after_settle", false, "the facilitator has answered or the call has failed; nothing is noted"},
 		{"settle.undecided", false, "one look at the chain has not decided the payment; the job is not put back"},
@@ -44,10 +49,19 @@ func Points() []Point {
 		{"bury.committed", false, "the dead payment is recorded and the order payable again; nobody is told"},
 		{"answer.ready", false, "the paid request's answer is made; none of it is sent"},
 		{"answer.half", false, "half of the paid request's answer is sent"},
-		{"move.before_commit", true, "a step of the order is written; the transaction is open. Passes: settled, provisioning, fulfilled"},
-		{"move.committed", false, "a step of the order is stored; the next is not begun. Passes: settled, provisioning, fulfilled"},
+		{
+			"move.before_commit", true,
+			"a step of the order is written; the transaction is open. Passes: settled, provisioning, fulfilled",
+		},
+		{
+			"move.committed", false,
+			"a step of the order is stored; the next is not begun. Passes: settled, provisioning, fulfilled",
+		},
 		{"card.reserved", false, "the card's row and reference are stored; the issuer knows nothing"},
-		{"submit.marked", false, "the marker of a call to the issuer is stored; the call is not made. Passes: opening, withdrawal"},
+		{
+			"submit.marked", false,
+			"the marker of a call to the issuer is stored; the call is not made. Passes: opening, withdrawal",
+		},
 		{"issuer.before_open", true, "the opening is about to be sent"},
 		{"issuer.after_open", true, "the issuer has opened the card; its answer is not recorded"},
 		{"card.before_commit", true, "the active card and its fee job are written; the transaction is open"},

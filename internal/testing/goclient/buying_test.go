@@ -19,7 +19,8 @@ func purchase(s *stage) {
 		OrderID  string
 		Replayed bool
 	}) {
-		res, err := c.HTTP.Post(s.BaseURL+"/api/card/purchase", "application/json", strings.NewReader(`{ "idempotencyKey": "`+key+`" }`))
+		res, err := c.HTTP.Post(s.BaseURL+"/api/card/purchase", "application/json",
+			strings.NewReader(`{ "idempotencyKey": "`+key+`" }`))
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -33,7 +34,8 @@ func purchase(s *stage) {
 	w := s.wallet()
 	c := s.buyer(w)
 	bought, err := c.Cards.Purchase(ctx, "")
-	if err != nil || bought.IdempotencyKey == "" || bought.Transaction == "" || bought.RequestID == "" || bought.Order.GetReplayed() {
+	if err != nil || bought.IdempotencyKey == "" || bought.Transaction == "" || bought.RequestID == "" ||
+		bought.Order.GetReplayed() {
 		s.t.Fatalf("%+v, %v", bought, err)
 	}
 	if again := overREST(c, bought.IdempotencyKey); again.OrderID != bought.Order.GetOrderId() || !again.Replayed {
@@ -47,7 +49,8 @@ func purchase(s *stage) {
 	w = s.wallet()
 	c = s.buyer(w)
 	order := overREST(c, "over REST")
-	if again, err := c.Cards.Purchase(ctx, "over REST"); err != nil || again.Order.GetOrderId() != order.OrderID || !again.Order.GetReplayed() {
+	if again, err := c.Cards.Purchase(ctx, "over REST"); err != nil || again.Order.GetOrderId() != order.OrderID ||
+		!again.Order.GetReplayed() {
 		s.t.Errorf("over Connect it is %v, %v; want order %s again", again, err, order.OrderID)
 	}
 	if card, err := c.Cards.WaitUntilActive(ctx, order.OrderID); err != nil || card == "" {
@@ -109,11 +112,13 @@ func esim(s *stage) {
 	}
 	plan, price := plans[0].GetPlanId(), roamcard.Cents(plans[0].GetPriceUsdCents())
 	bought, err := c.ESIM.Purchase(ctx, plan, "an eSIM for Japan")
-	if err != nil || bought.Order.GetDelivery().GetPlanId() != plan || bought.Credentials == nil || bought.DeliveryToken.IsZero() {
+	if err != nil || bought.Order.GetDelivery().GetPlanId() != plan || bought.Credentials == nil ||
+		bought.DeliveryToken.IsZero() {
 		s.t.Fatalf("%v, %v", bought, err)
 	}
 	id := bought.Order.GetOrderId()
-	if again, err := c.ESIM.Purchase(ctx, plan, "an eSIM for Japan"); err != nil || again.Order.GetOrderId() != id || !again.Order.GetReplayed() {
+	if again, err := c.ESIM.Purchase(ctx, plan, "an eSIM for Japan"); err != nil || again.Order.GetOrderId() != id ||
+		!again.Order.GetReplayed() {
 		s.t.Errorf("again: %v, %v", again, err)
 	}
 	s.paid(w, 1, price)
@@ -160,7 +165,8 @@ func esimLate(s *stage) {
 		s.t.Fatal(err)
 	}
 	var seen []string
-	if shown, err := c.ESIM.Install(ctx, id, s.person(&seen)); err != nil || !shown.Seen || !strings.Contains(seen[0], "LPA:1$") {
+	if shown, err := c.ESIM.Install(ctx, id, s.person(&seen)); err != nil || !shown.Seen ||
+		!strings.Contains(seen[0], "LPA:1$") {
 		s.t.Errorf("%v, %v, seen %d pages", shown, err, len(seen))
 	}
 	s.paid(w, 1, roamcard.Cents(plans[0].GetPriceUsdCents()))
@@ -186,7 +192,7 @@ func payOrder(s *stage) {
 	s.paid(w, 1, 2500)
 }
 
-// person looks at pages as somebody in front of the machine does, and notes what they show.
+// person opens pages as a browser does, and records what they show.
 func (s *stage) person(seen *[]string) roamcard.BrowserPresenter {
 	return roamcard.BrowserPresenter{Open: s.opens(func(get func(host string) (int, string)) {
 		_, page := get("")

@@ -28,7 +28,7 @@ type hostileCase struct {
 
 type hostileStep struct{ Do, Key, Expect string }
 
-// startHostile starts a service that lies, before the real one.
+// startHostile starts a lying service in front of the real one.
 func startHostile(s *stage) *proxy {
 	return s.Before("hostile-service.mjs", s.BaseURL, s.RPCURL, s.USDC)
 }
@@ -52,7 +52,7 @@ func hostileCases(t *testing.T) (cases []hostileCase) {
 	return cases
 }
 
-func TestHostileServiceGainsNothing(t *testing.T) {
+func TestClientLosesNothingToAHostileService(t *testing.T) {
 	for _, c := range hostileCases(t) {
 		if !c.floods() {
 			t.Run(c.Name, func(t *testing.T) {
@@ -64,8 +64,8 @@ func TestHostileServiceGainsNothing(t *testing.T) {
 	}
 }
 
-// An answer is read up to its bound, however small it came and however long it goes on.
-func TestHostileServiceFillsNoMemory(t *testing.T) {
+// An answer is read up to its bound, even one that is compressed or endless.
+func TestClientBoundsTheMemoryOfAnswers(t *testing.T) {
 	for _, c := range hostileCases(t) {
 		if !c.floods() {
 			continue
@@ -89,7 +89,7 @@ func (c hostileCase) floods() bool {
 	return strings.Contains(c.Name, "bomb") || strings.Contains(c.Name, "endless")
 }
 
-// succeeds says that the real service sells something in the end, which may take more than one repeat.
+// succeeds reports whether a case ends with a purchase at the real service, which may take more than one repeat.
 func (c hostileCase) succeeds() bool {
 	return slices.ContainsFunc(c.Steps, func(s hostileStep) bool { return s.Expect == "ok" })
 }

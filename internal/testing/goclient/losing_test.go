@@ -25,7 +25,8 @@ func (s *stage) costsOnePayment(faults []fault, changes ...func(*roamcard.Config
 		s.t.Fatal(err)
 	}
 	if all, different := s.sent(); all-already != len(faults)+1 || different-before != 1 {
-		s.t.Errorf("%v: sent %d payments, %d different ones; want %d, all the same", faults, all-already, different-before, len(faults)+1)
+		s.t.Errorf("%v: sent %d payments, %d different ones; want %d, all the same", faults, all-already, different-before,
+			len(faults)+1)
 	}
 	s.paid(w, 1, 2500)
 }
@@ -63,7 +64,8 @@ func replyLate(s *stage) {
 	ctx, giveUp := context.WithTimeout(s.t.Context(), 3*time.Second)
 	defer giveUp()
 	_, err := c.Cards.Purchase(ctx, "given up")
-	if unclear, ok := errors.AsType[*roamcard.AmbiguousPaymentError](err); !ok || unclear.IdempotencyKey != "given up" || !errors.Is(err, context.DeadlineExceeded) {
+	if unclear, ok := errors.AsType[*roamcard.AmbiguousPaymentError](err); !ok || unclear.IdempotencyKey != "given up" ||
+		!errors.Is(err, context.DeadlineExceeded) {
 		s.t.Errorf("given up: %v", err)
 	}
 	if again, err := c.Cards.Purchase(s.t.Context(), "given up"); err != nil || !again.Order.GetReplayed() {
@@ -81,7 +83,8 @@ func killed(s *stage) {
 	w, journal := s.wallet(), filepath.Join(s.t.TempDir(), "journal.json")
 	buyer := func() *exec.Cmd {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestBuyerProcess$")
-		cmd.Env = append(os.Environ(), "BUYER_KEY="+w.key, "BUYER_BASE="+s.BaseURL, "BUYER_PROXY="+s.proxy.URL, "BUYER_JOURNAL="+journal)
+		cmd.Env = append(os.Environ(), "BUYER_KEY="+w.key, "BUYER_BASE="+s.BaseURL, "BUYER_PROXY="+s.proxy.URL,
+			"BUYER_JOURNAL="+journal)
 		cmd.Stderr = os.Stderr
 		return cmd
 	}
@@ -101,7 +104,8 @@ func killed(s *stage) {
 	_ = first.Process.Kill()
 	_ = first.Wait()
 	pending, err := s.buyer(w, s.storedIn(journal)).Pending(s.t.Context())
-	if err != nil || len(pending) != 1 || pending[0].Key != killedKey || pending[0].Operation != roamcard.OpCard || pending[0].Amount != 25_000_000 {
+	if err != nil || len(pending) != 1 || pending[0].Key != killedKey || pending[0].Operation != roamcard.OpCard ||
+		pending[0].Amount != 25_000_000 {
 		s.t.Errorf("the journal has %v open, %v", pending, err)
 	}
 	if out, err := buyer().Output(); err != nil || !strings.Contains(string(out), "replayed: true") {
@@ -115,7 +119,7 @@ func killed(s *stage) {
 
 const killedKey = "the killed buyer's card"
 
-// TestBuyerProcess is no test: it is the buyer that is killed.
+// TestBuyerProcess is not a test but the buyer process that others kill.
 func TestBuyerProcess(t *testing.T) {
 	if os.Getenv("BUYER_KEY") == "" {
 		t.Skip("run by the scenario killed")
@@ -130,7 +134,8 @@ func TestBuyerProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _ = os.Stdout.WriteString("replayed: " + map[bool]string{true: "true", false: "false"}[bought.Order.GetReplayed()] + "\n")
+	_, _ = os.Stdout.WriteString("replayed: " + map[bool]string{true: "true", false: "false"}[bought.Order.GetReplayed()] +
+		"\n")
 }
 
 func journalLost(s *stage) {
@@ -156,7 +161,8 @@ func journalLost(s *stage) {
 	s.Inject(fault{"on": "paid", "dead": true}, fault{"on": "paid", "dead": true})
 	for range 2 {
 		_, err := c.Cards.Purchase(s.t.Context(), "k")
-		if told, ok := errors.AsType[*roamcard.APIError](err); !ok || told.IdempotencyKey != "k" || time.Until(told.RetryAt) < time.Minute {
+		if told, ok := errors.AsType[*roamcard.APIError](err); !ok || told.IdempotencyKey != "k" ||
+			time.Until(told.RetryAt) < time.Minute {
 			s.t.Fatalf("a dead payment: %+v", err)
 		}
 	}

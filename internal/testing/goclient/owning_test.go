@@ -52,7 +52,8 @@ func reveal(s *stage) {
 		first, page = get("")
 		second, _ = get("")
 	})})
-	if err != nil || !shown.Seen || stranger != http.StatusNotFound || first != http.StatusOK || second != http.StatusGone {
+	if err != nil || !shown.Seen || stranger != http.StatusNotFound || first != http.StatusOK ||
+		second != http.StatusGone {
 		s.t.Fatalf("%v, %v: another host %d, a view %d, a second view %d", shown, err, stranger, first, second)
 	}
 	number := regexp.MustCompile(`\d{4} \d{4} \d{4} \d{4}`).FindString(page)
@@ -74,7 +75,8 @@ func reveal(s *stage) {
 		}
 	}
 	lpa := regexp.MustCompile(`LPA:1\$[^"]+`).FindString(seen[0])
-	if lpa == "" || lpa != bought.Credentials.LPA.Reveal() || !strings.Contains(seen[1], `<img src="data:image/png;base64,`) {
+	if lpa == "" || lpa != bought.Credentials.LPA.Reveal() ||
+		!strings.Contains(seen[1], `<img src="data:image/png;base64,`) {
 		s.t.Errorf("the page shows no eSIM, or another one")
 	}
 	kept, err := os.ReadFile(journal)
@@ -85,7 +87,9 @@ func reveal(s *stage) {
 	if !strings.Contains(log.String(), "payment settled") {
 		s.t.Errorf("the log tells of no payment: %s", log.String())
 	}
-	for _, secret := range []string{strings.ReplaceAll(number, " ", ""), number, lpa, bought.DeliveryToken.Reveal(), w.key} {
+	for _, secret := range []string{
+		strings.ReplaceAll(number, " ", ""), number, lpa, bought.DeliveryToken.Reveal(), w.key,
+	} {
 		if strings.Contains(told, secret) {
 			s.t.Error("a secret is in the log, in the journal, or in what the caller gets")
 		}
@@ -104,8 +108,8 @@ func watch(s *stage) {
 	}
 }
 
-// isFollowed buys a card and follows its order through faults of the stream: it moves forwards only, each time
-// once, to its end.
+// isFollowed buys a card and watches its order through faults of the stream: each status comes once, in order, to the
+// end.
 func (s *stage) isFollowed(name string, faults []fault) {
 	c := s.buyer(s.wallet())
 	bought, err := c.Cards.Purchase(s.t.Context(), "")

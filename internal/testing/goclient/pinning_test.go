@@ -9,7 +9,7 @@ import (
 )
 
 // At another price than the order's, and than the published one, nothing is signed, whichever way it is called.
-func TestAnOrderIsPaidAtItsOwnPrice(t *testing.T) {
+func TestOrderIsPaidAtItsOwnPriceOnly(t *testing.T) {
 	ctx, s := t.Context(), newStage(t)
 	w := s.wallet()
 	c := s.buyer(w)

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestTheREADMEsProgramsRun runs what a reader copies, and checks that the README shows nothing else.
-func TestTheREADMEsProgramsRun(t *testing.T) {
+// The test runs the programs that a reader copies, and checks that the README shows no other.
+func TestREADMEsProgramsRun(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	printed := map[string]string{"buycard": "is ACTIVE.", "tour": "The tour is over."}
@@ -40,9 +40,9 @@ func TestTheREADMEsProgramsRun(t *testing.T) {
 	}
 }
 
-// TestTheServicesREADMEIsRight runs what the service's own README shows of this package. It leaves the checks of errors
-// to the reader; here the last one is checked, and an earlier one would leave nil behind.
-func TestTheServicesREADMEIsRight(t *testing.T) {
+// The test runs what the service's README shows of this package. The README leaves error checks to the reader; here the
+// last error is checked, and an earlier one leaves nil.
+func TestServicesREADMEProgramRuns(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	readme, err := os.ReadFile("../../../README.md")

@@ -66,8 +66,10 @@ func wrongTerms(s *stage) {
 	ctx, w := s.t.Context(), s.wallet()
 	c := s.buyer(w)
 	for _, terms := range []map[string]any{
-		{"payTo": stranger}, {"amount": "25010000"}, {"amount": "10000"}, {"asset": stranger}, {"network": "eip155:1"}, {"scheme": "upto"},
-		{"resource": "https://elsewhere.example/"}, {"extra": map[string]any{"name": "USDC", "version": "2"}}, {"maxTimeoutSeconds": 1 << 40},
+		{"payTo": stranger}, {"amount": "25010000"}, {"amount": "10000"}, {"asset": stranger}, {"network": "eip155:1"},
+		{"scheme": "upto"},
+		{"resource": "https://elsewhere.example/"}, {"extra": map[string]any{"name": "USDC", "version": "2"}},
+		{"maxTimeoutSeconds": 1 << 40},
 	} {
 		s.Inject(fault{"on": "unpaid", "terms": terms})
 		_, err := c.Cards.Purchase(ctx, "")
@@ -77,7 +79,9 @@ func wrongTerms(s *stage) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.Inject(fault{"on": "unpaid", "terms": map[string]any{"amount": fmt.Sprint((plans[0].GetPriceUsdCents() + 1) * 10_000)}})
+	s.Inject(fault{
+		"on": "unpaid", "terms": map[string]any{"amount": fmt.Sprint((plans[0].GetPriceUsdCents() + 1) * 10_000)},
+	})
 	_, err = c.ESIM.Purchase(ctx, plans[0].GetPlanId(), "")
 	s.refused("another price than the plan's", err, roamcard.ErrTermsMismatch)
 	_, err = c.ESIM.Purchase(ctx, "pln_none", "")

@@ -42,7 +42,7 @@ func documentOf[T any](t *testing.T, text string) (d T) {
 }
 
 // Signatures are deterministic (RFC 6979), so two libraries that agree give the same bytes.
-func TestSignsAsGoEthereumDoes(t *testing.T) {
+func TestKeySignerSignsLikeGoEthereum(t *testing.T) {
 	t.Parallel()
 	signer, err := roamcard.NewKeySigner(signersKey)
 	if err != nil {
@@ -87,8 +87,8 @@ func TestSignsAsGoEthereumDoes(t *testing.T) {
 	}
 }
 
-// A document is written as wallets have always got it.
-func TestTypedDataIsWrittenAsGoEthereumWritesIt(t *testing.T) {
+// The JSON of a document keeps its form.
+func TestTypedDataIsEncodedLikeGoEthereum(t *testing.T) {
 	t.Parallel()
 	got, err1 := json.Marshal(documentOf[roamcard.TypedData](t, mail))
 	want, err2 := json.Marshal(documentOf[apitypes.TypedData](t, mail))
@@ -104,18 +104,20 @@ func TestKeySignerRefusesWhatItCannotHash(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, change := range map[string][2]string{
-		"a list":                  {`"type": "uint8"`, `"type": "uint8[]"`},
-		"a struct":                {`"type": "uint8"`, `"type": "Mail"`},
-		"a signed number":         {`"type": "uint8"`, `"type": "int8"`},
-		"an odd width":            {`"type": "uint8"`, `"type": "uint9"`},
-		"too wide":                {`"type": "uint8"`, `"type": "uint264"`},
-		"bytes too many":          {`"type": "bytes4"`, `"type": "bytes33"`},
-		"a leading zero":          {`"type": "uint8"`, `"type": "uint08"`},
-		"a number too large":      {`"255"`, `"256"`},
-		"a negative number":       {`"255"`, `"-1"`},
-		"a part of a number":      {`"255"`, `1.5`},
-		"no number":               {`"255"`, `"0x"`},
-		"an address too long":     {`"to": "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"`, `"to": "0x70997970C51812dc3A010C7d01b50e0d17dc79C800"`},
+		"a list":             {`"type": "uint8"`, `"type": "uint8[]"`},
+		"a struct":           {`"type": "uint8"`, `"type": "Mail"`},
+		"a signed number":    {`"type": "uint8"`, `"type": "int8"`},
+		"an odd width":       {`"type": "uint8"`, `"type": "uint9"`},
+		"too wide":           {`"type": "uint8"`, `"type": "uint264"`},
+		"bytes too many":     {`"type": "bytes4"`, `"type": "bytes33"`},
+		"a leading zero":     {`"type": "uint8"`, `"type": "uint08"`},
+		"a number too large": {`"255"`, `"256"`},
+		"a negative number":  {`"255"`, `"-1"`},
+		"a part of a number": {`"255"`, `1.5`},
+		"no number":          {`"255"`, `"0x"`},
+		"an address too long": {
+			`"to": "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"`, `"to": "0x70997970C51812dc3A010C7d01b50e0d17dc79C800"`,
+		},
 		"bytes of another length": {`"0x01020304"`, `"0x010203"`},
 		"a value missing":         {`"small": "255", `, ``},
 		"a value too many":        {`"urgent": true`, `"more": 1, "urgent": true`},
@@ -132,7 +134,7 @@ func TestKeySignerRefusesWhatItCannotHash(t *testing.T) {
 	}
 }
 
-func TestKeysAreBoundedByTheCurve(t *testing.T) {
+func TestKeySignerRefusesKeysBeyondTheCurve(t *testing.T) {
 	t.Parallel()
 	order := crypto.S256().Params().N
 	text := func(n *big.Int) string { return "0x" + strings.Repeat("0", 64-len(n.Text(16))) + n.Text(16) }
@@ -140,8 +142,11 @@ func TestKeysAreBoundedByTheCurve(t *testing.T) {
 	if _, err := roamcard.NewKeySigner(text(last)); err != nil {
 		t.Errorf("the last key: %v", err)
 	}
-	for _, bad := range []string{text(order), text(big.NewInt(0)), "", "0x", signersKey[2:], signersKey + "00", "not hex"} {
-		if _, err := roamcard.NewKeySigner(bad); err == nil || bad != "" && len(bad) > 2 && strings.Contains(err.Error(), bad) {
+	for _, bad := range []string{
+		text(order), text(big.NewInt(0)), "", "0x", signersKey[2:], signersKey + "00", "not hex",
+	} {
+		if _, err := roamcard.NewKeySigner(bad); err == nil || bad != "" && len(bad) > 2 &&
+			strings.Contains(err.Error(), bad) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 )
 
-func TestWhatIsPublishedIsReadWithoutAWallet(t *testing.T) {
+func TestClientReadsPublicDataWithoutAWallet(t *testing.T) {
 	ctx, s := t.Context(), newStage(t)
 	c := s.buyer(nil)
 	settings, err := c.Discovery.Config(ctx)
@@ -39,11 +39,12 @@ func TestWhatIsPublishedIsReadWithoutAWallet(t *testing.T) {
 	}
 }
 
-func TestAQuoteSaysWhatThePolicyWould(t *testing.T) {
+func TestQuoteSaysWhatThePolicyDecides(t *testing.T) {
 	ctx, s := t.Context(), newStage(t)
 	w := s.wallet()
 	c := s.buyer(w, capped(2500, 2500), func(c *roamcard.Config) { c.Policy.Mode = roamcard.PolicyGated })
-	if v, err := c.Quote.Card(ctx); err != nil || v.Quote.Amount != 2500 || v.Denied != nil || !v.Asks || v.Quote.Operation != roamcard.OpCard {
+	if v, err := c.Quote.Card(ctx); err != nil || v.Quote.Amount != 2500 || v.Denied != nil || !v.Asks ||
+		v.Quote.Operation != roamcard.OpCard {
 		t.Errorf("card: %+v, %v", v, err)
 	}
 	if v, err := c.Quote.ESIM(ctx, ""); err != nil || v.Quote.Amount <= 0 || v.Quote.Operation != roamcard.OpESIM {
@@ -54,36 +55,41 @@ func TestAQuoteSaysWhatThePolicyWould(t *testing.T) {
 	}
 	rich := s.buyer(s.wallet(), capped(2500, 2500))
 	s.activeCard(rich)
-	if v, err := rich.Quote.TopUp(ctx, 3000); err != nil || v.Quote.Amount != 3000 || !errors.Is(v.Denied, roamcard.ErrPolicyDenied) {
+	if v, err := rich.Quote.TopUp(ctx, 3000); err != nil || v.Quote.Amount != 3000 ||
+		!errors.Is(v.Denied, roamcard.ErrPolicyDenied) {
 		t.Errorf("top-up: %+v, %v", v, err)
 	}
 	s.paid(w, 0)
 }
 
-func TestAnswersAndErrorsSayWhatOperatorsAskFor(t *testing.T) {
+func TestAnswersAndErrorsHaveRequestIDs(t *testing.T) {
 	ctx, s := t.Context(), newStage(t)
 	c := s.buyer(s.wallet())
 	var raw roamcard.RawResponse
-	if _, err := c.Cards.List(roamcard.WithRawResponse(ctx, &raw)); err != nil || raw.Status != http.StatusOK || raw.RequestID() == "" {
+	if _, err := c.Cards.List(roamcard.WithRawResponse(ctx, &raw)); err != nil || raw.Status != http.StatusOK ||
+		raw.RequestID() == "" {
 		t.Errorf("%+v, %v", raw, err)
 	}
 	_, err := c.Orders.Get(ctx, "ord_none")
 	told, ok := errors.AsType[*roamcard.APIError](err)
-	if !ok || told.Code != "order_not_found" || told.RequestID == "" || !errors.Is(err, roamcard.ErrNotFound) || errors.Is(err, roamcard.ErrConflict) {
+	if !ok || told.Code != "order_not_found" || told.RequestID == "" || !errors.Is(err, roamcard.ErrNotFound) ||
+		errors.Is(err, roamcard.ErrConflict) {
 		t.Errorf("%+v, %v", told, err)
 	}
 	s.Inject(fault{"on": "/roamcard.v1.CardService/ListCards", "status": 502, "forward": false})
-	if _, err := s.buyer(s.wallet(), func(c *roamcard.Config) { c.MaxRetries = new(0) }).Cards.List(ctx); !errors.Is(err, roamcard.ErrUnavailable) {
+	if _, err := s.buyer(s.wallet(), func(c *roamcard.Config) { c.MaxRetries = new(0) }).Cards.List(ctx); !errors.Is(err,
+		roamcard.ErrUnavailable) {
 		t.Errorf("502: %v", err)
 	}
-	if _, err := c.ESIM.Purchase(ctx, "", "a key that is "+string(make([]byte, 200))); !errors.Is(err, &roamcard.APIError{Code: "schema_invalid"}) {
+	if _, err := c.ESIM.Purchase(ctx, "", "a key that is "+
+		string(make([]byte, 200))); !errors.Is(err, &roamcard.APIError{Code: "schema_invalid"}) {
 		t.Errorf("a bad key: %v", err)
 	} else if told, _ := errors.AsType[*roamcard.APIError](err); len(told.Fields) == 0 {
 		t.Errorf("no field is named: %+v", told)
 	}
 }
 
-func TestASessionIsTheWalletsAndEnds(t *testing.T) {
+func TestSessionBelongsToItsWalletAndEnds(t *testing.T) {
 	ctx, s := t.Context(), newStage(t)
 	w := s.wallet()
 	c := s.buyer(w)
@@ -108,7 +114,7 @@ func TestASessionIsTheWalletsAndEnds(t *testing.T) {
 	s.paid(w, 1, roamcard.Cents(opened.GetAmountUsdCents()))
 }
 
-func TestOperatorsAndOwnersReadEveryPage(t *testing.T) {
+func TestListsReadEveryPage(t *testing.T) {
 	ctx, s := t.Context(), newStage(t)
 	w := s.wallet()
 	c := s.buyer(w, func(c *roamcard.Config) { c.OperatorToken = roamcard.NewSecret(s.OperatorToken) })
@@ -138,7 +144,8 @@ func TestOperatorsAndOwnersReadEveryPage(t *testing.T) {
 	if queue, err := roamcard.Collect(c.Admin.OrderQueue(ctx, "fulfilled")); err != nil || len(queue) == 0 {
 		t.Errorf("%d orders, %v", len(queue), err)
 	}
-	if kept, err := c.Admin.GetChallengeRetention(ctx, &roamcardv1.GetChallengeRetentionRequest{}); err != nil || kept.GetTotal() == 0 {
+	if kept, err := c.Admin.GetChallengeRetention(ctx, &roamcardv1.GetChallengeRetentionRequest{}); err != nil ||
+		kept.GetTotal() == 0 {
 		t.Errorf("challenges: %v, %v", kept, err)
 	}
 	if _, err := roamcard.Collect(s.buyer(w).Admin.FeeJobs(ctx, "")); !errors.Is(err, roamcard.ErrUnauthorized) {

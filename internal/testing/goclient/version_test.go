@@ -7,7 +7,7 @@ import (
 	"github.com/roamcard/roamcard/internal/app"
 )
 
-func TestVersionIsTheServices(t *testing.T) {
+func TestVersionMatchesTheService(t *testing.T) {
 	if roamcard.Version != app.Version {
 		t.Errorf("the package is of version %s, the service of %s", roamcard.Version, app.Version)
 	}

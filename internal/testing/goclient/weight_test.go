@@ -11,11 +11,11 @@ import (
 
 const ours = "github.com/roamcard/roamcard"
 
-// A buyer takes the client on with everything it needs, in the module graph and in the program.
+// A buyer's program gets everything that the client needs, in its module graph and in its binary.
 func TestBuyersProgramIsLight(t *testing.T) {
 	t.Parallel()
 	const mostModules, mostBytes = 40, 12 << 20
-	folder := strangersModule(t)
+	folder := buyersModule(t)
 	var foreign []string
 	for _, module := range strings.Fields(goIn(t, folder, "list", "-m", "-f", "{{.Path}}", "all")) {
 		if module == ours {
@@ -33,7 +33,9 @@ func TestBuyersProgramIsLight(t *testing.T) {
 		ours + "/internal/auth", ours + "/internal/telemetry",
 	}
 	for _, linked := range strings.Fields(goIn(t, folder, "list", "-deps", ".")) {
-		if slices.ContainsFunc(heavy, func(root string) bool { return linked == root || strings.HasPrefix(linked, root+"/") }) {
+		if slices.ContainsFunc(heavy, func(root string) bool {
+			return linked == root || strings.HasPrefix(linked, root+"/")
+		}) {
 			t.Errorf("%s is linked", linked)
 		}
 	}
@@ -49,15 +51,17 @@ func TestBuyersProgramIsLight(t *testing.T) {
 	}
 }
 
-// strangersModule is a module that has the first program of the README, and requires the client alone.
-func strangersModule(t *testing.T) string {
+// buyersModule is a module with the first program of the README, which requires the client only.
+func buyersModule(t *testing.T) string {
 	t.Helper()
 	root, err := filepath.Abs("../../..")
 	if err != nil {
 		t.Fatal(err)
 	}
 	client, folder := filepath.Join(root, "clients", "go"), t.TempDir()
-	for from, to := range map[string]string{"examples/buycard/main.go": "main.go", "go.sum": "go.sum", "go.mod": "go.mod"} {
+	for from, to := range map[string]string{
+		"examples/buycard/main.go": "main.go", "go.sum": "go.sum", "go.mod": "go.mod",
+	} {
 		content, err := os.ReadFile(filepath.Join(client, from))
 		if err == nil {
 			err = os.WriteFile(filepath.Join(folder, to), content, 0o600)
@@ -67,7 +71,10 @@ func strangersModule(t *testing.T) string {
 		}
 	}
 	// Until there is a release, each module of ours is where the work is.
-	edit := []string{"mod", "edit", "-module=buyer", "-require=" + ours + "/clients/go@v0.0.0", "-replace=" + ours + "/clients/go=" + client}
+	edit := []string{
+		"mod", "edit", "-module=buyer", "-require=" + ours + "/clients/go@v0.0.0",
+		"-replace=" + ours + "/clients/go=" + client,
+	}
 	replaced := goIn(t, client, "list", "-m", "-f", "{{if .Replace}}-replace={{.Path}}={{.Dir}}{{end}}", "all")
 	goIn(t, folder, append(edit, strings.Fields(replaced)...)...)
 	return folder

@@ -14,7 +14,7 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/roamcard/roamcard/internal/app/apptest"
+	"github.com/roamcard/roamcard/internal/testing/apptest"
 )
 
 // attacker is who can do it.
@@ -31,19 +31,19 @@ const (
 	provider    attacker = "provider"    // the issuer or the supplier
 )
 
-// attack is one thing that somebody does to the cost of others.
+// attack is one thing that somebody does at the cost of others.
 type attack struct {
 	// name is the test's; ref is the number in the checklist of attacks on x402, when it has one.
 	name, ref string
 	by        attacker
-	// aim is what it would bring, and holds what keeps it from that.
+	// aim is the attacker's goal, and holds what prevents it.
 	aim, reserves string
 	// torture says that it takes too long for `make test`.
 	torture bool
 	do      func(*trial)
 }
 
-// trial is one attack on a world as it is carried out.
+// trial is one run of an attack on a world.
 type trial struct {
 	*testing.T
 	*world
@@ -68,7 +68,7 @@ func mount(t *testing.T, w *world, attacks []attack) {
 			if a.torture && !whole {
 				t.Skip("takes long: make torture runs it")
 			}
-			// What fails meanwhile fails the attack's test.
+			// A failure meanwhile fails the attack's test.
 			defer func(t testing.TB) { w.t = t }(w.t)
 			w.t = t
 			r := &trial{T: t, world: w, before: w.read()}
@@ -79,7 +79,7 @@ func mount(t *testing.T, w *world, attacks []attack) {
 	}
 }
 
-// figures are what an attack moves.
+// figures are the counts that an attack changes.
 type figures struct {
 	Requests, Bytes int64
 	CPU             time.Duration
@@ -108,7 +108,7 @@ func (w *world) read() figures {
 	return b
 }
 
-// minus is what came about between two readings.
+// minus is the difference of two readings.
 func (f figures) minus(a figures) figures {
 	return figures{
 		f.Requests - a.Requests, f.Bytes - a.Bytes, f.CPU - a.CPU, f.Memory - a.Memory,
@@ -150,9 +150,9 @@ func query[T any](w *world, sql string, args ...any) []T {
 	return found
 }
 
-// besiege serves honest buyers while something goes on, and fails the attack's test when they wait too long. It
-// measures in turns, without and with it, because the machine is never the same for long. What goes on begins anew in
-// each round, and ends when its context does.
+// besiege serves honest buyers during an attack, and fails the attack's test when they wait too long. It alternates
+// rounds without and with the attack, because the speed of the machine varies. The attack starts anew in each round,
+// and ends with its context.
 func (r *trial) besiege(attack func(ctx context.Context)) {
 	r.Helper()
 	var cost figures
@@ -174,7 +174,9 @@ func (r *trial) besiege(attack func(ctx context.Context)) {
 			r.Errorf("honest buyers are not served: %v", err)
 		}
 		cost = sum(cost, r.read().minus(before).minus(quiet.cost))
-		r.served = append(r.served, service{Quiet: quiet.took, Attacked: attacked, Ratio: float64(attacked) / float64(quiet.took)})
+		r.served = append(r.served, service{
+			Quiet: quiet.took, Attacked: attacked, Ratio: float64(attacked) / float64(quiet.took),
+		})
 	}
 	r.during = &cost
 	r.tell()
@@ -182,8 +184,8 @@ func (r *trial) besiege(attack func(ctx context.Context)) {
 
 func sum(a, b figures) figures { return a.minus(figures{}.minus(b)) }
 
-// tell decides on the rounds. `make test` shares its machine with other suites, and takes only a gross delay for one
-// that is ours; `make torture` holds to twice the time.
+// tell decides on the rounds. `make test` shares its machine with other suites and allows a larger delay; `make
+// torture` allows twice the time.
 func (r *trial) tell() {
 	r.Helper()
 	s, limit, floor := median(r.served), 5.0, 10*time.Second
@@ -212,7 +214,7 @@ func (r *trial) nothing(before goods, payers ...*wallet) {
 // paid says that money of a wallet has arrived, by the chain.
 func (r *trial) paid(p *wallet) bool { return p.moved() > 0 }
 
-// rest waits until no order of the attack's wallets is on its way.
+// rest waits until no order of the attack's wallets is in progress.
 func (r *trial) rest() {
 	r.Helper()
 	owners := make([]string, len(r.wallets))

@@ -22,7 +22,7 @@ const (
 	headerPaid     = "PAYMENT-RESPONSE"
 )
 
-// caller is somebody at an address of their own.
+// caller is a client with an address of its own.
 type caller struct {
 	w    *world
 	ip   net.IP
@@ -76,7 +76,7 @@ type answer struct {
 	took   time.Duration
 }
 
-// code is the code of a refusal, or what there is instead.
+// code is the code of a refusal, or the status.
 func (a answer) code() string {
 	if a.err != nil {
 		return a.err.Error()
@@ -86,7 +86,7 @@ func (a answer) code() string {
 	return problem.Code
 }
 
-// errorOf says what came instead of what was wanted.
+// errorOf describes an unexpected answer.
 func errorOf(a answer) error { return errors.Join(fmt.Errorf("%d %.300s", a.status, a.body), a.err) }
 
 func (a answer) into(t testing.TB, v any) {

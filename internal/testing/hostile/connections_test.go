@@ -141,7 +141,9 @@ func lingers(r *trial) {
 func dribbles(r *trial) {
 	p := r.wallet(0)
 	header := p.pays(r, p.terms(r, cardPath, keyed("k"))).header(r)
-	first := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: roamcard\r\nContent-Type: application/json\r\n%s: %s\r\nContent-Length: 4000\r\n\r\n{", cardPath, headerPayment, header)
+	first := fmt.Sprintf(
+		"POST %s HTTP/1.1\r\nHost: roamcard\r\nContent-Type: application/json\r\n%s: %s\r\nContent-Length: 4000\r\n\r\n{",
+		cardPath, headerPayment, header)
 	r.besiege(func(ctx context.Context) { r.hold(ctx, sized(200, 1500), first, letter) })
 	if whole {
 		r.closes(first, letter, 25*time.Second)
@@ -277,8 +279,10 @@ func fattens(r *trial) {
 	before := r.programs[0].memory()
 	p := r.wallet(0)
 	for name, headers := range map[string][]string{
-		"8 kB": {headerPayment, strings.Repeat("A", 8<<10)}, "17 kB": {headerPayment, strings.Repeat("A", 17<<10)}, "64 kB": {headerPayment, strings.Repeat("A", 64<<10)},
-		"1 MB": {headerPayment, strings.Repeat("A", 1<<20)}, "another": {"X-A", strings.Repeat("A", 64<<10)}, "empty": {headerPayment, ""},
+		"8 kB": {headerPayment, strings.Repeat("A", 8<<10)}, "17 kB": {headerPayment, strings.Repeat("A", 17<<10)},
+		"64 kB": {headerPayment, strings.Repeat("A", 64<<10)},
+		"1 MB":  {headerPayment, strings.Repeat("A", 1<<20)}, "another": {"X-A", strings.Repeat("A", 64<<10)},
+		"empty": {headerPayment, ""},
 		"blank": {headerPayment, "  "}, "commas": {headerPayment, strings.Repeat("A,", 4000)},
 	} {
 		a := p.send(r.Context(), http.MethodPost, cardPath, keyed("k"), headers...)

@@ -11,10 +11,10 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/roamcard/roamcard/internal/app/apptest"
+	"github.com/roamcard/roamcard/internal/testing/apptest"
 )
 
-// facilitators are attacks by whoever settles for us first.
+// facilitators are attacks by a facilitator that settles first.
 func facilitators(f *impostor) []attack {
 	does := func(mode string) func(*trial) { return func(r *trial) { f.serves(r, mode) } }
 	return []attack{
@@ -46,7 +46,7 @@ func facilitators(f *impostor) []attack {
 	}
 }
 
-// TestHostileFacilitator attacks a program that settles by a facilitator first, which is the attacker's.
+// The program settles by a facilitator first, and the facilitator is the attacker's.
 func TestHostileFacilitator(t *testing.T) {
 	w := newWorld(t)
 	f := &impostor{}
@@ -73,7 +73,10 @@ type impostor struct {
 func (f *impostor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	if strings.HasSuffix(r.URL.Path, "/supported") {
-		_ = json.NewEncoder(w).Encode(map[string]any{"kinds": []any{map[string]any{"x402Version": 2, "scheme": "exact", "network": "eip155:8453"}}}) // or it has gone
+		// or it has gone
+		_ = json.NewEncoder(w).Encode(map[string]any{
+			"kinds": []any{map[string]any{"x402Version": 2, "scheme": "exact", "network": "eip155:8453"}},
+		})
 		return
 	}
 	f.asked.Add(1)
@@ -81,10 +84,14 @@ func (f *impostor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch mode {
 	case "lies":
 		_ = json.NewEncoder(w).Encode(map[string]any{ // or it has gone
-			"success": true, "transaction": "0x" + strings.Repeat("ab", 32), "network": "eip155:8453", "payer": "0x" + strings.Repeat("11", 20),
+			"success": true, "transaction": "0x" + strings.Repeat("ab", 32), "network": "eip155:8453",
+			"payer": "0x" + strings.Repeat("11", 20),
 		})
 	case "refuses":
-		_ = json.NewEncoder(w).Encode(map[string]any{"success": false, "errorReason": "insufficient_funds", "transaction": "", "network": "eip155:8453"}) // as well
+		// as well
+		_ = json.NewEncoder(w).Encode(map[string]any{
+			"success": false, "errorReason": "insufficient_funds", "transaction": "", "network": "eip155:8453",
+		})
 	case "hangs":
 		select {
 		case <-r.Context().Done():

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/roamcard/roamcard/internal/app/apptest"
+	"github.com/roamcard/roamcard/internal/testing/apptest"
 )
 
 // floods are attacks by number, while honest buyers are served.
@@ -70,7 +70,7 @@ func floods() []attack {
 	}
 }
 
-// limited says that no more than the rate of some callers was let through.
+// limited checks that no more than the rate of some callers was let through.
 func (r *trial) limited(counts map[int]int, perMinute, callers int, took time.Duration) {
 	r.Helper()
 	total, through := 0, 0
@@ -112,7 +112,8 @@ func floodsTerms(r *trial) {
 		r.Errorf("50 unpaid requests left %d rows", more)
 	}
 	r.flooded(60, func(ctx context.Context, c *caller, n int) answer {
-		return c.send(ctx, http.MethodPost, []string{cardPath, esimPath, "/roamcard.v1.CardService/PurchaseCard"}[n%3], keyed(fmt.Sprint("k", n)))
+		return c.send(ctx, http.MethodPost, []string{cardPath, esimPath, "/roamcard.v1.CardService/PurchaseCard"}[n%3],
+			keyed(fmt.Sprint("k", n)))
 	})
 }
 
@@ -143,8 +144,8 @@ func invitesWithoutPaying(r *trial) {
 	r.rest()
 }
 
-// unheld waits until nothing is reserved for an order. What is given back counts for some seconds longer, because the
-// issuer may not have seen it yet.
+// unheld waits until nothing is reserved for an order. Released reservations count for some more seconds, because the
+// issuer may not have seen them yet.
 func (r *trial) unheld() {
 	r.Helper()
 	r.rest()
@@ -196,8 +197,11 @@ func floodsSignIns(r *trial) {
 
 func guessesTokens(r *trial) {
 	first := ""
-	for _, token := range []string{"", "x", "rco_", "rco_" + fmt.Sprintf("%064x", 1), r.operator[:len(r.operator)-1], r.operator + "0"} {
-		a := r.caller().send(r.Context(), http.MethodGet, "/api/admin/card-issue-fee/jobs", nil, "Authorization", "Bearer "+token)
+	for _, token := range []string{
+		"", "x", "rco_", "rco_" + fmt.Sprintf("%064x", 1), r.operator[:len(r.operator)-1], r.operator + "0",
+	} {
+		a := r.caller().send(r.Context(), http.MethodGet, "/api/admin/card-issue-fee/jobs", nil, "Authorization",
+			"Bearer "+token)
 		if a.status != http.StatusUnauthorized {
 			r.Errorf("token of %d characters: %d", len(token), a.status)
 		}
@@ -209,7 +213,8 @@ func guessesTokens(r *trial) {
 		}
 	}
 	r.flooded(60, func(ctx context.Context, c *caller, n int) answer {
-		return c.send(ctx, http.MethodGet, "/api/admin/card-issue-fee/jobs", nil, "Authorization", fmt.Sprintf("Bearer rco_%064x", n))
+		return c.send(ctx, http.MethodGet, "/api/admin/card-issue-fee/jobs", nil, "Authorization",
+			fmt.Sprintf("Bearer rco_%064x", n))
 	})
 }
 
@@ -224,7 +229,8 @@ func floodsEvents(r *trial) {
 func floodsMCP(r *trial) {
 	headers := []string{"Accept", "application/json, text/event-stream", "MCP-Protocol-Version", "2025-06-18"}
 	r.flooded(120, func(ctx context.Context, c *caller, n int) answer {
-		return c.send(ctx, http.MethodPost, "/mcp", map[string]any{"jsonrpc": "2.0", "id": n, "method": "tools/list"}, headers...)
+		return c.send(ctx, http.MethodPost, "/mcp", map[string]any{"jsonrpc": "2.0", "id": n, "method": "tools/list"},
+			headers...)
 	})
 }
 
@@ -233,10 +239,13 @@ func floodsBombs(r *trial) {
 	random := make([]byte, 12<<10)
 	_, _ = rand.Read(random) // never fails
 	bombs := []string{
-		deep(700), strings.Repeat("[", 3900), `{"idempotencyKey":"` + strings.Repeat("k", 3900) + `"}`, strings.Repeat(" ", 1<<20),
+		deep(700), strings.Repeat("[", 3900), `{"idempotencyKey":"` + strings.Repeat("k", 3900) + `"}`,
+		strings.Repeat(" ", 1<<20),
 		`{"idempotencyKey":` + strings.Repeat("9", 3900) + `}`, `{"a":1e999999999}`, strings.Repeat(`{"a":1},`, 480),
 	}
-	headers := []string{base64.StdEncoding.EncodeToString([]byte(deep(1000))), base64.StdEncoding.EncodeToString(random)[:16<<10-4]}
+	headers := []string{
+		base64.StdEncoding.EncodeToString([]byte(deep(1000))), base64.StdEncoding.EncodeToString(random)[:16<<10-4],
+	}
 	before := r.programs[0].memory()
 	r.besiege(func(ctx context.Context) {
 		counts := flood(ctx, sized(100, 300), 10, func(ctx context.Context, n int) answer {
@@ -259,7 +268,9 @@ func floodsBombs(r *trial) {
 }
 
 func floodsReads(r *trial) {
-	paths := []string{"/api/config", "/api/openapi.json", "/api/esim/plans", "/.well-known/agent.json", "/ready", "/api/card/discovery"}
+	paths := []string{
+		"/api/config", "/api/openapi.json", "/api/esim/plans", "/.well-known/agent.json", "/ready", "/api/card/discovery",
+	}
 	r.besiege(func(ctx context.Context) {
 		c := r.caller()
 		counts := flood(ctx, sized(300, 600), 20, func(ctx context.Context, n int) answer {

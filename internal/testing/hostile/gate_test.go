@@ -12,12 +12,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// gates are attacks that make our books differ, so that our own caution does the harm.
+// gates are attacks that make the books differ, so that the service closes its own sales.
 func gates() []attack {
 	return []attack{
 		{
 			name: "transfers-of-nothing", by: stranger, do: sendsNothing,
-			aim:      "so many transfers of zero to our address that the chain's books cannot be read any more, and top-ups close for good",
+			aim: "so many transfers of zero to our address that the chain's books cannot be read any more, and top-ups " +
+				"close for good",
 			reserves: "books are read in ranges that are halved on error, zero values are ignored, and a watermark is kept",
 		},
 		{
@@ -100,7 +101,7 @@ func sendsDust(r *trial) {
 	r.exactly(owner, 2)
 }
 
-// usesNonceForOneUnit spends a nonce that we are about to use on one unit, in the moment before our transaction.
+// usesNonceForOneUnit uses the nonce of a payment for a transfer of one unit, just before our transaction.
 func usesNonceForOneUnit(r *trial) {
 	owner := r.wallet(1000)
 	owner.owns(r)

@@ -18,7 +18,7 @@ import (
 // honest buyers are ten, and use the official client. Each buys for the first time, every third one a card.
 const honest = 10
 
-// quiet is how long honest buyers wait while nothing is attacked, and what serving them costs.
+// quiet is how long honest buyers wait without an attack, and what serving them costs.
 type quiet struct {
 	at   time.Time
 	took time.Duration
@@ -56,7 +56,7 @@ func (w *world) line() []purchase {
 	return buyers
 }
 
-// buy is from the first question to the goods.
+// buy makes one purchase, from the first request to the goods.
 func (p purchase) buy(ctx context.Context) (time.Duration, error) {
 	begin := time.Now()
 	if p.card {
@@ -119,7 +119,7 @@ func (w *world) quietly(ctx context.Context) (quiet, error) {
 	return w.quiet, nil
 }
 
-// service is how honest buyers fared.
+// service is how long honest buyers waited.
 type service struct {
 	Quiet, Attacked time.Duration
 	Ratio           float64
@@ -128,7 +128,8 @@ type service struct {
 
 // String is for logs.
 func (s service) String() string {
-	return strings.Join([]string{"quiet", s.Quiet.Round(time.Millisecond).String(), "attacked", s.Attacked.Round(time.Millisecond).String(),
+	return strings.Join([]string{"quiet", s.Quiet.Round(time.Millisecond).String(), "attacked",
+		s.Attacked.Round(time.Millisecond).String(),
 		fmt.Sprintf("ratio %.2f of %d rounds", s.Ratio, s.Rounds)}, " ")
 }
 

@@ -11,19 +11,19 @@ import (
 
 // attacks are all that are made on one program.
 func attacks() []attack {
-	return slices.Concat(spentPayments(), offeredPayments(), unfair(), movedMoney(), throttled(), gates(), promises(), floods(), connections(), evasions(), wires(), sessions(), surfaces())
+	return slices.Concat(spentPayments(), offeredPayments(), unfair(), movedMoney(), throttled(), gates(), promises(),
+		floods(), connections(), evasions(), wires(), sessions(), surfaces())
 }
 
-// TestHostile makes one attack after the other on the same program, and reads all its books at the end.
+// The test makes one attack after the other on the same program, and checks all books at the end.
 func TestHostile(t *testing.T) {
 	w := newWorld(t).start()
 	mount(t, w, attacks())
 	t.Run("the-books-hold-after-all-of-it", func(t *testing.T) { w.audit(t) })
 }
 
-// TestTheThreatModelNamesEveryAttack keeps docs/threat-model.md as long as the suite. `make torture` makes it anew with
-// RENDER=1.
-func TestTheThreatModelNamesEveryAttack(t *testing.T) {
+// docs/threat-model.md has a row for each attack. `make torture` writes it with RENDER=1.
+func TestThreatModelNamesEveryAttack(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/threat-model.md")
 	if err != nil {
 		t.Fatal(err)

@@ -88,7 +88,8 @@ func floodsOrders(r *trial) {
 func (p *wallet) opensOrders(t testing.TB, base string, tries int) (opened int) {
 	t.Helper()
 	for i := range tries {
-		a := p.at(base).send(t.Context(), http.MethodPost, "/api/orders", map[string]any{"amountUsdCents": 2500 + i}, p.bearer()...)
+		a := p.at(base).send(t.Context(), http.MethodPost, "/api/orders", map[string]any{"amountUsdCents": 2500 + i},
+			p.bearer()...)
 		switch a.status {
 		case http.StatusOK:
 			opened++
@@ -137,7 +138,7 @@ func processes() []attack {
 	}
 }
 
-// TestHostileProcesses attacks two processes on one database.
+// The attacks are on two processes with one database.
 func TestHostileProcesses(t *testing.T) {
 	w := newWorld(t).start().start()
 	mount(t, w, processes())

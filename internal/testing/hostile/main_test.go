@@ -4,11 +4,11 @@ import (
 	"os"
 	"testing"
 
-	"github.com/roamcard/roamcard/internal/app/apptest"
 	"github.com/roamcard/roamcard/internal/store/storetest"
+	"github.com/roamcard/roamcard/internal/testing/apptest"
 )
 
-// whole says that every attack runs, at its full size: `make torture`.
+// whole runs every attack at its full size, for `make torture`.
 var whole = os.Getenv("ROAMCARD_TORTURE") != ""
 
 // sized is how much of something an attack uses: less in `make test` than in `make torture`.

@@ -16,16 +16,17 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
-	"github.com/roamcard/roamcard/internal/app/apptest"
+	"github.com/roamcard/roamcard/internal/testing/apptest"
 )
 
-// movedMoney are attacks with money that moves without us.
+// movedMoney are attacks with transfers that the service does not send.
 func movedMoney() []attack {
 	return []attack{
 		{
 			name: "payment-executed-by-a-third-party", ref: "A20", by: watcher, do: preempts,
-			aim:      "a buyer is told that no money moved, and pays a second time",
-			reserves: "a used nonce is judged on the chain; the money that arrived pays for the payer's next signature, which is not sent",
+			aim: "a buyer is told that no money moved, and pays a second time",
+			reserves: "a used nonce is judged on the chain; the money that arrived pays for the payer's next signature, which " +
+				"is not sent",
 		},
 		{
 			name: "executed-payment-and-the-official-client", ref: "A20", by: watcher, do: preemptsTheClient,
@@ -65,7 +66,8 @@ func preempts(r *trial) {
 		r.executes(m)
 		paid := p.moved()
 		a := p.offers(r.Context(), path, body, m.header(r))
-		if a.status == http.StatusPaymentRequired && a.code() != "payment_unclaimed" || a.status == http.StatusOK || bytes.Contains(a.body, []byte("LPA:")) {
+		if a.status == http.StatusPaymentRequired && a.code() != "payment_unclaimed" || a.status == http.StatusOK ||
+			bytes.Contains(a.body, []byte("LPA:")) {
 			r.Errorf("%s with what is public: %d %.400s", path, a.status, a.body)
 		}
 		again := p.pays(r, offered)
@@ -109,8 +111,11 @@ func preemptsTheClient(r *trial) {
 		}
 		client, err := roamcard.New(roamcard.Config{
 			BaseURL: r.base, Signer: signer, Poll: 100 * time.Millisecond,
-			HTTP:   &tap{next: r.from(r.address()), see: func(header string) { r.executesHeader(header) }},
-			Policy: roamcard.Policy{Mode: roamcard.Autonomous, MaxPerPayment: 25_000, MaxPerDay: 30_000, Asset: r.world.books.USDC, PayTo: r.world.books.PayTo},
+			HTTP: &tap{next: r.from(r.address()), see: func(header string) { r.executesHeader(header) }},
+			Policy: roamcard.Policy{
+				Mode: roamcard.Autonomous, MaxPerPayment: 25_000, MaxPerDay: 30_000, Asset: r.world.books.USDC,
+				PayTo: r.world.books.PayTo,
+			},
 		})
 		if err != nil {
 			r.Fatal(err)
@@ -166,7 +171,8 @@ func claimsForeignMoney(r *trial) {
 		}
 	}
 	thief.signsIn(r)
-	if a := thief.send(r.Context(), http.MethodPost, esimPath, keyed("s"), append(thief.bearer(), headerPayment, m.header(r))...); a.status == http.StatusOK {
+	if a := thief.send(r.Context(), http.MethodPost, esimPath, keyed("s"),
+		append(thief.bearer(), headerPayment, m.header(r))...); a.status == http.StatusOK {
 		r.Errorf("with a session of the thief's: %.300s", a.body)
 	}
 	if now := r.goods(); now != before {

@@ -81,7 +81,9 @@ func otherTerms(r *trial) {
 		r.refused(p, name, p.pays(r, offered, change(p)))
 	}
 	for member, values := range map[string][]any{
-		"asset":   {"0xd9aAEc86B65D86f6A7B5B1b0c42FFA531710b6CA", "0x036CbD53842c5426634e7929541eC2318f3dCF7e", "USDC", "", nil},
+		"asset": {
+			"0xd9aAEc86B65D86f6A7B5B1b0c42FFA531710b6CA", "0x036CbD53842c5426634e7929541eC2318f3dCF7e", "USDC", "", nil,
+		},
 		"network": {"base", "eip155:84532", "eip155:1", "8453", "eip155:08453", "EIP155:8453", ""},
 		"scheme":  {"upto", "Exact", "", 1},
 		"payTo":   {"0x0000000000000000000000000000000000000001", ""},
@@ -93,8 +95,10 @@ func otherTerms(r *trial) {
 	try("signed for oneself", func(p *wallet) func(*payment) { return func(m *payment) { m.To = p.address } })
 	try("one nibble off", func(*wallet) func(*payment) { return func(m *payment) { m.To[19] ^= 1 } })
 	for name, d := range map[string][32]byte{
-		"another name": domain("USDC", "2", 8453, r.books.USDC), "another version": domain("USD Coin", "1", 8453, r.books.USDC),
-		"another chain": domain("USD Coin", "2", 84532, r.books.USDC), "another token": domain("USD Coin", "2", 8453, r.books.PayTo),
+		"another name":    domain("USDC", "2", 8453, r.books.USDC),
+		"another version": domain("USD Coin", "1", 8453, r.books.USDC),
+		"another chain":   domain("USD Coin", "2", 84532, r.books.USDC),
+		"another token":   domain("USD Coin", "2", 8453, r.books.PayTo),
 	} {
 		try(name, func(*wallet) func(*payment) { return func(m *payment) { m.Domain = d } })
 	}
@@ -108,13 +112,17 @@ func otherTerms(r *trial) {
 func otherAmounts(r *trial) {
 	before := r.goods()
 	var all []*wallet
-	for _, value := range []string{"0", "1", "489999", "490001", "115792089237316195423570985008687907853269984665640564039457584007913129639935"} {
+	for _, value := range []string{
+		"0", "1", "489999", "490001", "115792089237316195423570985008687907853269984665640564039457584007913129639935",
+	} {
 		p, offered := r.offer()
 		all = append(all, p)
 		n, _ := new(big.Int).SetString(value, 10)
 		r.refused(p, "signed "+value, p.pays(r, offered, func(m *payment) { m.Value = n }))
 	}
-	for _, text := range []any{"+490000", "0490000", "490000.0", "0x77a10", "49e4", "-1", "٤٩٠٠٠٠", strings.Repeat("9", 10_000), 490000, nil} {
+	for _, text := range []any{
+		"+490000", "0490000", "490000.0", "0x77a10", "49e4", "-1", "٤٩٠٠٠٠", strings.Repeat("9", 10_000), 490000, nil,
+	} {
 		p, offered := r.offer()
 		all = append(all, p)
 		r.refused(p, fmt.Sprintf("written %.20v", text), p.pays(r, offered, func(m *payment) {
@@ -130,7 +138,8 @@ func otherQuotes(r *trial) {
 	cheap := p.terms(r, esimPath, keyed("a"))
 	dear := p.terms(r, cardPath, keyed("a"))
 	for name, quote := range map[string]any{
-		"the eSIM's": cheap.Accepts[0]["extra"], "none": nil, "a number": map[string]any{"quoteId": 5}, "long": map[string]any{"quoteId": strings.Repeat("A", 4000)},
+		"the eSIM's": cheap.Accepts[0]["extra"], "none": nil, "a number": map[string]any{"quoteId": 5},
+		"long": map[string]any{"quoteId": strings.Repeat("A", 4000)},
 	} {
 		m := p.pays(r, dear, func(m *payment) {
 			m.Accepted["extra"], m.Accepted["amount"], m.Value = quote, cheap.Accepts[0]["amount"], big.NewInt(490_000)
@@ -148,8 +157,9 @@ func otherTimes(r *trial) {
 	now := uint64(time.Now().Unix())
 	var all []*wallet
 	for name, span := range map[string][2]uint64{
-		"past": {0, now - 60}, "now": {0, now}, "in 5 s": {0, now + 5}, "in 26 h": {0, now + 26*3600}, "never": {0, 1<<63 - 1},
-		"zero": {0, 0}, "later": {now + 3600, now + 7200}, "upside down": {now + 600, now + 300},
+		"past": {0, now - 60}, "now": {0, now}, "in 5 s": {0, now + 5}, "in 26 h": {0, now + 26*3600},
+		"never": {0, 1<<63 - 1},
+		"zero":  {0, 0}, "later": {now + 3600, now + 7200}, "upside down": {now + 600, now + 300},
 	} {
 		p, offered := r.offer()
 		all = append(all, p)
@@ -185,18 +195,22 @@ func otherSignatures(r *trial) {
 	try("zero", func([]byte) []byte { return make([]byte, 65) })
 	try("ERC-1271", func([]byte) []byte { return make([]byte, 96) })
 	try("none", func([]byte) []byte { return []byte{} })
-	// ERC-6492 names a factory and what to call it with. Whoever runs that runs a stranger's code.
+	// ERC-6492 names a factory and its call data. Executing that is executing a stranger's code.
 	trap := common.HexToAddress("0x00000000000000000000000000000000000fac70")
 	r.rpc(nil, "anvil_setCode", trap.Hex(), "0x60016000556001600155")
 	try("ERC-6492", func(good []byte) []byte {
-		wrapped := slices.Concat(common.LeftPadBytes(trap[:], 32), number(96), number(160), number(4), make([]byte, 32), number(65), good, make([]byte, 31))
+		wrapped := slices.Concat(common.LeftPadBytes(trap[:], 32), number(96), number(160), number(4), make([]byte, 32),
+			number(65), good, make([]byte, 31))
 		return append(wrapped, common.Hex2Bytes(strings.Repeat("6492", 16))...)
 	})
 	var slot string
 	if r.rpc(&slot, "eth_getStorageAt", trap.Hex(), "0x0", "latest"); strings.Trim(slot, "0x") != "" {
 		r.Error("the factory was called")
 	}
-	for name, from := range map[string]string{"zero address": "0x0000000000000000000000000000000000000000", "a precompile": "0x0000000000000000000000000000000000000001", "the token": r.books.USDC, "the payee": r.books.PayTo} {
+	for name, from := range map[string]string{
+		"zero address": "0x0000000000000000000000000000000000000000",
+		"a precompile": "0x0000000000000000000000000000000000000001", "the token": r.books.USDC, "the payee": r.books.PayTo,
+	} {
 		p, offered := r.offer()
 		r.refused(p, "from "+name, p.pays(r, offered, func(m *payment) { m.From = common.HexToAddress(from) }))
 	}
@@ -218,7 +232,8 @@ func membersTwice(r *trial) {
 		"another case":  strings.Replace(text, value, `"Value":"1",`+value, 1),
 		"two documents": text + text,
 		"mark":          "\ufeff" + text,
-		"nesting":       strings.Replace(text, `{"accepted"`, `{"extensions":`+strings.Repeat(`{"a":`, 5000)+`1`+strings.Repeat("}", 5000)+`,"accepted"`, 1),
+		"nesting": strings.Replace(text, `{"accepted"`,
+			`{"extensions":`+strings.Repeat(`{"a":`, 5000)+`1`+strings.Repeat("}", 5000)+`,"accepted"`, 1),
 	} {
 		a := p.send(r.Context(), http.MethodPost, esimPath, keyed("twice"), headerPayment, encoded(spoiled))
 		if a.status != http.StatusBadRequest && a.status != http.StatusRequestHeaderFieldsTooLarge {
@@ -234,7 +249,10 @@ func otherNonces(r *trial) {
 	first := keyed(uuid.NewString())
 	p.offers(r.Context(), esimPath, first, made.header(r)).into(r, nil)
 	plain := hex.EncodeToString(made.Nonce[:])
-	for _, nonce := range []any{"0x" + strings.ToUpper(plain), plain, "0X" + plain, "0x00" + plain, "0x" + plain[2:], json.Number(new(big.Int).SetBytes(made.Nonce[:]).String())} {
+	for _, nonce := range []any{
+		"0x" + strings.ToUpper(plain), plain, "0X" + plain, "0x00" + plain, "0x" + plain[2:],
+		json.Number(new(big.Int).SetBytes(made.Nonce[:]).String()),
+	} {
 		spelt := made
 		spelt.change = func(_, a map[string]any) { a["nonce"] = nonce }
 		a := p.send(r.Context(), http.MethodPost, esimPath, keyed(uuid.NewString()), headerPayment, spelt.header(r))

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/roamcard/roamcard/internal/app/apptest"
+	"github.com/roamcard/roamcard/internal/testing/apptest"
 )
 
 // process is one run of the program.

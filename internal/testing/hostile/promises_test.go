@@ -7,16 +7,17 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/roamcard/roamcard/internal/app/apptest"
+	"github.com/roamcard/roamcard/internal/testing/apptest"
 )
 
-// promises are attacks of owners on what we earn and on what cannot be delivered.
+// promises are attacks of owners on fees, and on goods that cannot be delivered.
 func promises() []attack {
 	return []attack{
 		{
 			name: "fee-dodging", by: owner, do: dodgesTheFee,
-			aim:      "the card is emptied before the issue fee is taken from it",
-			reserves: "the card opens with what remains, or the fee is owed: posted, measured, and the owner's top-ups are closed",
+			aim: "the card is emptied before the issue fee is taken from it",
+			reserves: "the card opens with what remains, or the fee is owed: posted, measured, and the owner's top-ups are " +
+				"closed",
 		},
 		{
 			name: "top-up-of-a-locked-card", ref: "A39", by: owner, do: topsUpLocked,
@@ -98,7 +99,8 @@ func dodgesTheFee(r *trial) {
 // spendsWith tries to spend with a card, as its owner does.
 func (r *trial) spendsWith(card string, cents int64) bool {
 	c := &caller{w: r.world, base: r.world.books.SandboxURL, http: r.http}
-	return c.send(r.Context(), http.MethodPost, "/control/cards/"+card, map[string]any{"spendCents": cents}).status == http.StatusOK
+	return c.send(r.Context(), http.MethodPost, "/control/cards/"+
+		card, map[string]any{"spendCents": cents}).status == http.StatusOK
 }
 
 func topsUpLocked(r *trial) {
@@ -112,7 +114,7 @@ func topsUpLocked(r *trial) {
 		r.rest()
 		r.sandbox("POST", "/control/cards/"+id, map[string]any{"state": state}, nil)
 		moved, goods := p.moved(), r.goods()
-		time.Sleep(time.Second) // what is remembered of the issuer for a moment is over
+		time.Sleep(time.Second) // what is cached of the issuer has expired
 		if a := p.offers(r.Context(), topupPath, keyed("before"), p.pays(r, offered).header(r)); a.status != http.StatusConflict || a.code() != "active_card_missing" {
 			r.Errorf("%s: a payment: %d %.300s", state, a.status, a.body)
 		}
@@ -128,7 +130,8 @@ func topsUpLocked(r *trial) {
 
 func outrunsTheSwitch(r *trial) {
 	set := func(paused bool) {
-		r.operate("POST", "/api/admin/switches/esim", uuid.NewString(), map[string]any{"paused": paused, "reason": "the suite tries it"}, nil)
+		r.operate("POST", "/api/admin/switches/esim", uuid.NewString(),
+			map[string]any{"paused": paused, "reason": "the suite tries it"}, nil)
 	}
 	defer set(false)
 	type ready struct {

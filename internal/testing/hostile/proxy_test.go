@@ -11,8 +11,7 @@ import (
 	"sync"
 )
 
-// proxy is a JSON-RPC node that stands before the real one: something may happen before it passes a call on, and it may
-// lie.
+// proxy is a JSON-RPC node in front of the real one: it may run something before it forwards a call, and it may lie.
 type proxy struct {
 	url, target string
 
@@ -27,7 +26,7 @@ type trap struct {
 	do           func()
 }
 
-// lie answers a call in the node's place; it passes calls on that it does not know.
+// lie answers some calls instead of the node, and forwards the others.
 type lie func(c nodeCall, forward func() json.RawMessage) (result any, lied bool)
 
 // nodeCall is one call as it came in.

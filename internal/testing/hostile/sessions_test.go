@@ -131,7 +131,8 @@ func swapsTokens(r *trial) {
 		"/api/cards":          {"Authorization", "Bearer " + r.operator},
 		"/api/auth/session":   {"Authorization", "Basic " + q.token},
 	} {
-		if a := r.caller().send(r.Context(), "GET", path, nil, headers...); a.status != http.StatusUnauthorized && a.status != http.StatusForbidden {
+		if a := r.caller().send(r.Context(), "GET", path, nil, headers...); a.status != http.StatusUnauthorized &&
+			a.status != http.StatusForbidden {
 			r.Errorf("%s: %d", path, a.status)
 		}
 	}
@@ -196,7 +197,8 @@ func crossSigns(r *trial) {
 	}
 	again := thief.challenge(r, other)
 	a := r.caller().send(r.Context(), "POST", "/api/auth/verify", map[string]any{
-		"address": thief.address.Hex(), "intentId": again.IntentID, "message": again.Message, "signature": thief.says(r, again.Message),
+		"address": thief.address.Hex(), "intentId": again.IntentID, "message": again.Message,
+		"signature": thief.says(r, again.Message),
 	})
 	if a.status != http.StatusUnauthorized {
 		r.Errorf("a reveal's signature signs in: %d %.300s", a.status, a.body)
@@ -208,7 +210,9 @@ func replaysSignIn(r *trial) {
 	var c, fresh intent
 	ask := map[string]any{"address": p.address.Hex()}
 	p.send(r.Context(), "POST", "/api/auth/challenge", ask).into(r, &c)
-	body := map[string]any{"address": p.address.Hex(), "intentId": c.IntentID, "message": c.Message, "signature": p.says(r, c.Message)}
+	body := map[string]any{
+		"address": p.address.Hex(), "intentId": c.IntentID, "message": c.Message, "signature": p.says(r, c.Message),
+	}
 	p.send(r.Context(), "POST", "/api/auth/verify", body).into(r, nil)
 	thief.send(r.Context(), "POST", "/api/auth/challenge", ask).into(r, &fresh)
 	evil := strings.ReplaceAll(fresh.Message, strings.TrimPrefix(r.base, "http://"), "evil.example")
@@ -216,10 +220,17 @@ func replaysSignIn(r *trial) {
 		r.Fatalf("the message does not name the service: %s", fresh.Message)
 	}
 	for name, body := range map[string]map[string]any{
-		"again":              body,
-		"for another intent": {"address": p.address.Hex(), "intentId": fresh.IntentID, "message": c.Message, "signature": body["signature"]},
-		"for another site":   {"address": p.address.Hex(), "intentId": fresh.IntentID, "message": evil, "signature": p.says(r, evil)},
-		"as another":         {"address": thief.address.Hex(), "intentId": fresh.IntentID, "message": fresh.Message, "signature": p.says(r, fresh.Message)},
+		"again": body,
+		"for another intent": {
+			"address": p.address.Hex(), "intentId": fresh.IntentID, "message": c.Message, "signature": body["signature"],
+		},
+		"for another site": {
+			"address": p.address.Hex(), "intentId": fresh.IntentID, "message": evil, "signature": p.says(r, evil),
+		},
+		"as another": {
+			"address": thief.address.Hex(), "intentId": fresh.IntentID, "message": fresh.Message,
+			"signature": p.says(r, fresh.Message),
+		},
 	} {
 		if a := thief.send(r.Context(), "POST", "/api/auth/verify", body); a.status != http.StatusUnauthorized {
 			r.Errorf("%s: %d %.300s", name, a.status, a.body)
@@ -235,7 +246,8 @@ func revealsMany(r *trial) {
 		c := answerIntent(p.post(r, "/api/cards/"+card+"/reveal-challenge", map[string]any{}))
 		if a := p.reveal(r, card, c.IntentID, p.says(r, c.Message)); a.status == http.StatusOK {
 			shown++
-		} else if a.status != http.StatusTooManyRequests && a.status != http.StatusUnauthorized && a.status != http.StatusBadRequest {
+		} else if a.status != http.StatusTooManyRequests && a.status != http.StatusUnauthorized &&
+			a.status != http.StatusBadRequest {
 			r.Errorf("%d %.300s", a.status, a.body)
 		}
 	}
@@ -254,7 +266,8 @@ func afterLogout(r *trial) {
 	p := r.wallet(0)
 	p.signsIn(r)
 	p.get(r, "/api/cards").into(r, nil)
-	if a := p.post(r, "/api/auth/logout", map[string]any{}); a.status != http.StatusOK && a.status != http.StatusNoContent {
+	if a := p.post(r, "/api/auth/logout", map[string]any{}); a.status != http.StatusOK &&
+		a.status != http.StatusNoContent {
 		r.Fatalf("log out: %d %.300s", a.status, a.body)
 	}
 	begin := time.Now()
@@ -264,7 +277,8 @@ func afterLogout(r *trial) {
 		}
 	}
 	for _, token := range []string{"", "null", "undefined", "rcs_", fmt.Sprintf("rcs_%043d", 0)} {
-		if a := p.send(r.Context(), "GET", "/api/cards", nil, "Authorization", "Bearer "+token); a.status != http.StatusUnauthorized {
+		if a := p.send(r.Context(), "GET", "/api/cards", nil, "Authorization", "Bearer "+
+			token); a.status != http.StatusUnauthorized {
 			r.Errorf("token %q: %d", token, a.status)
 		}
 	}

@@ -17,8 +17,9 @@ func spentPayments() []attack {
 	return []attack{
 		{
 			name: "spent-payment-of-another", ref: "A10", by: watcher, do: replaysFromTheChain,
-			aim:      "goods or secrets for a payment that is public on the chain",
-			reserves: "a payment belongs to one payer and key; secrets need the payer's session, a fresh signature or the same request in its time",
+			aim: "goods or secrets for a payment that is public on the chain",
+			reserves: "a payment belongs to one payer and key; secrets need the payer's session, a fresh signature or the " +
+				"same request in its time",
 		},
 		{
 			name: "one-payment-for-many-keys", ref: "A5", by: payer, do: oneHeaderManyKeys,
@@ -89,12 +90,15 @@ func replaysFromTheChain(r *trial) {
 	at := bytes.Index(tx.Input, made.words())
 	rebuilt := made
 	rebuilt.authorization = authorization{
-		From: common.BytesToAddress(tx.Input[at : at+32]), To: common.BytesToAddress(tx.Input[at+32 : at+64]), Value: new(big.Int).SetBytes(tx.Input[at+64 : at+96]),
+		From: common.BytesToAddress(tx.Input[at : at+32]), To: common.BytesToAddress(tx.Input[at+32 : at+64]),
+		Value: new(big.Int).SetBytes(tx.Input[at+64 : at+96]),
 		After: made.After, Before: made.Before, Nonce: [32]byte(tx.Input[at+160 : at+192]),
 	}
 	before := r.goods()
 	for _, key := range []string{"1", body["idempotencyKey"].(string)[:35]} {
-		for path, other := range map[string]map[string]any{cardPath: keyed(key), topupPath: keyed(key), esimPath: keyed(key)} {
+		for path, other := range map[string]map[string]any{
+			cardPath: keyed(key), topupPath: keyed(key), esimPath: keyed(key),
+		} {
 			a := thief.send(r.Context(), http.MethodPost, path, other, headerPayment, rebuilt.header(r))
 			if a.status != http.StatusConflict && a.status != http.StatusPaymentRequired {
 				r.Errorf("%s with key %q: %d %.300s", path, key, a.status, a.body)
@@ -119,14 +123,15 @@ func oneHeaderManyKeys(r *trial) {
 	for range sized(4, 9) {
 		body := keyed(uuid.NewString())
 		a := p.offers(r.Context(), esimPath, body, header)
-		if a.status != http.StatusConflict || a.code() != "authorization_already_used" || bytes.Contains(a.body, []byte(o.OrderID)) {
+		if a.status != http.StatusConflict || a.code() != "authorization_already_used" ||
+			bytes.Contains(a.body, []byte(o.OrderID)) {
 			r.Errorf("another key: %d %.300s", a.status, a.body)
 		}
 	}
 	r.exactly(p, 1)
 }
 
-// exactly says that a wallet has paid for so many eSIMs or cards, and has them.
+// exactly checks that a wallet has paid for so many eSIMs or cards, and has them.
 func (r *trial) exactly(p *wallet, n int) {
 	r.Helper()
 	r.rest()
@@ -143,7 +148,8 @@ func racesOneNonce(r *trial) {
 		offered := p.terms(r, esimPath, keyed(uuid.NewString()))
 		header := p.pays(r, offered).header(r)
 		won := map[string]bool{}
-		for _, a := range race(20, func(int) answer { return p.offers(r.Context(), esimPath, keyed(uuid.NewString()), header) }) {
+		for _, a := range race(20,
+			func(int) answer { return p.offers(r.Context(), esimPath, keyed(uuid.NewString()), header) }) {
 			switch a.status {
 			case http.StatusOK:
 				var o order
@@ -195,7 +201,8 @@ func racesOneKey(r *trial) {
 			made[i] = p.pays(r, offered)
 		}
 		got := 0
-		for _, a := range race(len(made), func(i int) answer { return p.offers(r.Context(), esimPath, body, made[i].header(r)) }) {
+		for _, a := range race(len(made),
+			func(i int) answer { return p.offers(r.Context(), esimPath, body, made[i].header(r)) }) {
 			if a.status == http.StatusOK {
 				got++
 			} else if a.status != http.StatusTooManyRequests && a.status != http.StatusServiceUnavailable {
@@ -239,12 +246,15 @@ func guessesAKey(r *trial) {
 	header := victim.pays(r, victim.terms(r, esimPath, body)).header(r)
 	var theirs, own order
 	victim.offers(r.Context(), esimPath, body, header).into(r, &theirs)
-	known, unknown := thief.send(r.Context(), http.MethodPost, esimPath, body), thief.send(r.Context(), http.MethodPost, esimPath, keyed(uuid.NewString()))
+	known, unknown := thief.send(r.Context(), http.MethodPost, esimPath, body), thief.send(r.Context(), http.MethodPost,
+		esimPath, keyed(uuid.NewString()))
 	if known.status != unknown.status || len(known.body) != len(unknown.body) {
-		r.Errorf("a used key shows: %d, %d bytes and %d, %d bytes", known.status, len(known.body), unknown.status, len(unknown.body))
+		r.Errorf("a used key shows: %d, %d bytes and %d, %d bytes", known.status, len(known.body), unknown.status,
+			len(unknown.body))
 	}
 	forged := victim.pays(r, thief.terms(r, esimPath, body), func(m *payment) { m.Signature = make([]byte, 65) })
-	if a := thief.send(r.Context(), http.MethodPost, esimPath, body, headerPayment, forged.header(r)); bytes.Contains(a.body, []byte(theirs.OrderID)) {
+	if a := thief.send(r.Context(), http.MethodPost, esimPath, body, headerPayment, forged.header(r)); bytes.Contains(
+		a.body, []byte(theirs.OrderID)) {
 		r.Errorf("a forged payment with the right key tells of the order: %.300s", a.body)
 	}
 	thief.offers(r.Context(), esimPath, body, thief.pays(r, thief.terms(r, esimPath, body)).header(r)).into(r, &own)
@@ -301,7 +311,8 @@ func paysAnothersOrder(r *trial) {
 		}
 	}
 	other.signsIn(r)
-	if a := other.post(r, "/api/orders/"+open.OrderID+"/pay", map[string]any{"paymentSignature": other.pays(r, other.terms(r, path, nil)).header(r)}); a.status != http.StatusNotFound {
+	if a := other.post(r, "/api/orders/"+open.OrderID+"/pay", map[string]any{"paymentSignature": other.pays(r,
+		other.terms(r, path, nil)).header(r)}); a.status != http.StatusNotFound {
 		r.Errorf("as a stranger signed in: %d %.300s", a.status, a.body)
 	}
 	r.nothing(before, other)
@@ -351,8 +362,9 @@ func (p *wallet) cancels(a authorization) {
 	p.w.t.Helper()
 	hash := p.cancelHash(a)
 	s := p.sign65(domain("USD Coin", "2", 8453, p.w.books.USDC), hash)
-	p.w.transact(p.address, p.w.books.USDC, slices.Concat(selector("cancelAuthorization(address,bytes32,uint8,bytes32,bytes32)"),
-		common.LeftPadBytes(a.From.Bytes(), 32), a.Nonce[:], number(uint64(s[64])), s[:64]))
+	p.w.transact(p.address, p.w.books.USDC,
+		slices.Concat(selector("cancelAuthorization(address,bytes32,uint8,bytes32,bytes32)"),
+			common.LeftPadBytes(a.From.Bytes(), 32), a.Nonce[:], number(uint64(s[64])), s[:64]))
 }
 
 func topsUpNothing(r *trial) {

@@ -11,10 +11,10 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/roamcard/roamcard/internal/app/apptest"
+	"github.com/roamcard/roamcard/internal/testing/apptest"
 )
 
-// surfaces are attacks on what the service takes in besides payments.
+// surfaces are attacks by inputs other than payments.
 func surfaces() []attack {
 	return []attack{
 		{
@@ -49,8 +49,9 @@ func surfaces() []attack {
 		},
 		{
 			name: "provider-sends-nonsense", by: provider, do: providerLies,
-			aim:      "memory, money or secrets by answers of a provider that was taken over",
-			reserves: "answers are bounded, checked against a schema and our reference; what is unclear is asked again, never repeated",
+			aim: "memory, money or secrets by answers of a provider that was taken over",
+			reserves: "answers are bounded, checked against a schema and our reference; what is unclear is asked again, never " +
+				"repeated",
 		},
 		{
 			name: "kill-switch-race", by: payer, do: racesTheSwitch,
@@ -72,9 +73,12 @@ func forgesRequests(r *trial) {
 		r.Fatal(err)
 	}
 	for _, resource := range []string{
-		trap.URL, trap.URL + "/x", "http://169.254.169.254/latest/meta-data/", "file:///etc/passwd", "gopher://" + host + "/_x", "http://[::ffff:7f00:1]:" + port,
-		r.base + "@" + host, "http://" + strings.TrimPrefix(r.base, "http://") + "@" + host, "javascript:alert(1)", "//" + host, "http://2130706433:" + port,
-		"http://0x7f.1:" + port, r.base + ":" + port, "https://" + host, r.base + "\\@" + host, "http://localhost:" + port, "http://" + strings.Repeat("a", 10_000),
+		trap.URL, trap.URL + "/x", "http://169.254.169.254/latest/meta-data/", "file:///etc/passwd",
+		"gopher://" + host + "/_x", "http://[::ffff:7f00:1]:" + port,
+		r.base + "@" + host, "http://" + strings.TrimPrefix(r.base, "http://") + "@" + host, "javascript:alert(1)",
+		"//" + host, "http://2130706433:" + port,
+		"http://0x7f.1:" + port, r.base + ":" + port, "https://" + host, r.base + "\\@" + host, "http://localhost:" + port,
+		"http://" + strings.Repeat("a", 10_000),
 	} {
 		a := p.post(r, "/api/orders", map[string]any{"amountUsdCents": 2500, "resource": resource})
 		if a.status != http.StatusBadRequest {
@@ -95,8 +99,10 @@ func reportsPeople(r *trial) {
 	card, digits := "4000 0012 3456 7899", "4242424242424242"
 	r.keep("a card in an event", digits)
 	for i, text := range []string{
-		p.address.Hex(), p.address.Hex()[2:], strings.Repeat("ab", 32), "4242-4242-4242-4242", digits, card, "８９０１０００００００００００００００", "192.168.7.9", "::1", "2001:db8::1",
-		"Bearer abcdefghijk", "eyJhbGciOiJIUzI1NiJ9.e30.abc", "someone@example.com", "Mozilla/5.0", "LPA:1$smdp.example$X", "%34%32%34%32424242424242", "8944500102198304826", "rcs_abcdefgh",
+		p.address.Hex(), p.address.Hex()[2:], strings.Repeat("ab", 32), "4242-4242-4242-4242", digits, card,
+		"８９０１０００００００００００００００", "192.168.7.9", "::1", "2001:db8::1",
+		"Bearer abcdefghijk", "eyJhbGciOiJIUzI1NiJ9.e30.abc", "someone@example.com", "Mozilla/5.0", "LPA:1$smdp.example$X",
+		"%34%32%34%32424242424242", "8944500102198304826", "rcs_abcdefgh",
 	} {
 		for place, body := range map[string]map[string]any{
 			"path":       {"eventName": "page_view", "path": "/" + text},
@@ -125,7 +131,8 @@ func misusesMCP(r *trial) {
 	c := r.caller()
 	headers := []string{"Accept", "application/json, text/event-stream", "MCP-Protocol-Version", "2025-06-18"}
 	call := func(method string, params any, more ...string) answer {
-		return c.send(r.Context(), "POST", "/mcp", map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params}, append(more, headers...)...)
+		return c.send(r.Context(), "POST", "/mcp",
+			map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params}, append(more, headers...)...)
 	}
 	for _, origin := range []string{"https://evil.example", "null", "file://", r.base + ".evil.example"} {
 		if a := call("tools/list", map[string]any{}, "Origin", origin); a.status != http.StatusForbidden {
@@ -134,8 +141,10 @@ func misusesMCP(r *trial) {
 	}
 	batch := `[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"method":"ping"}]`
 	for name, body := range map[string]string{
-		"batch": batch, "empty batch": "[]", "big": `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":"` + strings.Repeat("a", 70<<10) + `"}}`,
-		"deep": `{"jsonrpc":"2.0","id":1,"method":"ping","params":` + strings.Repeat(`{"a":`, 2000) + "1" + strings.Repeat("}", 2001), "none": "null", "text": `"ping"`,
+		"batch": batch, "empty batch": "[]",
+		"big": `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":"` + strings.Repeat("a", 70<<10) + `"}}`,
+		"deep": `{"jsonrpc":"2.0","id":1,"method":"ping","params":` + strings.Repeat(`{"a":`, 2000) + "1" + strings.Repeat(
+			"}", 2001), "none": "null", "text": `"ping"`,
 	} {
 		a := c.send(r.Context(), "POST", "/mcp", body, headers...)
 		if a.status == http.StatusOK && !strings.Contains(string(a.body), `"error"`) || a.status >= 500 {
@@ -164,7 +173,8 @@ func misusesMCP(r *trial) {
 		}
 	}
 	for _, name := range []string{"purchase_card", "reveal", "../admin", "tools/call", strings.Repeat("a", 1000)} {
-		if a := call("tools/call", map[string]any{"name": name, "arguments": map[string]any{}}); !strings.Contains(string(a.body), "rror") {
+		if a := call("tools/call", map[string]any{"name": name, "arguments": map[string]any{}}); !strings.Contains(
+			string(a.body), "rror") {
 			r.Errorf("tool %.20s: %d %.200s", name, a.status, a.body)
 		}
 	}
@@ -172,7 +182,10 @@ func misusesMCP(r *trial) {
 
 func writesTheLog(r *trial) {
 	mark := "forged" + strings.ReplaceAll(uuid.NewString(), "-", "")
-	for _, id := range []string{mark + "\tlevel=ERROR", mark + `" level=ERROR`, mark + "\u2028x", strings.Repeat(mark, 40), "$(" + mark + ")", "\x1b[31m" + mark} {
+	for _, id := range []string{
+		mark + "\tlevel=ERROR", mark + `" level=ERROR`, mark + "\u2028x", strings.Repeat(mark, 40), "$(" + mark + ")",
+		"\x1b[31m" + mark,
+	} {
 		for _, header := range []string{"X-Request-Id", "User-Agent", "Traceparent", "Idempotency-Key", "Baggage"} {
 			a := r.caller().send(r.Context(), "GET", "/api/cards", nil, header, id)
 			if strings.Contains(a.header.Get("X-Request-Id"), mark) {
@@ -190,7 +203,8 @@ func writesTheLog(r *trial) {
 func looksAround(r *trial) {
 	c := r.caller()
 	for _, path := range []string{
-		"/debug/pprof/", "/debug/vars", "/metrics", "/.git/config", "/.env", "/control/books", "/control/faults", "/v1/cards", "/api/../../etc/passwd", "/docs/../../etc/passwd",
+		"/debug/pprof/", "/debug/vars", "/metrics", "/.git/config", "/.env", "/control/books", "/control/faults", "/v1/cards",
+		"/api/../../etc/passwd", "/docs/../../etc/passwd",
 		"/api/admin", "/server-status", "/api/admin/config", "/swagger.json", "/actuator/env",
 	} {
 		a := c.send(r.Context(), "GET", path, nil)
@@ -208,7 +222,8 @@ func liesAboutItself(r *trial) {
 	begin := time.Now()
 	for n := range 200 {
 		address := fmt.Sprintf("203.0.113.%d", n)
-		a := c.send(r.Context(), "POST", cardPath, keyed("k"), "X-Forwarded-For", address, "X-Real-Ip", address, "Forwarded", "for="+address, "True-Client-Ip", address, "Cf-Connecting-Ip", address)
+		a := c.send(r.Context(), "POST", cardPath, keyed("k"), "X-Forwarded-For", address, "X-Real-Ip", address, "Forwarded",
+			"for="+address, "True-Client-Ip", address, "Cf-Connecting-Ip", address)
 		counts[a.status]++
 	}
 	r.limited(counts, 60, 1, time.Since(begin))
@@ -235,10 +250,11 @@ func providerLies(r *trial) {
 	}
 }
 
-// racesTheSwitch buys on and on while an operator closes the sale.
+// racesTheSwitch keeps buying while an operator closes the sale.
 func racesTheSwitch(r *trial) {
 	set := func(paused bool) {
-		r.operate("POST", "/api/admin/switches/esim", uuid.NewString(), map[string]any{"paused": paused, "reason": "the suite tries it"}, nil)
+		r.operate("POST", "/api/admin/switches/esim", uuid.NewString(),
+			map[string]any{"paused": paused, "reason": "the suite tries it"}, nil)
 	}
 	defer func() {
 		set(false)

@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// throttled are attacks that make our limits hit others.
+// throttled are attacks that turn our limits against others.
 func throttled() []attack {
 	return []attack{
 		{

@@ -21,7 +21,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/google/uuid"
 
-	"github.com/roamcard/roamcard/internal/app/apptest"
+	"github.com/roamcard/roamcard/internal/testing/apptest"
 	"github.com/roamcard/roamcard/internal/testing/invariants"
 )
 
@@ -46,7 +46,7 @@ func (w *world) wallet(dollars int64) *wallet {
 	return p
 }
 
-// funds makes so many units all that the wallet has, and all that it ever had.
+// funds sets what the wallet has, and what it was given in all, in units.
 func (p *wallet) funds(units int64) {
 	p.w.t.Helper()
 	p.funded.Store(units)
@@ -146,7 +146,8 @@ func (p *wallet) sign65(domain [32]byte, hash []byte) []byte {
 	return signature
 }
 
-const transferType = "TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce)"
+const transferType = "TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 " +
+	"validBefore,bytes32 nonce)"
 
 // pays makes a payment of the terms; changes are made before it is signed.
 func (p *wallet) pays(t testing.TB, o terms, changes ...func(*payment)) payment {
@@ -157,7 +158,8 @@ func (p *wallet) pays(t testing.TB, o terms, changes ...func(*payment)) payment 
 			From: p.address, To: common.HexToAddress(o.Accepts[0]["payTo"].(string)), Value: amount,
 			Before: uint64(time.Now().Add(2 * time.Minute).Unix()),
 		},
-		Resource: o.Resource, Accepted: cloned(t, o.Accepts[0]), Version: 2, Domain: domain("USD Coin", "2", 8453, p.w.books.USDC),
+		Resource: o.Resource, Accepted: cloned(t, o.Accepts[0]), Version: 2,
+		Domain: domain("USD Coin", "2", 8453, p.w.books.USDC),
 	}
 	_, _ = rand.Read(made.Nonce[:]) // never fails
 	for _, change := range changes {
@@ -307,7 +309,7 @@ func (p *wallet) signsIn(t testing.TB) {
 	p.w.keep("a session", p.token)
 }
 
-// says signs a text: EIP-191.
+// says signs a text by EIP-191.
 func (p *wallet) says(t testing.TB, text string) string {
 	t.Helper()
 	signature, err := crypto.Sign(accounts.TextHash([]byte(text)), p.key)
@@ -327,11 +329,12 @@ func (p *wallet) cancelHash(a authorization) []byte {
 // moved is how many millionths of a dollar have left the wallet.
 func (p *wallet) moved() int64 { return p.funded.Load() - p.w.units(p.address) }
 
-// used is the token's own word on an authorization.
+// used is the token's state of an authorization.
 func (w *world) used(a authorization) bool {
 	w.t.Helper()
 	var state string
-	data := slices.Concat(selector("authorizationState(address,bytes32)"), common.LeftPadBytes(a.From.Bytes(), 32), a.Nonce[:])
+	data := slices.Concat(selector("authorizationState(address,bytes32)"), common.LeftPadBytes(a.From.Bytes(), 32),
+		a.Nonce[:])
 	w.rpc(&state, "eth_call", map[string]any{"to": w.books.USDC, "data": "0x" + hex.EncodeToString(data)}, "latest")
 	return strings.Trim(state, "0x") != ""
 }

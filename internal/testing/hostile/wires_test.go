@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// wires are attacks on how requests are read.
+// wires are attacks by malformed HTTP.
 func wires() []attack {
 	return []attack{
 		{
@@ -88,15 +88,17 @@ func smuggles(r *trial) {
 		"a blank before the colon": post + "Content-Length : 2\r\n\r\n{}" + inner,
 		"a folded header":          post + "Content-Length: 2\r\nX-A: a\r\n Transfer-Encoding: chunked\r\n\r\n{}",
 		"chunks by another name":   post + "Transfer-Encoding: xchunked\r\n\r\n" + chunks("2") + inner,
-		"chunks twice":             post + "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n" + chunks("2") + inner,
-		"chunks, a tab":            post + "Transfer-Encoding:\tchunked, identity\r\n\r\n" + chunks("2") + inner,
-		"a bare line feed":         post + "Transfer-Encoding: chunked\r\n\r\n2;\n{}\r\n0\r\n\r\n" + inner,
-		"a huge chunk":             post + "Transfer-Encoding: chunked\r\n\r\nffffffffffffffff0\r\n{}\r\n0\r\n\r\n" + inner,
-		"an endless extension":     post + "Transfer-Encoding: chunked\r\n\r\n2;" + strings.Repeat("a", 20<<10) + "\r\n{}\r\n0\r\n\r\n" + inner,
-		"two hosts":                "GET /api/config HTTP/1.1\r\nHost: roamcard\r\nHost: evil\r\n\r\n",
-		"no host":                  "GET /api/config HTTP/1.1\r\n\r\n",
-		"NUL in a header":          "GET /api/config HTTP/1.1\r\nHost: roamcard\r\nX-A: a\x00b\r\n\r\n",
-		"a name with a blank":      "GET /api/config HTTP/1.1\r\nHost: roamcard\r\nPayment Signature: x\r\n\r\n",
+		"chunks twice": post + "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n" + chunks("2") +
+			inner,
+		"chunks, a tab":    post + "Transfer-Encoding:\tchunked, identity\r\n\r\n" + chunks("2") + inner,
+		"a bare line feed": post + "Transfer-Encoding: chunked\r\n\r\n2;\n{}\r\n0\r\n\r\n" + inner,
+		"a huge chunk":     post + "Transfer-Encoding: chunked\r\n\r\nffffffffffffffff0\r\n{}\r\n0\r\n\r\n" + inner,
+		"an endless extension": post + "Transfer-Encoding: chunked\r\n\r\n2;" + strings.Repeat("a", 20<<10) +
+			"\r\n{}\r\n0\r\n\r\n" + inner,
+		"two hosts":           "GET /api/config HTTP/1.1\r\nHost: roamcard\r\nHost: evil\r\n\r\n",
+		"no host":             "GET /api/config HTTP/1.1\r\n\r\n",
+		"NUL in a header":     "GET /api/config HTTP/1.1\r\nHost: roamcard\r\nX-A: a\x00b\r\n\r\n",
+		"a name with a blank": "GET /api/config HTTP/1.1\r\nHost: roamcard\r\nPayment Signature: x\r\n\r\n",
 	} {
 		responses, all := r.raw(text)
 		if len(responses) > 1 {
@@ -116,7 +118,8 @@ func paysTwice(r *trial) {
 	offered := p.terms(r, cardPath, keyed("k"))
 	one, two := p.pays(r, offered).header(r), p.pays(r, offered).header(r)
 	body := `{"idempotencyKey":"k"}`
-	const head = "POST /api/card/purchase HTTP/1.1\r\nHost: roamcard\r\nConnection: close\r\nContent-Type: application/json\r\n"
+	const head = "POST /api/card/purchase HTTP/1.1\r\nHost: roamcard\r\nConnection: close\r\nContent-Type: " +
+		"application/json\r\n"
 	for name, headers := range map[string]string{
 		"two":              headerPayment + ": " + one + "\r\n" + headerPayment + ": " + two + "\r\n",
 		"the same twice":   headerPayment + ": " + one + "\r\n" + headerPayment + ": " + one + "\r\n",
@@ -135,11 +138,14 @@ func paysTwice(r *trial) {
 func oddPaths(r *trial) {
 	c := r.caller()
 	for _, path := range []string{
-		"/pay//x", "/pay/", "//api/card/purchase", "/api/card/purchase/", "/API/card/purchase", "/api/card/purchase;x", "/api/card/%70urchase/..",
-		"/api/../api/card/purchase", "/api/card/purchase%00", "/api/card/purchase%2f", "/./api/card/purchase", "/api//card/purchase",
+		"/pay//x", "/pay/", "//api/card/purchase", "/api/card/purchase/", "/API/card/purchase", "/api/card/purchase;x",
+		"/api/card/%70urchase/..",
+		"/api/../api/card/purchase", "/api/card/purchase%00", "/api/card/purchase%2f", "/./api/card/purchase",
+		"/api//card/purchase",
 		"/api/admin/../card/purchase", "/api/card/purchase%0d%0aX-A:%20b", "/api/card\\purchase", "/pay/%2e%2e/api/config",
 	} {
-		responses, all := r.raw("POST " + path + " HTTP/1.1\r\nHost: roamcard\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
+		responses, all := r.raw("POST " + path +
+			" HTTP/1.1\r\nHost: roamcard\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
 		switch {
 		case len(responses) != 1, responses[0].StatusCode >= 500:
 			r.Errorf("%s: %.300s", path, all)
@@ -162,8 +168,10 @@ func oddPaths(r *trial) {
 
 func otherHosts(r *trial) {
 	for _, headers := range [][]string{
-		{"Host", "evil.example"}, {"X-Forwarded-Host", "evil.example"}, {"X-Forwarded-Proto", "gopher"}, {"Forwarded", "host=evil.example;proto=https"},
-		{"X-Original-URL", "/evil.example"}, {"X-Rewrite-URL", "http://evil.example/"}, {"X-Forwarded-Prefix", "/evil.example"},
+		{"Host", "evil.example"}, {"X-Forwarded-Host", "evil.example"}, {"X-Forwarded-Proto", "gopher"},
+		{"Forwarded", "host=evil.example;proto=https"},
+		{"X-Original-URL", "/evil.example"}, {"X-Rewrite-URL", "http://evil.example/"},
+		{"X-Forwarded-Prefix", "/evil.example"},
 	} {
 		c := r.caller()
 		for _, path := range []string{cardPath, esimPath} {
@@ -192,8 +200,10 @@ func readsCaches(r *trial) {
 			r.Errorf("%s: %d may be cached: %q %v", name, a.status, a.header.Get("Cache-Control"), a.err)
 		}
 	}
-	for _, path := range []string{"/api/cards", "/api/cards/" + card + "/balance", "/api/orders", "/api/orders/" + open.OrderID, "/api/esim/orders/" + esim.OrderID,
-		"/api/esim/orders/" + esim.OrderID + "/credentials", "/pay/" + open.OrderID, "/api/x402/pay/" + open.OrderID, "/api/auth/session", "/pay/none", "/api/admin/orders"} {
+	for _, path := range []string{"/api/cards", "/api/cards/" + card + "/balance", "/api/orders",
+		"/api/orders/" + open.OrderID, "/api/esim/orders/" + esim.OrderID,
+		"/api/esim/orders/" + esim.OrderID + "/credentials", "/pay/" + open.OrderID, "/api/x402/pay/" +
+			open.OrderID, "/api/auth/session", "/pay/none", "/api/admin/orders"} {
 		check(path, p.get(r, path))
 	}
 	check("the terms", p.send(r.Context(), http.MethodPost, esimPath, keyed("k")))
@@ -206,7 +216,8 @@ func readsCaches(r *trial) {
 func crossesOrigins(r *trial) {
 	c := r.caller()
 	for _, path := range []string{"/api/admin/orders", "/api/admin/switches", "/api/admin/card-issue-fee/jobs"} {
-		a := c.send(r.Context(), http.MethodOptions, path, nil, "Origin", "https://evil.example", "Access-Control-Request-Method", "GET", "Access-Control-Request-Headers", "authorization")
+		a := c.send(r.Context(), http.MethodOptions, path, nil, "Origin", "https://evil.example",
+			"Access-Control-Request-Method", "GET", "Access-Control-Request-Headers", "authorization")
 		if a.header.Get("Access-Control-Allow-Origin") != "" {
 			r.Errorf("%s lets pages of %q in", path, a.header.Get("Access-Control-Allow-Origin"))
 		}

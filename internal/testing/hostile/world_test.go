@@ -25,10 +25,10 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/crypto"
 
-	"github.com/roamcard/roamcard/internal/app/apptest"
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
 	"github.com/roamcard/roamcard/internal/store/storetest"
+	"github.com/roamcard/roamcard/internal/testing/apptest"
 	"github.com/roamcard/roamcard/internal/testing/invariants"
 )
 
@@ -48,7 +48,7 @@ type world struct {
 	others []*proxy
 	http   *http.Client
 
-	// callers and strays count the client addresses given out, and what was sent to the payee apart from any purchase.
+	// callers counts the client addresses given out, and strays what was sent to the payee outside any purchase.
 	callers   atomic.Uint32
 	unmatched atomic.Int64
 	answers   struct {
@@ -89,7 +89,7 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// start runs the program as it is run for real, with nothing but what must be set; more settings are names and values in
+// start runs the program as in production, with only the required settings; more settings are names and values in
 // turn. A second start adds a process on the same database.
 func (w *world) start(more ...string) *world {
 	w.t.Helper()
@@ -135,12 +135,15 @@ func (w *world) defaults() []string {
 	w.keep("the relayer's key", relayer)
 	w.keep("the treasury's key", treasury)
 	return []string{
-		"ROAMCARD_ENVIRONMENT=sandbox", "ROAMCARD_DATABASE__URL=" + w.books.DatabaseURL, "ROAMCARD_CHAIN__RPC_URL=" + w.proxy.url,
-		"ROAMCARD_PAYMENT__PAY_TO=" + w.books.PayTo, "ROAMCARD_RELAYER__KEYS=" + relayer, "ROAMCARD_TREASURY__KEY=" + treasury,
+		"ROAMCARD_ENVIRONMENT=sandbox", "ROAMCARD_DATABASE__URL=" + w.books.DatabaseURL,
+		"ROAMCARD_CHAIN__RPC_URL=" + w.proxy.url,
+		"ROAMCARD_PAYMENT__PAY_TO=" + w.books.PayTo, "ROAMCARD_RELAYER__KEYS=" + relayer,
+		"ROAMCARD_TREASURY__KEY=" + treasury,
 		"ROAMCARD_ISSUER__URL=" + w.books.SandboxURL, "ROAMCARD_ISSUER__KEY=" + sandbox.DevKey,
 		"ROAMCARD_SUPPLIER__URL=" + w.books.SandboxURL, "ROAMCARD_SUPPLIER__KEY=" + sandbox.DevKey,
 		"ROAMCARD_QUOTE__KEY=" + secret("the quote key"), "ROAMCARD_ESIM__KEYS=k1:" + secret("the eSIMs' key"),
-		"ROAMCARD_ESIM__TOKEN_KEY=" + secret("the delivery tokens' key"), "ROAMCARD_OPERATORS=suite:" + hex.EncodeToString(hash[:]),
+		"ROAMCARD_ESIM__TOKEN_KEY=" + secret("the delivery tokens' key"),
+		"ROAMCARD_OPERATORS=suite:" + hex.EncodeToString(hash[:]),
 		"ROAMCARD_ISSUER__POLL=200ms", "ROAMCARD_SUPPLIER__POLL=200ms", "ROAMCARD_LOG__LEVEL=debug",
 	}
 }
@@ -187,7 +190,7 @@ func (w *world) rpc(into any, method string, params ...any) {
 	}
 }
 
-// sandbox makes a call to the providers' control face.
+// sandbox makes a call to the providers' control API.
 func (w *world) sandbox(method, path string, body, into any) {
 	w.t.Helper()
 	w.call(method, w.books.SandboxURL+path, body, into)
@@ -263,7 +266,9 @@ func (w *world) transact(from common.Address, to string, data []byte) (hash stri
 	w.t.Helper()
 	w.rpc(nil, "anvil_setBalance", from.Hex(), "0x3635c9adc5dea00000")
 	w.rpc(nil, "anvil_impersonateAccount", from.Hex())
-	w.rpc(&hash, "eth_sendTransaction", map[string]string{"from": from.Hex(), "to": to, "data": hexutil.Encode(data), "gas": "0xf00000"})
+	w.rpc(&hash, "eth_sendTransaction", map[string]string{
+		"from": from.Hex(), "to": to, "data": hexutil.Encode(data), "gas": "0xf00000",
+	})
 	var receipt *struct{ Status string }
 	apptest.Until(w.t, 20*time.Second, "the transaction is in a block", func() error {
 		if w.rpc(&receipt, "eth_getTransactionReceipt", hash); receipt == nil {
@@ -295,7 +300,7 @@ func (w *world) goods() goods {
 	return g
 }
 
-// has is what a payer has paid and got, in all books.
+// has is what a payer paid and got, in all books.
 func (w *world) has(p *wallet) invariants.Tally {
 	w.t.Helper()
 	got, err := invariants.Tell(w.t.Context(), w.books, p.address.Hex())

@@ -27,7 +27,7 @@ func answersAgree(r *records) []string {
 	return f
 }
 
-// noChallengeAfterBroadcast looks at paid requests alone: an unpaid one has no payer yet. A claimed
+// noChallengeAfterBroadcast checks paid requests only: an unpaid one has no payer yet. A claimed
 // payment counts as sent, because it may be sent at any moment by anyone.
 func noChallengeAfterBroadcast(r *records) []string {
 	var f findings
@@ -74,8 +74,8 @@ func (r *records) onChain(transaction string) bool {
 	return false
 }
 
-// downMeansClosed looks at paid requests alone: an unpaid one promises nothing. It leaves out what was claimed
-// before, which goes on and is answered as ever, and what was refused for its own sake.
+// downMeansClosed checks paid requests only: an unpaid one promises nothing. It skips what was claimed before, which
+// goes on, and what was refused for another reason.
 func downMeansClosed(r *records) []string {
 	var f findings
 	orders := r.ordersByID()
@@ -92,7 +92,8 @@ func downMeansClosed(r *records) []string {
 		for _, a := range r.answers {
 			open := a.Status == http.StatusOK || a.Status == http.StatusPaymentRequired
 			if a.Paid && open && span.holds(a.At) && !claimed[[2]string{lower(a.Payer), a.Key}] {
-				f.add("%s asked for a new purchase with key %s while a sale could not be carried out, and got %d", a.Payer, a.Key, a.Status)
+				f.add("%s asked for a new purchase with key %s while a sale could not be carried out, and got %d", a.Payer, a.Key,
+					a.Status)
 			}
 		}
 	}

@@ -37,7 +37,8 @@ func movesFollowTheGraph(r *records) []string {
 			status, version = m.To, m.Version
 		}
 		if len(story) > 0 && (status != o.Status || version != o.Version) {
-			f.add("order %s is %s at version %d, its timeline ends at %s, version %d", o.ID, o.Status, o.Version, status, version)
+			f.add("order %s is %s at version %d, its timeline ends at %s, version %d", o.ID, o.Status, o.Version, status,
+				version)
 		}
 		if len(story) == 0 && o.paid() {
 			f.add("order %s is %s without a timeline", o.ID, o.Status)
@@ -61,7 +62,7 @@ func challengesAreUsedOnce(r *records) []string {
 	return f
 }
 
-// oneWorkerPerJob also refuses two open jobs for one order: each would believe itself alone.
+// oneWorkerPerJob also refuses two open jobs for one order: both would work on it.
 func oneWorkerPerJob(r *records) []string {
 	var f findings
 	open := map[string]int{}
@@ -118,7 +119,8 @@ func noncesAreContiguous(r *records) []string {
 				}
 				included++
 				if tx.Nonce != a.Nonce || !same(tx.From, a.Relayer) {
-					f.add("transaction %s is from %s with nonce %d, its attempt is from %s with nonce %d", hash, tx.From, tx.Nonce, a.Relayer, a.Nonce)
+					f.add("transaction %s is from %s with nonce %d, its attempt is from %s with nonce %d", hash, tx.From, tx.Nonce,
+						a.Relayer, a.Nonce)
 				}
 			}
 			if included > 1 {

@@ -44,7 +44,7 @@ func (o orderRow) paid() bool {
 	return false
 }
 
-// ended says that nothing moves the order any more but an operator.
+// ended reports whether only an operator can still change the order.
 func (o orderRow) ended() bool {
 	switch o.Status {
 	case "fulfilled", "refunded", "operator_review", "expired", "payment_required":
@@ -179,7 +179,8 @@ func readDatabase(ctx context.Context, url string) (d database, err error) {
 			log_index FROM refunds`),
 		table(ctx, tx, &d.attempts, `SELECT id::text, payment_id::text, relayer, nonce, status,
 			ARRAY(SELECT v->>'hash' FROM jsonb_array_elements(variants) v), created_at FROM attempts ORDER BY relayer, nonce`),
-		table(ctx, tx, &d.cards, `SELECT id::text, order_id, owner, status, reference::text, account, load_usd_cents FROM cards`),
+		table(ctx, tx, &d.cards,
+			`SELECT id::text, order_id, owner, status, reference::text, account, load_usd_cents FROM cards`),
 		table(ctx, tx, &d.profiles, `SELECT id::text, order_id, status, reference::text, account FROM esim_profiles`),
 		table(ctx, tx, &d.reservations, `SELECT order_id, resource, units, released_at IS NOT NULL AND suspended_at IS NULL FROM reservations`),
 		table(ctx, tx, &d.jobs, `SELECT id::text, kind, unique_key, coalesce(payload->>'order', ''), status,
@@ -212,7 +213,7 @@ func table[T any](ctx context.Context, tx pgx.Tx, into *[]T, sql string) func() 
 	}
 }
 
-// atRest says that no order and no job of one is on its way.
+// atRest reports whether no order and no job of one is in progress.
 func atRest(ctx context.Context, url string) (bool, error) {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {

@@ -79,7 +79,7 @@ func (r *records) provenOnChain() map[string]bool {
 	return proven
 }
 
-// deliveryNeedsATransfer starts at the issuer's books: what was made there must have been paid on chain.
+// deliveryNeedsATransfer starts at the issuer's books: what the issuer delivered must have been paid on chain.
 func deliveryNeedsATransfer(r *records) []string {
 	var f findings
 	proven := r.provenOnChain()
@@ -153,7 +153,7 @@ func oneLiveCard(r *records) []string {
 	return f
 }
 
-// paidOrdersEnd also looks behind a fulfilled order: its card is there, here and at the issuer.
+// paidOrdersEnd also checks that a fulfilled order has its card, in the database and at the issuer.
 func paidOrdersEnd(r *records) []string {
 	var f findings
 	byOrder := map[string][]cardRow{}

@@ -67,7 +67,7 @@ func eachEsimOnce(r *records) []string {
 	return f
 }
 
-// esimsAreThere looks behind fulfilled orders.
+// esimsAreThere checks that fulfilled orders have their eSIM.
 func esimsAreThere(r *records) []string {
 	var f findings
 	byOrder := group(r.profiles, func(p profileRow) string { return p.Order })

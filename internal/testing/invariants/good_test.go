@@ -52,7 +52,8 @@ func good() *records {
 		{"att_a", "pay_a", relay, 0, "closed", []string{"0xaa"}, noon},
 		{"att_b", "pay_b", relay, 1, "reverted", []string{"0xb1", "0xb2"}, noon},
 		{"att_c", "pay_c", relay, 2, "open", []string{"0xcc"}, noon},
-		{"att_d", "pay_d", relay, 3, "closed", []string{"0xd1"}, noon}, {"att_e", "ref_d", relay, 4, "closed", []string{"0xd2"}, noon},
+		{"att_d", "pay_d", relay, 3, "closed", []string{"0xd1"}, noon},
+		{"att_e", "ref_d", relay, 4, "closed", []string{"0xd2"}, noon},
 	}
 	r.cards = []cardRow{
 		{"card_a", "ord_a", alice, "ACTIVE", "ref-a", "crd_1", 2500},
@@ -78,21 +79,29 @@ func good() *records {
 	r.challenges = []challengeRow{{"ch_1", "reveal", noon, noon.Add(5 * time.Minute), &used}}
 	r.audit = []auditRow{{"ann", "fee_job.retry", "job_f", "the issuer was down", "k1"}}
 	r.chain = chainBook{
-		credits:  []transfer{{"0xaa", 7, alice, 25_000_000}, {"0xcc", 7, carol, 25_000_000}, {"0xd1", 7, dora, 25_000_000}},
-		payouts:  []payout{{"0xd2", 7, bank, dora, 25_000_000}},
-		used:     []use{{"0xaa", 6, alice, "0x0a"}, {"0xcc", 6, carol, "0x0c"}, {"0xd1", 6, dora, "0x0d"}, {"0xd2", 6, bank, "0x2d"}},
-		included: map[string]inclusion{"0xaa": {relay, 0}, "0xb2": {relay, 1}, "0xcc": {relay, 2}, "0xd1": {relay, 3}, "0xd2": {relay, 4}},
-		sent:     map[string]int64{relay: 5},
-		fresh:    []string{relay},
+		credits: []transfer{{"0xaa", 7, alice, 25_000_000}, {"0xcc", 7, carol, 25_000_000}, {"0xd1", 7, dora, 25_000_000}},
+		payouts: []payout{{"0xd2", 7, bank, dora, 25_000_000}},
+		used: []use{
+			{"0xaa", 6, alice, "0x0a"}, {"0xcc", 6, carol, "0x0c"}, {"0xd1", 6, dora, "0x0d"}, {"0xd2", 6, bank, "0x2d"},
+		},
+		included: map[string]inclusion{
+			"0xaa": {relay, 0}, "0xb2": {relay, 1}, "0xcc": {relay, 2}, "0xd1": {relay, 3}, "0xd2": {relay, 4},
+		},
+		sent:  map[string]int64{relay: 5},
+		fresh: []string{relay},
 	}
 	r.issuer = issuerBook{
 		FloatCents: 1000,
-		Cards:      []issuerCard{{"crd_1", "ref-a", "live", 2500, 1500, ""}, {"crd_2", "ref-c", "declined", 2500, 0, "002"}, {"crd_3", "ref-d", "declined", 2500, 0, "002"}},
-		Movements:  []issuerMove{{"mov_1", "ref-f", "crd_1", "out", 1000, "done"}},
-		Executed:   map[string]int{"ref-a": 1, "ref-c": 1, "ref-f": 1},
+		Cards: []issuerCard{
+			{"crd_1", "ref-a", "live", 2500, 1500, ""}, {"crd_2", "ref-c", "declined", 2500, 0, "002"},
+			{"crd_3", "ref-d", "declined", 2500, 0, "002"},
+		},
+		Movements: []issuerMove{{"mov_1", "ref-f", "crd_1", "out", 1000, "done"}},
+		Executed:  map[string]int{"ref-a": 1, "ref-c": 1, "ref-f": 1},
 	}
 	r.postings = []postingRow{
-		{"settled/ord_a", "ord_a", "settled"}, {"loaded/ord_a", "ord_a", "loaded"}, {"fee_withdrawn/ord_a", "ord_a", "fee_withdrawn"},
+		{"settled/ord_a", "ord_a", "settled"}, {"loaded/ord_a", "ord_a", "loaded"},
+		{"fee_withdrawn/ord_a", "ord_a", "fee_withdrawn"},
 		{"settled/ord_c", "ord_c", "settled"},
 	}
 	r.entries = []entryRow{
@@ -123,13 +132,19 @@ func good() *records {
 func sellEsim(r *records) {
 	transaction, at := "0xe1", int64(7)
 	r.orders = append(r.orders, orderRow{"ord_e", "esim", "fulfilled", bob, "key-e", 500, 4, ""})
-	r.moves = append(r.moves, moveRow{"ord_e", 1, "payment_required", "settling", "buyer"}, moveRow{"ord_e", 2, "settling", "settled", "worker"},
+	r.moves = append(r.moves, moveRow{"ord_e", 1, "payment_required", "settling", "buyer"}, moveRow{
+		"ord_e", 2, "settling", "settled", "worker",
+	},
 		moveRow{"ord_e", 3, "settled", "provisioning", "worker"}, moveRow{"ord_e", 4, "provisioning", "fulfilled", "worker"})
-	r.payments = append(r.payments, paymentRow{"pay_e", "ord_e", "paid", usdc, bob, shop, 5_000_000, "0x0e", &transaction, &at, noon})
+	r.payments = append(r.payments, paymentRow{
+		"pay_e", "ord_e", "paid", usdc, bob, shop, 5_000_000, "0x0e", &transaction, &at, noon,
+	})
 	r.chain.credits = append(r.chain.credits, transfer{transaction, at, bob, 5_000_000})
 	r.chain.used = append(r.chain.used, use{transaction, at - 1, bob, "0x0e"})
 	r.profiles = append(r.profiles, profileRow{"profile_e", "ord_e", "ready", "ref-e", "esm_1"})
-	r.supplier = supplierBook{Esims: []supplierEsim{{"esm_1", "ref-e", "released", 4_000_000}}, Executed: map[string]int{"ref-e": 1}}
+	r.supplier = supplierBook{
+		Esims: []supplierEsim{{"esm_1", "ref-e", "released", 4_000_000}}, Executed: map[string]int{"ref-e": 1},
+	}
 	r.jobs = append(r.jobs, jobRow{"job_e", fulfillJob, "pay_e", "ord_e", "succeeded", 1, 1, false},
 		jobRow{"job_ke", confirmJob, "pay_e", "ord_e", "succeeded", 1, 1, false})
 	r.posted("settled", "ord_e", entryRow{"", "treasury:usdc", 5_000_000}, entryRow{"", "customer:ord_e", -5_000_000})

@@ -1,7 +1,7 @@
-// Package invariants checks what must hold after any fault, from three books that know nothing of each other: the
-// database, the chain's logs and the issuer's own.
+// Package invariants checks what must hold after any fault, from three independent books: the database, the chain's
+// logs and the issuer's own.
 //
-// It shares no code with the program that it checks: tables, events, statuses and rules are written down here once more.
+// It shares no code with the program that it checks: tables, events, statuses and rules are defined here again.
 package invariants
 
 import (
@@ -28,7 +28,7 @@ type Books struct {
 	Lost [2]int64
 	// FromBlock is where the chain's logs begin to matter.
 	FromBlock uint64
-	// Unmatched is how many millionths of a dollar a test itself sent to PayTo beside any purchase.
+	// Unmatched is how many millionths of a dollar the test itself sent to PayTo outside any purchase.
 	Unmatched int64
 	// Answers are what buyers were told, in any order.
 	Answers []Answer
@@ -62,9 +62,9 @@ type Violation struct {
 // String is the violation in one line.
 func (v Violation) String() string { return fmt.Sprintf("%s (%s): %s", v.ID, v.Rule, v.Message) }
 
-// Check reads the books and reports what does not hold. It is for a system at rest: while an order is on
-// its way, the books may differ. An error means that a book could not be read. Two rules need more than
-// the books: Unchanged checks I20, and Leaks I23.
+// Check reads the books and reports what does not hold. It is for a system at rest: while an order is in progress, the
+// books may differ. An error means that a book could not be read. Two rules need more than the books: Unchanged checks
+// I20, and Leaks I23.
 func Check(ctx context.Context, b Books) ([]Violation, error) {
 	r, err := read(ctx, b)
 	if err != nil {
@@ -73,7 +73,7 @@ func Check(ctx context.Context, b Books) ([]Violation, error) {
 	return r.check(), nil
 }
 
-// Settled reports that nothing is on its way: every order is final, unpaid or with an operator, and no
+// Settled reports that nothing is in progress: every order is final, unpaid or with an operator, and no
 // job of an order or a fee is due.
 func Settled(ctx context.Context, b Books) (bool, error) {
 	return atRest(ctx, b.DatabaseURL)

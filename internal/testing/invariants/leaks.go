@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// leaks is I23. It looks at texts that only a test has at hand, so it stands beside the others.
+// leaks is I23. It is separate from the others because it searches texts that only a test has.
 const leaksID, leaksRule = "I23", "no secret is written down"
 
 // Leaks searches texts, by the name of the place, for secrets, by what they are: plain, in hex and in

@@ -102,7 +102,7 @@ func (r *records) feesByJob() map[string]feeRow {
 	return all
 }
 
-// moves is what became of an issue fee: earned once it is ours or owed to us.
+// moves is the outcome of an issue fee: earned once it is withdrawn or owed.
 func (f feeRow) moves(j jobRow, fee func(from, to string)) {
 	done, debt := j.Status == "succeeded", "receivable:"+j.UniqueKey
 	if done && !f.Kept {
@@ -134,7 +134,8 @@ func mapsUnion(a, b map[string]int64) map[string]int64 {
 	return all
 }
 
-// unmatchedMoneyIsPostedOnce follows each posting of money that belongs to nobody to a transfer on chain, which must be no payment.
+// unmatchedMoneyIsPostedOnce follows each posting of money that belongs to nobody to a transfer on chain, which must be
+// no payment.
 func unmatchedMoneyIsPostedOnce(r *records) []string {
 	var f findings
 	name := func(transaction string, index int64) string {
@@ -180,7 +181,7 @@ func unmatchedMoneyIsPostedOnce(r *records) []string {
 	}
 	for _, p := range r.postings {
 		if of, resolved := strings.CutPrefix(lower(p.ID), "resolved/"); resolved {
-			// The operator's word settles what stands in "unmatched", to the cent.
+			// The operator's decision clears what is in "unmatched", to the cent.
 			if !seen["unmatched/"+of] || p.Kind != "resolved" || resolvedUnits(r, p.ID) != arrived["unmatched/"+of] {
 				f.add("posting %s settles %d units, %d arrived", p.ID, resolvedUnits(r, p.ID), arrived["unmatched/"+of])
 			}
@@ -188,8 +189,10 @@ func unmatchedMoneyIsPostedOnce(r *records) []string {
 		}
 		if of, claimed := strings.CutPrefix(lower(p.ID), "matched/"); claimed {
 			// The order that claimed such money takes it off "unmatched", to the cent, and is paid by that very transfer.
-			if !seen["unmatched/"+of] || !paid["unmatched/"+of] || p.Order == "" || resolvedUnits(r, p.ID) != arrived["unmatched/"+of] {
-				f.add("posting %s of order %q takes %d units, %d arrived", p.ID, p.Order, resolvedUnits(r, p.ID), arrived["unmatched/"+of])
+			if !seen["unmatched/"+of] || !paid["unmatched/"+of] || p.Order == "" ||
+				resolvedUnits(r, p.ID) != arrived["unmatched/"+of] {
+				f.add("posting %s of order %q takes %d units, %d arrived", p.ID, p.Order, resolvedUnits(r, p.ID),
+					arrived["unmatched/"+of])
 			}
 			continue
 		}

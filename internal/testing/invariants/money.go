@@ -67,8 +67,8 @@ func onePaymentOneOrder(r *records) []string {
 	return f
 }
 
-// credited says that a used authorization moved this much to the payee: the transfer is the next event. A nonce that was
-// used for another amount paid nothing.
+// credited says that a used authorization moved this much to the payee: the transfer is the next event. A nonce that
+// was used for another amount paid nothing.
 func (r *records) credited(u use, value int64) bool {
 	for _, c := range r.chain.credits {
 		if same(c.Transaction, u.Transaction) && c.LogIndex == u.LogIndex+1 && same(c.From, u.Payer) && c.Value == value {
@@ -163,8 +163,10 @@ func theMoneyAddsUp(r *records) []string {
 	accounts := map[string]issuerCard{}
 	for _, a := range r.issuer.Cards {
 		accounts[a.ID] = a
-		if c, ok := cards[lower(a.Reference)]; ok && (a.LoadCents != c.LoadCents || a.LoadCents > orders[c.Order].PriceCents) {
-			f.add("order %s paid %d cents, its card is for %d, the issuer loaded %d", c.Order, orders[c.Order].PriceCents, c.LoadCents, a.LoadCents)
+		if c, ok := cards[lower(a.Reference)]; ok &&
+			(a.LoadCents != c.LoadCents || a.LoadCents > orders[c.Order].PriceCents) {
+			f.add("order %s paid %d cents, its card is for %d, the issuer loaded %d", c.Order, orders[c.Order].PriceCents,
+				c.LoadCents, a.LoadCents)
 		}
 	}
 	for _, m := range r.issuer.Movements {

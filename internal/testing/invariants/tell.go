@@ -2,7 +2,7 @@ package invariants
 
 import "context"
 
-// Tally is what one payer's purchases came to.
+// Tally is what one payer paid and got.
 type Tally struct {
 	// Orders that are paid, in the database; Transfers to the payee and Refunds from the treasury, on chain.
 	Orders, Transfers, Refunds int

@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// unchanged is I20. It compares two readings of the books, so it stands beside the others.
+// unchanged is I20. It is separate from the others because it compares two readings of the books.
 const unchangedID, unchangedRule = "I20", "a second recovery changes nothing"
 
 // Unchanged lets the program recover once more, by again, and reports each part of the books that this
@@ -40,8 +40,7 @@ func readFingerprint(ctx context.Context, b Books) (fingerprint, error) {
 	return r.fingerprint()
 }
 
-// fingerprint leaves out housekeeping: the jobs that tend the relayer, and whether its transactions are
-// final yet.
+// fingerprint leaves out maintenance: the jobs that rebroadcast transactions, and whether these are final yet.
 func (r *records) fingerprint() (fingerprint, error) {
 	var jobs []jobRow
 	for _, j := range r.jobs {
@@ -58,9 +57,11 @@ func (r *records) fingerprint() (fingerprint, error) {
 		"orders": r.orders, "timeline": r.moves, "payments": r.payments, "refunds": r.refunds, "settlement transactions": transactions, "cards": r.cards,
 		"reservations": r.reservations, "jobs": jobs, "audit": r.audit,
 		"ledger's postings": r.postings, "ledger's entries": r.entries,
-		"chain's transfers": r.chain.credits, "chain's transfers back": r.chain.payouts, "chain's used authorizations": r.chain.used, "chain's count of our transactions": r.chain.sent,
-		"issuer's cards": r.issuer.Cards, "issuer's movements": r.issuer.Movements, "issuer's references": r.issuer.Executed, "issuer's float": r.issuer.FloatCents,
-		"eSIM profiles": r.profiles, "supplier's eSIMs": r.supplier.Esims, "supplier's references": r.supplier.Executed,
+		"chain's transfers": r.chain.credits, "chain's transfers back": r.chain.payouts,
+		"chain's used authorizations": r.chain.used, "chain's count of our transactions": r.chain.sent,
+		"issuer's cards": r.issuer.Cards, "issuer's movements": r.issuer.Movements, "issuer's references": r.issuer.Executed,
+		"issuer's float": r.issuer.FloatCents,
+		"eSIM profiles":  r.profiles, "supplier's eSIMs": r.supplier.Esims, "supplier's references": r.supplier.Executed,
 	} {
 		text, err := json.Marshal(content)
 		if err != nil {

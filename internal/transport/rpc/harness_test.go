@@ -23,6 +23,7 @@ import (
 	"github.com/roamcard/roamcard/internal/auth/authtest"
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/product/card"
@@ -141,7 +142,7 @@ func (h *harness) session(w authtest.Wallet, scopes ...auth.Scope) string {
 // issue gives a wallet an active card.
 func (h *harness) issue(w authtest.Wallet) card.Card {
 	h.Helper()
-	ref := cardtest.NewRef()
+	ref := fulfilmenttest.NewRef()
 	a, err := h.issuer.Open(h.Context(), card.Opening{Ref: ref, Load: card.Price})
 	if err != nil {
 		h.Fatal(err)

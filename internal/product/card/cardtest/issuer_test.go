@@ -3,25 +3,23 @@ package cardtest
 import (
 	"testing"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/product/card"
 )
 
 func TestIssuerInMemoryKeepsToTheSuite(t *testing.T) {
-	i := NewIssuer(Config{})
-	Run(t, Harness{
-		Issuer: i, Vault: i, Stock: i, Roll: i, Traits: i.Traits(), Settle: i.Settle, Fault: i.Fault, Executed: i.Executed,
-	})
+	Run(t, NewIssuer(Config{}).Harness())
 }
 
 func TestIssuerInMemoryKeepsLimits(t *testing.T) {
-	i := NewIssuer(Config{})
-	RunLimits(t, Harness{Issuer: i, Vault: i, Settle: i.Settle})
+	RunLimits(t, NewIssuer(Config{}).Harness())
 }
 
 func TestIssuerRejectsLaterAndGivesTheFloatBack(t *testing.T) {
 	i := NewIssuer(Config{Float: 5000})
-	i.Fault(Open, Rejected)
-	ref := NewRef()
+	i.Fault(Open, fulfilmenttest.Rejected)
+	ref := fulfilmenttest.NewRef()
 	opened, err := i.Open(t.Context(), card.Opening{Ref: ref, Load: 2500})
 	if err != nil || opened.State != card.AccountPending {
 		t.Fatalf("open = %+v, %v", opened, err)
@@ -38,8 +36,8 @@ func TestIssuerRejectsLaterAndGivesTheFloatBack(t *testing.T) {
 
 func TestIssuerStaysPendingUntilItIsMoved(t *testing.T) {
 	i := NewIssuer(Config{Instant: true})
-	i.Fault(Open, StaysPending)
-	ref := NewRef()
+	i.Fault(Open, fulfilmenttest.StaysPending)
+	ref := fulfilmenttest.NewRef()
 	if _, err := i.Open(t.Context(), card.Opening{Ref: ref, Load: 2500}); err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +58,7 @@ func TestIssuerStaysPendingUntilItIsMoved(t *testing.T) {
 	}
 }
 
-func read(t *testing.T, i *Issuer, ref card.Ref) card.Account {
+func read(t *testing.T, i *Issuer, ref fulfilment.Ref) card.Account {
 	t.Helper()
 	account, err := i.Account(t.Context(), ref)
 	if err != nil {

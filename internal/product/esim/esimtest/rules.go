@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
@@ -108,7 +109,8 @@ func olderSyncSaysNothing(t *testing.T, h StoreHarness) {
 
 func profile(id order.ID) esim.Profile {
 	return esim.Profile{
-		ID: uuid.Must(uuid.NewV7()), Order: id, Plan: "pln_a", Status: esim.Ordered, Ref: NewRef(), CreatedAt: start, UpdatedAt: start,
+		ID: uuid.Must(uuid.NewV7()), Order: id, Plan: "pln_a", Status: esim.Ordered, Ref: fulfilmenttest.NewRef(),
+		CreatedAt: start, UpdatedAt: start,
 	}
 }
 

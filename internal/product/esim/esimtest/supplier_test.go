@@ -3,12 +3,11 @@ package esimtest
 import (
 	"testing"
 
-	"github.com/roamcard/roamcard/internal/product/esim"
+	"github.com/roamcard/roamcard/internal/fulfilment"
 )
 
 func TestSupplierInMemoryKeepsToTheSuite(t *testing.T) {
-	s := NewSupplier(false, esim.Traits{})
-	Run(t, Harness{Supplier: s, Traits: s.Traits(), Settle: s.Settle, Fault: s.Fault, Executed: s.Executed, SellOut: s.SellOut})
+	Run(t, NewSupplier(false, fulfilment.Traits{}).Harness())
 }
 
 func TestStoreInMemoryKeepsToTheRules(t *testing.T) {

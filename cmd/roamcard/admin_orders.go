@@ -1,0 +1,189 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/roamcard/roamcard/clients/go/roamcard"
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+)
+
+func (b *buyer) adminOrders() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "orders", Args: noArgs, Short: "Orders that need an operator, and the whole life of one", RunE: help,
+	}
+	cmd.AddCommand(b.ordersQueue(), b.ordersInspect(), b.ordersDecide(), b.ordersProve())
+	return cmd
+}
+
+func (b *buyer) ordersQueue() *cobra.Command {
+	var status string
+	cmd := &cobra.Command{
+		Use: "queue", Aliases: []string{"stuck"}, Args: noArgs,
+		Short: "List orders in a status, those that wait for an operator unless another is named",
+		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
+			queue, err := roamcard.Collect(client.Admin.OrderQueue(cmd.Context(), status))
+			if err != nil {
+				return err
+			}
+			return b.show(cmd, &roamcardv1.ListOrderQueueResponse{Orders: queue}, func(w io.Writer) {
+				fmt.Fprintln(w, "ORDER\tKIND\tSTATUS\tUSD\tSINCE\tREASON")
+				for _, o := range queue {
+					reviewItemText(w, o)
+				}
+			})
+		}),
+	}
+	cmd.Flags().StringVar(&status, "status", "operator_review", "the status to list")
+	complete(cmd, "status",
+		fixed("settling", "settled", "provisioning", "fulfilled", "refund_pending", "refunded", "operator_review"))
+	return cmd
+}
+
+func (b *buyer) ordersInspect() *cobra.Command {
+	return &cobra.Command{
+		Use: "show ORDER", Args: oneArg, Short: "Show payments, refund, jobs, provider references and every move of an order",
+		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
+			life, err := client.Admin.InspectOrder(cmd.Context(), &roamcardv1.InspectOrderRequest{OrderId: args[0]})
+			if err != nil {
+				return err
+			}
+			return b.show(cmd, life, func(w io.Writer) { historyText(w, life) })
+		}),
+	}
+}
+
+func (b *buyer) ordersDecide() *cobra.Command {
+	var reason, key string
+	cmd := &cobra.Command{
+		Use: "decide ORDER refund|retry|fulfilled", Short: "Decide about an order in operator_review",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 2 || !slices.Contains([]string{"refund", "retry", "fulfilled"}, args[1]) {
+				return fmt.Errorf("%w: name an order and refund, retry or fulfilled", errUsage)
+			}
+			return nil
+		},
+		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
+			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
+			res, err := client.Admin.DecideOrder(ctx, &roamcardv1.DecideOrderRequest{
+				OrderId: args[0], Action: args[1], Reason: reason,
+			})
+			if err != nil {
+				return err
+			}
+			return b.show(cmd, res.GetOrder(), func(w io.Writer) { reviewItemText(w, res.GetOrder()) })
+		}),
+	}
+	actionFlags(cmd, &reason, &key)
+	return cmd
+}
+
+func (b *buyer) ordersProve() *cobra.Command {
+	var reason, key string
+	cmd := &cobra.Command{
+		Use:   "prove ORDER TRANSACTION",
+		Short: "Name the transaction that made an order's payment; the chain must show it there",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return fmt.Errorf("%w: name an order and a transaction", errUsage)
+			}
+			return nil
+		},
+		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
+			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
+			res, err := client.Admin.ProvePayment(ctx, &roamcardv1.ProvePaymentRequest{
+				OrderId: args[0], Transaction: args[1], Reason: reason,
+			})
+			if err != nil {
+				return err
+			}
+			return b.show(cmd, res.GetOrder(), func(w io.Writer) { reviewItemText(w, res.GetOrder()) })
+		}),
+	}
+	actionFlags(cmd, &reason, &key)
+	return cmd
+}
+
+func (b *buyer) switches() *cobra.Command {
+	cmd := &cobra.Command{Use: "switches", Args: noArgs, Short: "Close and open the sale of a product", RunE: help}
+	cmd.AddCommand(&cobra.Command{
+		Use: "list", Args: noArgs, Short: "Show which products are closed, since when and why",
+		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
+			res, err := client.Admin.ListSwitches(cmd.Context(), &roamcardv1.ListSwitchesRequest{})
+			if err != nil {
+				return err
+			}
+			return b.show(cmd, res, func(w io.Writer) {
+				fmt.Fprintln(w, "PRODUCT\tPAUSED\tBY\tREASON")
+				for _, s := range res.GetSwitches() {
+					switchText(w, s)
+				}
+			})
+		}),
+	}, b.setSwitch("pause", "Close the sale of card_issue, card_topup or esim; orders that were paid go on", true),
+		b.setSwitch("resume", "Open the sale of card_issue, card_topup or esim again", false))
+	return cmd
+}
+
+func (b *buyer) setSwitch(name, short string, paused bool) *cobra.Command {
+	var reason, key string
+	cmd := &cobra.Command{
+		Use: name + " PRODUCT", Args: oneArg, Short: short,
+		ValidArgsFunction: firstArg(fixed("card_issue", "card_topup", "esim")),
+		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
+			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
+			res, err := client.Admin.SetSwitch(ctx, &roamcardv1.SetSwitchRequest{
+				Product: args[0], Paused: &paused, Reason: reason,
+			})
+			if err != nil {
+				return err
+			}
+			return b.show(cmd, res.GetSwitch(), func(w io.Writer) { switchText(w, res.GetSwitch()) })
+		}),
+	}
+	actionFlags(cmd, &reason, &key)
+	return cmd
+}
+
+// actionFlags adds the flags of every action of an operator, for the audit trail.
+func actionFlags(cmd *cobra.Command, reason, key *string) {
+	cmd.Flags().StringVar(reason, "reason", "", "why, for the audit trail")
+	cmd.Flags().StringVar(key, "key", "", "Idempotency-Key; the same key does it once (default: a new one)")
+}
+
+func reviewItemText(w io.Writer, o *roamcardv1.QueuedOrder) {
+	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", o.GetOrderId(), o.GetKind(), o.GetStatus(), dollars(o.GetAmountUsdCents()),
+		o.GetSince().AsTime().Format("2006-01-02 15:04"), o.GetReason())
+}
+
+func switchText(w io.Writer, s *roamcardv1.Switch) {
+	fmt.Fprintf(w, "%s\t%v\t%s\t%s\n", s.GetProduct(), s.GetPaused(), s.GetOperator(), s.GetReason())
+}
+
+func historyText(w io.Writer, life *roamcardv1.InspectOrderResponse) {
+	orderText(w, life.GetOrder())
+	fmt.Fprintf(w, "owner\t%s\n", life.GetOwner())
+	for _, p := range life.GetPayments() {
+		fmt.Fprintf(w, "payment\t%s %s %s\n", p.GetStatus(), p.GetTransaction(), p.GetDeadReason())
+	}
+	if r := life.GetRefund(); r != nil {
+		fmt.Fprintf(w, "refund\t%s %s to %s\n", r.GetStatus(), r.GetTransaction(), r.GetTo())
+	}
+	for _, j := range life.GetJobs() {
+		fmt.Fprintf(w, "job\t%s %s, attempt %d, step %q %s\n", j.GetKind(), j.GetStatus(), j.GetAttempt(), j.GetStep(),
+			j.GetLastError())
+	}
+	for _, r := range life.GetReferences() {
+		fmt.Fprintf(w, "reference\t%s %d: %s\n", r.GetStep(), r.GetVersion(), r.GetReference())
+	}
+	for _, m := range life.GetTimeline() {
+		fmt.Fprintf(w, "%s\t%s -> %s by %s: %s\n", m.GetAt().AsTime().Format("15:04:05"), m.GetFrom(), m.GetTo(),
+			m.GetActor(), m.GetReason())
+		for _, e := range m.GetEvidence() {
+			fmt.Fprintf(w, "\t  %s\n", e)
+		}
+	}
+}

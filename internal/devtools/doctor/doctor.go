@@ -1,0 +1,196 @@
+// Package doctor checks what the service needs, one thing at a time, and says how to fix what fails.
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/app"
+	"github.com/roamcard/roamcard/internal/chain"
+	"github.com/roamcard/roamcard/internal/curve"
+	"github.com/roamcard/roamcard/internal/devtools/devnet"
+	"github.com/roamcard/roamcard/internal/store"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// Config says what to check and how to tell.
+type Config struct {
+	File string
+	JSON bool
+	Out  io.Writer
+}
+
+// finding is the result of one check.
+type finding struct {
+	Name   string `json:"name"`
+	Status string `json:"status"`
+	Detail string `json:"detail"`
+	Fix    string `json:"fix,omitempty"`
+}
+
+// The statuses of a finding.
+const (
+	statusOK   = "ok"
+	statusFail = "fail"
+	statusSkip = "skip"
+)
+
+// Run checks what the service needs and prints one line for each check, and how to fix what fails. It is
+// app.ErrNotReady when a check fails.
+func Run(ctx context.Context, c Config) error {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	var found []finding
+	if c.File == "" && !app.Configured() {
+		found = append(examineTools(), finding{
+			Name: "configuration", Status: statusSkip, Detail: "nothing is configured; roamcard dev needs nothing",
+		})
+	} else {
+		found = examineService(ctx, c.File)
+	}
+	ok := true
+	for _, f := range found {
+		ok = ok && f.Status != statusFail
+	}
+	if err := printFindings(c, ok, found); err != nil {
+		return err
+	}
+	if !ok {
+		return app.ErrNotReady
+	}
+	return nil
+}
+
+// examineTools looks for what `roamcard dev` runs; production needs none of it.
+func examineTools() []finding {
+	path, err := devnet.FindAnvil()
+	anvil := verdictOf("anvil (for dev)", path, err, "run make setup")
+	dir, err := devnet.FindPostgres()
+	return []finding{anvil, verdictOf("postgresql (for dev)", dir, err, "run make setup")}
+}
+
+// examineService checks the configured service in steps; checks that need a failed step are skipped.
+func examineService(ctx context.Context, file string) []finding {
+	cfg, err := app.LoadFile(file)
+	if err != nil {
+		wrong := errors.New(strings.ReplaceAll(err.Error(), "\n", "; "))
+		return []finding{verdictOf("configuration", "", wrong, "set what is named, in the environment or in --config FILE")}
+	}
+	out := []finding{verdictOf("configuration", cfg.Environment+" at "+cfg.BaseURL, nil, ""), examineSecretFiles()}
+	out = append(out, examineDatabase(ctx, cfg)...)
+	out = append(out, examineChain(ctx, cfg)...)
+	if cfg.SettlesBy(app.SettlerFacilitator) {
+		out = append(out, examineFacilitator(ctx, cfg))
+	}
+	for _, e := range cfg.ExamineProviders(ctx) {
+		out = append(out, verdictOf(e.Name, e.Detail, e.Err, e.Fix))
+	}
+	listener, err := net.Listen("tcp", cfg.Addr)
+	if err == nil {
+		err = listener.Close()
+	}
+	return append(out, verdictOf("listener", cfg.Addr, err, "free the address, or set addr to another"))
+}
+
+func examineDatabase(ctx context.Context, cfg app.Config) []finding {
+	s, err := store.Open(ctx, store.Config{
+		URL: cfg.DatabaseURL.Reveal(), MaxConns: 2, Now: time.Now, Products: app.StoredProducts(),
+	})
+	if err != nil {
+		return []finding{
+			verdictOf("database", "", err, "check database.url and that PostgreSQL 15 or newer runs there"),
+			{Name: "migrations", Status: statusSkip, Detail: "no database"},
+		}
+	}
+	defer s.Close()
+	return []finding{
+		verdictOf("database", "answers", nil, ""),
+		verdictOf("migrations", "up to date", s.CheckSchema(ctx), "run roamcard migrate"),
+	}
+}
+
+func examineChain(ctx context.Context, cfg app.Config) []finding {
+	ch, err := cfg.DialChain(ctx)
+	if err != nil {
+		return []finding{verdictOf("chain", "", err, "check chain.rpc_url, payment.asset and payment.asset_name")}
+	}
+	defer ch.Close()
+	out := []finding{
+		verdictOf("chain", fmt.Sprintf("id %d, %s at %s", x402.ChainID, cfg.AssetName, cfg.Asset), nil, ""),
+		examineNodes(ctx, cfg, ch), examineToken(ctx, cfg, ch), examineClock(ctx, ch), examinePayee(ctx, cfg, ch),
+	}
+	if cfg.SettlesBy(app.SettlerRelayer) {
+		out = append(out, examineRelayer(ctx, cfg, ch))
+	}
+	if !cfg.TreasuryKey.IsZero() {
+		out = append(out, examineTreasury(ctx, cfg, ch))
+	}
+	return out
+}
+
+func examineTreasury(ctx context.Context, cfg app.Config, on *chain.Chain) finding {
+	key, err := chain.ParseKey(cfg.TreasuryKey.Reveal())
+	if err != nil {
+		return verdictOf("treasury", "", err, "set treasury.key to a private key in hex")
+	}
+	address := curve.AddressOf(key)
+	holds, err := on.Balance(ctx, address)
+	if err == nil && len(cfg.RelayerKeys) == 0 {
+		err = errors.New("there is no relayer to send refunds")
+	}
+	detail := fmt.Sprintf("%s holds %s USDC", address, holds.Dollars())
+	return verdictOf("treasury", detail, err, "set relayer.keys too; a facilitator is not asked to refund")
+}
+
+func examineRelayer(ctx context.Context, cfg app.Config, on *chain.Chain) finding {
+	relayer, err := cfg.NewRelayer(on)
+	if err != nil {
+		return verdictOf("relayer", "", err, "set relayer.keys to private keys in hex")
+	}
+	detail := fmt.Sprintf("%d keys, at least one has gas", len(cfg.RelayerKeys))
+	return verdictOf("relayer", detail, relayer.Ready(ctx), "send ether for gas to the address")
+}
+
+func examineFacilitator(ctx context.Context, cfg app.Config) finding {
+	f, err := cfg.NewFacilitator()
+	if err == nil {
+		err = f.Supported(ctx)
+	}
+	return verdictOf("facilitator", "settles our kind at "+cfg.FacilitatorURL, err,
+		"check facilitator.url and facilitator.token")
+}
+
+func verdictOf(name, detail string, err error, fix string) finding {
+	if err != nil {
+		return finding{Name: name, Status: statusFail, Detail: err.Error(), Fix: fix}
+	}
+	return finding{Name: name, Status: statusOK, Detail: detail}
+}
+
+func printFindings(c Config, ok bool, found []finding) error {
+	if c.JSON {
+		enc := json.NewEncoder(c.Out)
+		enc.SetIndent("", "  ")
+		return enc.Encode(struct {
+			OK     bool      `json:"ok"`
+			Checks []finding `json:"checks"`
+		}{ok, found})
+	}
+	for _, f := range found {
+		if _, err := fmt.Fprintf(c.Out, "%-4s  %-22s %s\n", f.Status, f.Name, f.Detail); err != nil {
+			return err
+		}
+		if f.Fix != "" {
+			if _, err := fmt.Fprintf(c.Out, "      fix: %s\n", f.Fix); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,308 @@
+package endtoend_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/roamcard/roamcard/internal/curve"
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// TestARepeatGetsTheSameOrderAndPaysNothing is A1 and A6: the same header again, another spelling of the
+// same body, and a payment signed anew.
+func TestARepeatGetsTheSameOrderAndPaysNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, plan{instances: 2})
+	b := w.buyer()
+	payment := header(t, b.payment())
+	first := w.send(purchase("a", payment))
+	var order sold
+	first.into(t, 200, &order)
+	w.settled(30 * time.Second)
+	after := w.footprint()
+
+	surplus := b.payment()
+	repeats := map[string]request{
+		"the same":          purchase("a", payment),
+		"once more":         purchase("a", payment),
+		"spaces":            {path: purchasePath, body: " {\r\n\t\"idempotencyKey\" : \"a\" } \n", header: map[string]string{x402.HeaderSignature: payment}},
+		"escapes":           {path: purchasePath, body: `{"idempotencyKey":"\u0061"}`, header: map[string]string{x402.HeaderSignature: payment}},
+		"signed anew":       purchase("a", header(t, surplus)),
+		"another instance":  {at: w.instances[1], path: purchasePath, body: purchaseBody("a"), header: map[string]string{x402.HeaderSignature: payment}},
+		"a trailing pad":    purchase("a", strings.TrimRight(payment, "=")),
+		"upper-case nonce":  purchase("a", spoiledBy(t, b.payment(func(p *x402.Payment) { p.Authorization = decoded(t, payment).Authorization }), upperNonce)),
+		"an expired one":    purchase("a", header(t, b.payment(func(p *x402.Payment) { p.Authorization.ValidBefore = 1 }))),
+		"for another price": purchase("a", header(t, b.payment(func(p *x402.Payment) { p.Authorization.Value++ }))),
+	}
+	for name, r := range repeats {
+		a := w.send(r)
+		var again sold
+		a.into(t, 200, &again)
+		if again.OrderID != order.OrderID || again.Payment != order.Payment || !again.Replayed {
+			t.Errorf("%s: %+v, want a replay of %+v", name, again, order)
+		}
+		if got, want := a.header.Get(x402.HeaderResponse), first.header.Get(x402.HeaderResponse); got != want {
+			t.Errorf("%s: PAYMENT-RESPONSE %s, want %s", name, got, want)
+		}
+	}
+	if now := w.footprint(); now != after {
+		t.Errorf("the repeats left a trace:\n was %s\n now %s", after, now)
+	}
+	// The surplus signature is live money: it is nowhere.
+	if dump := w.dump(); strings.Contains(dump, hex.EncodeToString(surplus.Signature[:])) || strings.Contains(dump, surplus.Authorization.Nonce.String()[2:]) {
+		t.Error("a surplus authorization is stored")
+	}
+	if w.spent(surplus.Authorization) {
+		t.Error("a surplus authorization was sent")
+	}
+	w.reconcile()
+}
+
+func upperNonce(_, a map[string]any) { a["nonce"] = "0x" + strings.ToUpper(a["nonce"].(string)[2:]) }
+
+func spoiledBy(t *testing.T, p x402.Payment, change func(m, authorization map[string]any)) string {
+	t.Helper()
+	m := tree(t, p)
+	change(m, m["payload"].(map[string]any)["authorization"].(map[string]any))
+	return encodeTree(t, m)
+}
+
+func decoded(t *testing.T, payment string) x402.Payment {
+	t.Helper()
+	p, err := x402.DecodePayment(payment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// spent is the token's own word on an authorization.
+func (w *world) spent(a x402.Authorization) bool {
+	w.t.Helper()
+	var word hexutil.Bytes
+	w.rpc(&word, "eth_call", map[string]any{"to": usdc().String(), "data": hexutil.Encode(x402.StateCall(a.From, a.Nonce))}, "latest")
+	return bigInt(word).Sign() != 0
+}
+
+func orText(column string) string {
+	if column == "" {
+		return "t::text"
+	}
+	return column
+}
+
+// dump is every row of every table as text, but for the claimed signatures and the transactions that
+// carry them, which have to be kept to be sent again.
+func (w *world) dump() string {
+	w.t.Helper()
+	var all strings.Builder
+	named, err := w.db.Query(context.WithoutCancel(w.t.Context()), "SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+	if err != nil {
+		w.t.Fatalf("list the tables: %v", err)
+	}
+	tables, err := pgx.CollectRows(named, pgx.RowTo[string])
+	if err != nil || len(tables) < 12 {
+		w.t.Fatalf("list the tables: %v (%v)", tables, err)
+	}
+	kept := map[string]string{"payments": "(to_jsonb(t) - 'signature')::text", "attempts": "(to_jsonb(t) - 'variants')::text"}
+	for _, table := range tables {
+		all.WriteString(w.rows(table, orText(kept[table])))
+	}
+	return all.String()
+}
+
+// rows is what an expression shows of a table's rows t, a line each.
+func (w *world) rows(table, row string) string {
+	w.t.Helper()
+	rows, err := w.db.Query(context.WithoutCancel(w.t.Context()), "SELECT "+row+" FROM "+table+" t")
+	if err != nil {
+		w.t.Fatalf("dump %s: %v", table, err)
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		w.t.Fatalf("dump %s: %v", table, err)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// TestOneAuthorizationPaysForOneKey is A5, once the money has moved: the other keys learn nothing of the
+// order, and are not told to pay again for what was paid.
+func TestOneAuthorizationPaysForOneKey(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, plan{})
+	b := w.buyer()
+	payment := header(t, b.payment())
+	var order sold
+	w.send(purchase("mine", payment)).into(t, 200, &order)
+	w.settled(30 * time.Second)
+	for _, key := range []string{"other", "mine ", "Mine", "mine\u200b"} {
+		a := w.send(purchase(key, payment))
+		if a.status != 409 || a.problem.Code != string(fault.AuthorizationAlreadyUsed) || a.problem.OrderID != "" {
+			t.Errorf("key %q: %d %s", key, a.status, clipped(a.body))
+		}
+		if bytes.Contains(a.body, []byte(order.OrderID)) || bytes.Contains(a.body, []byte(order.Payment.Transaction)) {
+			t.Errorf("key %q: the answer tells of the order: %s", key, a.body)
+		}
+	}
+	w.reconcile()
+}
+
+// TestAKeyIsNobodysSecret is A9: another wallet's key is as good as an unknown one, and gets the payer an
+// order of the payer's own.
+func TestAKeyIsNobodysSecret(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, plan{})
+	victim, thief := w.buyer(), w.buyer()
+	order := victim.bought("the victim's key")
+	known, unknown := w.send(purchase("the victim's key", "")), w.send(purchase("a key nobody has", ""))
+	if diff := cmp.Diff(callInfoOf(t, unknown), callInfoOf(t, known)); diff != "" {
+		t.Errorf("a used key shows in the challenge (-unknown +used):\n%s", diff)
+	}
+	// A payment that names the victim and is not signed by the victim.
+	forged := victim.payment()
+	forged.Signature = thief.payment().Signature
+	a, b := w.send(purchase("the victim's key", header(t, forged))), w.send(purchase("a key nobody has", header(t, forged)))
+	if diff := cmp.Diff(callInfoOf(t, b), callInfoOf(t, a)); diff != "" || a.status != 402 {
+		t.Errorf("a used key shows in the refusal (-unknown +used):\n%s", diff)
+	}
+	var own sold
+	thief.buy("the victim's key").into(t, 200, &own)
+	if own.OrderID == order.OrderID || own.Payment.Payer != thief.address.String() {
+		t.Errorf("the thief got %+v", own)
+	}
+	// An order of another's and one that does not exist look the same, too.
+	thief.signIn()
+	a, b = thief.get("/api/orders/"+order.OrderID), thief.get("/api/orders/ord_"+uuid.NewString())
+	if diff := cmp.Diff(callInfoOf(t, b), callInfoOf(t, a)); diff != "" || a.status != 404 {
+		t.Errorf("another's order shows (-unknown +another's):\n%s", diff)
+	}
+	w.reconcile()
+}
+
+var (
+	uuids   = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+	quoteID = regexp.MustCompile(`"quoteId":"[^"]*"`)
+)
+
+// callInfoOf is everything an answer shows but its ids, its time and what is signed over the time.
+func callInfoOf(t *testing.T, a answer) string {
+	t.Helper()
+	h := maps.Clone(a.header)
+	delete(h, "Date")
+	if required := h.Get(x402.HeaderRequired); required != "" {
+		raw, err := base64.StdEncoding.DecodeString(required)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.Set(x402.HeaderRequired, quoteID.ReplaceAllString(string(raw), `"quoteId":""`))
+	}
+	var b strings.Builder
+	fmt.Fprintln(&b, a.status)
+	for _, name := range slices.Sorted(maps.Keys(h)) {
+		fmt.Fprintln(&b, name, h[name])
+	}
+	b.Write(a.body)
+	return uuids.ReplaceAllString(b.String(), "an id")
+}
+
+// TestWhoWatchesTheChainGetsNothing is A10: a settled signature is public, and whoever rebuilds the
+// header from the call data learns nothing without the key, and no secret with it.
+func TestWhoWatchesTheChainGetsNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, plan{})
+	b := w.buyer()
+	order := b.bought("k")
+	var tx struct {
+		Input hexutil.Bytes `json:"input"`
+	}
+	w.rpc(&tx, "eth_getTransactionByHash", order.Payment.Transaction)
+	rebuilt := b.payment()
+	rebuilt.Authorization = x402.Authorization{
+		From: x402.Address(tx.Input[16:36]), To: x402.Address(tx.Input[48:68]), Value: moneyOf(bigInt(tx.Input[68:100]).Int64()),
+		ValidAfter: bigInt(tx.Input[100:132]).Uint64(), ValidBefore: bigInt(tx.Input[132:164]).Uint64(), Nonce: x402.Hash(tx.Input[164:196]),
+	}
+	copy(rebuilt.Signature[:], tx.Input[228:292])
+	rebuilt.Signature[64] = tx.Input[227]
+	if curve.Verify(domain(), rebuilt.Authorization, rebuilt.Signature) != nil {
+		t.Fatal("the header was not rebuilt")
+	}
+	for _, key := range []string{"a", "K", "1", "key"} {
+		if a := w.send(purchase(key, header(t, rebuilt))); a.status != 409 || bytes.Contains(a.body, []byte("ord_")) {
+			t.Errorf("guessed key %q: %d %s", key, a.status, clipped(a.body))
+		}
+	}
+	a := w.send(purchase("k", header(t, rebuilt)))
+	a.into(t, 200, nil)
+	for _, secret := range []string{"number", "securityCode", "400000", "lpa", "iccid", "accessToken", "token\""} {
+		if bytes.Contains(a.body, []byte(secret)) {
+			t.Errorf("the right key shows %s: %s", secret, a.body)
+		}
+	}
+	w.reconcile()
+}
+
+// TestTheTermsCannotBeSwapped is A4 and A11: a quote is honoured as it was made, and nothing in it or
+// beside it lowers a price.
+func TestTheTermsCannotBeSwapped(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, plan{})
+	b := w.buyer()
+	required, err := x402.DecodeRequired(w.send(purchase("t", "")).header.Get(x402.HeaderRequired))
+	if err != nil {
+		t.Fatal(err)
+	}
+	quote, _ := required.Accepts[0].Extra["quoteId"].(string)
+	cheap := func(id any) x402.Payment {
+		return b.payment(func(p *x402.Payment) {
+			p.Accepted.Extra["quoteId"], p.Accepted.Amount, p.Authorization.Value = id, "10000", 10_000
+		})
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(quote)
+	if err != nil {
+		t.Fatal(err)
+	}
+	swapped := base64.RawURLEncoding.EncodeToString(append(raw[:16:16], bytes.Replace(raw[16:], []byte(`"p":2500`), []byte(`"p":1`), 1)...))
+	unsigned := base64.RawURLEncoding.EncodeToString(append(make([]byte, 16), bytes.Replace(raw[16:], []byte(`"p":2500`), []byte(`"p":1`), 1)...))
+	var cases []wrong
+	for name, id := range map[string]any{"genuine": quote, "price swapped": swapped, "unsigned": unsigned, "number": 5, "object": map[string]any{}, "long": strings.Repeat("A", 4000), "none": nil} {
+		cases = append(cases, wrong{"cheap, quote " + name, purchase("t", header(t, cheap(id))), 402, fault.PaymentRejected})
+	}
+	w.refuseAll(cases)
+	// At the right price a quote of nobody's does no harm.
+	for name, id := range map[string]any{"genuine": quote, "swapped": swapped, "foreign": "q_123", "number": 7} {
+		b := w.buyer()
+		a := w.send(purchase("t", header(t, b.payment(func(p *x402.Payment) { p.Accepted.Extra["quoteId"] = id }))))
+		if a.status != 200 {
+			t.Errorf("full price, quote %s: %d %s", name, a.status, clipped(a.body))
+		}
+	}
+	w.reconcile()
+}
+
+// TestAccountsWithCodeCannotPay is A28: the token asks such an account's code, which may change its mind.
+func TestAccountsWithCodeCannotPay(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, plan{})
+	var cases []wrong
+	for name, code := range map[string]string{"7702 delegation": "0xef0100" + strings.Repeat("11", 20), "reverts": "0x60006000fd", "stops": "0x00"} {
+		b := w.buyer()
+		w.rpc(nil, "anvil_setCode", b.address.String(), code)
+		cases = append(cases, wrong{name, purchase("code", header(t, b.payment())), 402, fault.PaymentRejected})
+	}
+	w.refuseAll(cases)
+}

@@ -1,0 +1,248 @@
+package endtoend_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/rpc"
+
+	"github.com/roamcard/roamcard/internal/curve"
+	"github.com/roamcard/roamcard/internal/handshake"
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+const purchasePath = "/api/card/purchase"
+
+// buyer is a wallet with its key at hand.
+type buyer struct {
+	w       *world
+	key     *ecdsa.PrivateKey
+	address x402.Address
+	// token is the buyer's session once there is one.
+	token string
+	// from is where the buyer is, as the proxy in front of the world tells it; empty is the proxy itself.
+	from string
+}
+
+// buyer makes a wallet with 1,000 USDC.
+func (w *world) buyer() *buyer {
+	w.t.Helper()
+	b := w.pauper()
+	w.fund(b.address, 1_000_000_000)
+	return b
+}
+
+// buyers makes wallets with 1,000 USDC each, all of them in a few calls.
+func (w *world) buyers(n int) []*buyer {
+	w.t.Helper()
+	all, calls := make([]*buyer, n), make([]rpc.BatchElem, n)
+	for i := range all {
+		all[i] = w.pauper()
+		slot, value := balanceOf(all[i].address, 1_000_000_000)
+		calls[i] = rpc.BatchElem{Method: "anvil_setStorageAt", Args: []any{usdc().String(), slot, value}, Result: new(bool)}
+	}
+	for part := range slices.Chunk(calls, 100) {
+		if err := w.node.BatchCallContext(context.WithoutCancel(w.t.Context()), part); err != nil {
+			w.t.Fatalf("fund %d wallets: %v", n, err)
+		}
+		for _, c := range part {
+			if c.Error != nil {
+				w.t.Fatalf("fund a wallet: %v", c.Error)
+			}
+		}
+	}
+	w.rpc(nil, "anvil_mine", "0x1") // as in fund
+	return all
+}
+
+// pauper makes a wallet with nothing.
+func (w *world) pauper() *buyer {
+	w.t.Helper()
+	key := newKey(w.t)
+	return &buyer{w: w, key: key, address: addressOf(key)}
+}
+
+// domain is the token's, which payers sign over.
+func domain() x402.Domain {
+	return x402.Domain{Name: "USD Coin", Version: "2", ChainID: x402.ChainID, Contract: usdc()}
+}
+
+// price is what a card costs.
+func price() money.USDC { return card.Price.USDC() }
+
+// payment is a good payment for a card, signed after the changes.
+func (b *buyer) payment(changes ...func(*x402.Payment)) x402.Payment {
+	b.w.t.Helper()
+	p := x402.Payment{
+		Accepted: x402.Requirements{
+			Scheme: x402.Scheme, Network: x402.NetworkID, Amount: price().String(), Asset: usdc().String(),
+			PayTo: b.w.payTo.String(), MaxTimeoutSeconds: 120, Extra: map[string]any{"name": "USD Coin", "version": "2"},
+		},
+		Resource: x402.Resource{URL: origin + purchasePath},
+		Authorization: x402.Authorization{
+			From: b.address, To: b.w.payTo, Value: price(), ValidBefore: uint64(time.Now().Add(2 * time.Minute).Unix()), Nonce: newNonce(),
+		},
+	}
+	for _, change := range changes {
+		change(&p)
+	}
+	return b.signed(p)
+}
+
+func (b *buyer) signed(p x402.Payment) x402.Payment {
+	b.w.t.Helper()
+	var err error
+	if p.Signature, err = curve.Sign(domain(), p.Authorization, b.key); err != nil {
+		b.w.t.Fatal(err)
+	}
+	return p
+}
+
+func newNonce() x402.Hash {
+	var n x402.Hash
+	_, _ = rand.Read(n[:]) // never fails
+	return n
+}
+
+// header writes a payment as its header.
+func header(t *testing.T, p x402.Payment) string {
+	t.Helper()
+	h, err := x402.EncodePayment(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// tree is a payment's JSON, to be spoiled in ways that no type of ours can hold.
+func tree(t *testing.T, p x402.Payment) map[string]any {
+	t.Helper()
+	raw, err := base64.StdEncoding.DecodeString(header(t, p))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m map[string]any
+	if err := json.Unmarshal(raw, &m); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func encodeTree(t *testing.T, m map[string]any) string {
+	t.Helper()
+	raw, err := json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return base64.StdEncoding.EncodeToString(raw)
+}
+
+// purchase is the request that buys a card with a payment header; an empty one asks for the terms.
+func purchase(key, payment string) request {
+	r := request{path: purchasePath, body: purchaseBody(key)}
+	if payment != "" {
+		r.header = map[string]string{x402.HeaderSignature: payment}
+	}
+	return r
+}
+
+// buy pays for a card with a fresh authorization.
+func (b *buyer) buy(key string) answer {
+	return b.w.send(purchase(key, header(b.w.t, b.payment())))
+}
+
+// sold is the part of an order that the tests look at.
+type sold struct {
+	OrderID  string `json:"orderId"`
+	Status   string `json:"status"`
+	Replayed bool   `json:"replayed"`
+	Payment  struct {
+		Payer       string `json:"payer"`
+		Transaction string `json:"transaction"`
+		Amount      string `json:"amount"`
+	} `json:"payment"`
+	Issuance struct {
+		Status string `json:"status"`
+		CardID string `json:"cardId"`
+	} `json:"issuance"`
+}
+
+// bought buys a card and waits until it is active and its fee is withdrawn.
+func (b *buyer) bought(key string) sold {
+	b.w.t.Helper()
+	o, err := b.buyUntilSold(key, 30*time.Second)
+	if err != nil {
+		b.w.t.Fatal(err)
+	}
+	b.w.settled(30 * time.Second)
+	b.signIn()
+	b.get("/api/orders/"+o.OrderID).into(b.w.t, 200, &o)
+	if o.Issuance.CardID == "" || o.Status != "fulfilled" {
+		b.w.t.Fatalf("order %+v, want fulfilled with a card", o)
+	}
+	return o
+}
+
+// signIn gets the buyer a session.
+func (b *buyer) signIn() {
+	b.w.t.Helper()
+	var ch struct {
+		IntentID string `json:"intentId"`
+		Message  string `json:"message"`
+	}
+	here := map[string]string{"X-Forwarded-For": b.from}
+	b.w.send(request{path: "/api/auth/challenge", body: `{"address":` + quoted(b.address.String()) + `}`, header: here}).into(b.w.t, 200, &ch)
+	var session struct {
+		AccessToken string `json:"accessToken"`
+	}
+	body, _ := json.Marshal(map[string]string{ // strings always marshal
+		"address": b.address.String(), "intentId": ch.IntentID, "message": ch.Message, "signature": b.sign(ch.Message),
+	})
+	b.w.send(request{path: "/api/auth/verify", body: string(body), header: here}).into(b.w.t, 200, &session)
+	b.token = session.AccessToken
+}
+
+// sign is personal_sign.
+func (b *buyer) sign(text string) string {
+	b.w.t.Helper()
+	digest := handshake.PersonalDigest(text)
+	sig, err := crypto.Sign(digest[:], b.key)
+	if err != nil {
+		b.w.t.Fatal(err)
+	}
+	sig[64] += 27
+	return "0x" + hex.EncodeToString(sig)
+}
+
+func (b *buyer) get(path string) answer {
+	return b.w.send(request{method: "GET", path: path, header: b.bearer()})
+}
+
+func (b *buyer) post(path, body string) answer {
+	return b.w.send(request{path: path, body: body, header: b.bearer()})
+}
+
+func (b *buyer) bearer() map[string]string {
+	return map[string]string{"Authorization": "Bearer " + b.token, "X-Forwarded-For": b.from}
+}
+
+// twin is the same signature with s in the upper half of the curve's order, valid to a careless eye.
+func twin(s x402.Signature) x402.Signature {
+	n := crypto.S256().Params().N
+	high := bigInt(s[32:64])
+	high.Sub(n, high).FillBytes(s[32:64])
+	s[64] = 27 + 28 - s[64]
+	return s
+}
+
+func moneyOf(atomic int64) money.USDC { return money.USDC(atomic) }

@@ -1,0 +1,104 @@
+package endtoend_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// request is one call of a client's.
+type request struct {
+	at     *instance // the first one when nil
+	method string    // POST when empty
+	path   string
+	body   string
+	header map[string]string
+}
+
+// answer is what came back. problem is set for every answer of 400 and more that holds one.
+type answer struct {
+	status  int
+	header  http.Header
+	body    []byte
+	problem problem
+	// err is set when nothing came back.
+	err error
+}
+
+// problem is a problem document of the service's.
+type problem struct {
+	Type           string `json:"type"`
+	Title          string `json:"title"`
+	Status         int    `json:"status"`
+	Detail         string `json:"detail"`
+	Code           string `json:"code"`
+	Retryable      *bool  `json:"retryable"`
+	SafeToPayAgain *bool  `json:"safeToPayAgain"`
+	NextAction     string `json:"nextAction"`
+	RequestID      string `json:"requestId"`
+	OrderID        string `json:"orderId"`
+}
+
+var client = &http.Client{
+	Transport:     &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true},
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	Timeout:       60 * time.Second,
+}
+
+// send makes a call and reads its answer to the end.
+func (w *world) send(r request) answer {
+	if r.at == nil {
+		r.at = w.instances[0]
+	}
+	if r.method == "" {
+		r.method = http.MethodPost
+	}
+	req, err := http.NewRequestWithContext(w.t.Context(), r.method, r.at.url+r.path, strings.NewReader(r.body))
+	if err != nil {
+		return answer{err: err}
+	}
+	if r.body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for name, value := range r.header {
+		req.Header.Set(name, value)
+		if name == "Host" {
+			req.Host = value
+		}
+	}
+	sent := time.Now()
+	res, err := client.Do(req)
+	if err != nil {
+		return answer{err: err}
+	}
+	defer res.Body.Close()
+	a := read(res)
+	w.hear(r, a, sent)
+	return a
+}
+
+func read(res *http.Response) answer {
+	a := answer{status: res.StatusCode, header: res.Header}
+	a.body, a.err = io.ReadAll(res.Body)
+	if a.status >= http.StatusBadRequest && json.Unmarshal(a.body, &a.problem) != nil {
+		a.problem = problem{}
+	}
+	return a
+}
+
+// into decodes the answer, which must have the status.
+func (a answer) into(t *testing.T, status int, v any) {
+	t.Helper()
+	if a.err != nil || a.status != status {
+		t.Fatalf("status %d (%v), want %d: %s", a.status, a.err, status, a.body)
+	}
+	if v == nil {
+		return
+	}
+	if err := json.Unmarshal(a.body, v); err != nil {
+		t.Fatalf("%v in %s", err, a.body)
+	}
+}

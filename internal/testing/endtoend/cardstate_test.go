@@ -1,0 +1,130 @@
+package endtoend_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/app"
+	"github.com/roamcard/roamcard/internal/fault"
+)
+
+// cardAt is the issuer's name for the newest card.
+func (w *world) cardAt() string {
+	w.t.Helper()
+	cards := w.issuer.books().Cards
+	if len(cards) == 0 {
+		w.t.Fatal("the issuer has no card")
+	}
+	return cards[len(cards)-1].ID
+}
+
+func (w *world) setCard(id, state string) {
+	w.t.Helper()
+	w.issuer.control("POST", "cards/"+id, map[string]any{"state": state})
+}
+
+// status is how an owner's list shows a card.
+func (b *buyer) status(id string) string {
+	b.w.t.Helper()
+	var list struct{ Cards []struct{ ID, Status string } }
+	b.get("/api/cards").into(b.w.t, 200, &list)
+	for _, c := range list.Cards {
+		if c.ID == id {
+			return c.Status
+		}
+	}
+	return "not listed"
+}
+
+func wantProblem(t *testing.T, what string, a answer, status int, code fault.Code) {
+	t.Helper()
+	if a.status != status || a.problem.Code != string(code) {
+		t.Errorf("%s: %d %s, want %d %s", what, a.status, clipped(a.body), status, code)
+	}
+}
+
+// TestACardThatItsIssuerLockedIsNeitherShownNorToppedUp, and one that it terminated makes room for another. Nothing is
+// paid meanwhile.
+func TestACardThatItsIssuerLockedIsNeitherShownNorToppedUp(t *testing.T) {
+	t.Parallel()
+	w := newAdminWorld(t, 100_000_000, plan{instances: 2})
+	b := w.buyer()
+	had := b.bought("the-first-card")
+	card, at := had.Issuance.CardID, w.cardAt()
+	open := b.opens("/api/orders", "", `{}`)
+	paid := len(w.transfersOf(b.address))
+	for state, want := range map[string]string{"locked": "FROZEN"} {
+		w.setCard(at, state)
+		// First of all, so that nothing but the claim's own look can know.
+		wantProblem(t, "a top-up", b.topUp("top-up-of-a-locked-card", 2500), 409, fault.ActiveCardMissing)
+		wantProblem(t, "the terms of an open order", w.send(request{at: w.instances[1], method: "GET", path: open.path()}), 409, fault.ActiveCardMissing)
+		wantProblem(t, "the balance", b.get("/api/cards/"+card+"/balance"), 409, fault.CardNotActive)
+		wantProblem(t, "a reveal", b.post("/api/cards/"+card+"/reveal-challenge", `{}`), 409, fault.CardNotActive)
+		wantProblem(t, "another open order", b.post("/api/orders", `{}`), 409, fault.ActiveCardMissing)
+		wantProblem(t, "another card", b.buy("a-second-card"), 409, fault.CardAlreadyExists)
+		if got := b.status(card); got != want {
+			t.Errorf("listed as %s, want %s", got, want)
+		}
+	}
+	if n := len(w.transfersOf(b.address)); n != paid {
+		t.Errorf("%d payments were made meanwhile", n-paid)
+	}
+	w.setCard(at, "live")
+	b.get("/api/cards/"+card+"/balance").into(t, 200, nil)
+	var o sold
+	b.topUp("top-up-once-it-is-unlocked", 2500).into(t, 200, &o)
+	b.becomes(o.OrderID, "fulfilled")
+	w.setCard(at, "terminated")
+	wantProblem(t, "a top-up of a closed card", b.topUp("top-up-of-a-closed-card", 2500), 409, fault.ActiveCardMissing)
+	if got := b.status(card); got != "CLOSED" {
+		t.Errorf("listed as %s", got)
+	}
+	next := b.bought("the-next-card")
+	if next.Issuance.CardID == card || b.status(next.Issuance.CardID) != "ACTIVE" || b.status(card) != "CLOSED" {
+		t.Errorf("the next card %+v", next)
+	}
+	w.reconcile()
+}
+
+// TestAClosedCardMakesRoomAtOnce: also when nobody has looked at it since.
+func TestAClosedCardMakesRoomAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, plan{})
+	b := w.buyer()
+	b.bought("the-first-card")
+	w.setCard(w.cardAt(), "terminated")
+	b.bought("the-next-card")
+	w.reconcile()
+}
+
+// TestWhatTheIssuerDoesToCardsIsNoticedByItself, by a job, and an issuer that is down changes nothing.
+func TestWhatTheIssuerDoesToCardsIsNoticedByItself(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, plan{instances: 2, change: func(c *app.Config) { c.IssuerStatesEvery = time.Second }})
+	b := w.buyer()
+	had := b.bought("a-card")
+	stored := func(want string) {
+		t.Helper()
+		eventually(t, 20*time.Second, func() (bool, string) {
+			n := w.count("SELECT count(*) FROM cards WHERE status = $1", want)
+			return n == 1, fmt.Sprintf("%d cards are %s", n, want)
+		})
+	}
+	w.setCard(w.cardAt(), "locked")
+	stored("FROZEN")
+	w.setCard(w.cardAt(), "live")
+	stored("ACTIVE")
+	w.issuer.fault("*", "error_before", 0, 0)
+	w.setCard(w.cardAt(), "terminated")
+	if got := b.status(had.Issuance.CardID); got != "ACTIVE" {
+		t.Errorf("while the issuer is down the card is listed as %s", got)
+	}
+	wantProblem(t, "a balance meanwhile", b.get("/api/cards/"+had.Issuance.CardID+"/balance"), http.StatusServiceUnavailable, fault.DependencyDown)
+	w.issuer.control("DELETE", "faults", nil)
+	stored("CLOSED")
+	if n := w.count("SELECT count(*) FROM jobs WHERE kind = 'card_states' AND status IN ('failed', 'operator_review')"); n != 0 {
+		t.Errorf("%d jobs stay as alarms", n)
+	}
+}

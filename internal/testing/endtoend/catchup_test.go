@@ -1,0 +1,212 @@
+package endtoend_test
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/roamcard/roamcard/internal/app"
+	"github.com/roamcard/roamcard/internal/fault"
+)
+
+// TestSalesWaitUntilTheTransfersHaveBeenRead: a started process sells nothing while it cannot read the chain to its head.
+func TestSalesWaitUntilTheTransfersHaveBeenRead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, plan{})
+	b := w.buyer()
+	b.bought("before")
+	w.instances[0].stop()
+
+	node := newNodeProxy(t, w.rpcURL)
+	node.spoil(nodeFault{method: "eth_getLogs", mode: failBefore})
+	cfg := w.config
+	cfg.RPCURLs = []string{node.url}
+	w.instances = nil
+	w.start(cfg)
+	w.closedForCatchUp(b)
+	// What is paid is repeated all the same.
+	if a := b.buy("before"); a.status != 200 {
+		t.Errorf("a repeat of what is paid: %d %s", a.status, clipped(a.body))
+	}
+	node.heal()
+	w.awaitReady(w.instances[0])
+	w.buyer().bought("after")
+	w.reconcile()
+}
+
+// TestSalesWaitForTheWordOfTwoNodes: one of two nodes answers everything but what has been paid. The other one,
+// believed alone, might hide a payment, so nothing is sold until both show the same, and whoever asks is told whose
+// fault it is.
+func TestSalesWaitForTheWordOfTwoNodes(t *testing.T) {
+	t.Parallel()
+	w, nodes := newNodeWorld(t, 2, nil)
+	b := w.buyer()
+	b.bought("before")
+	w.instances[0].stop()
+	nodes[0].spoil(nodeFault{method: "eth_getLogs", mode: failBefore})
+	w.instances = nil
+	w.start(w.config)
+	eventually(t, 30*time.Second, func() (bool, string) {
+		a := w.send(purchase("closed", ""))
+		return strings.Contains(string(a.body), "Too few nodes"), fmt.Sprintf("%d %s", a.status, clipped(a.body))
+	})
+	w.closedForCatchUp(b)
+	nodes[0].heal()
+	w.awaitReady(w.instances[0])
+	w.buyer().bought("after")
+	w.reconcile()
+}
+
+// closedForCatchUp checks that nobody is invited to pay, nothing is claimed, and readiness says so.
+func (w *world) closedForCatchUp(owner *buyer) {
+	w.t.Helper()
+	before, fresh := w.footprint(), w.buyer()
+	if a := w.send(request{method: "GET", path: "/ready"}); a.status != 503 || !strings.Contains(string(a.body), "transfers") {
+		w.t.Errorf("readiness: %d %s", a.status, clipped(a.body))
+	}
+	if a := w.send(request{method: "GET", path: "/api/esim/ready"}); a.status != 503 {
+		w.t.Errorf("readiness of eSIMs: %d %s", a.status, clipped(a.body))
+	}
+	for _, r := range []request{purchase("closed", ""), {path: "/api/card/topup", body: purchaseBody("closed")}} {
+		if a := w.send(r); a.status != 503 || a.problem.Code != string(fault.DependencyDown) || a.header.Get("Payment-Required") != "" {
+			w.t.Errorf("%s unpaid: %d %s", r.path, a.status, clipped(a.body))
+		}
+	}
+	for what, a := range map[string]answer{"a card": fresh.buy("closed"), "a top-up": owner.topUp("closed", 2500)} {
+		if a.status != 503 || a.problem.Code != string(fault.SettlementUnknown) || a.problem.NextAction != "retry_same_request" || a.problem.SafeToPayAgain == nil || *a.problem.SafeToPayAgain {
+			w.t.Errorf("%s: %d %s", what, a.status, clipped(a.body))
+		}
+	}
+	if after := w.footprint(); after != before {
+		w.t.Errorf("a trace was left:\n was %s\n now %s", before, after)
+	}
+}
+
+// TestADatabaseThatWentBackIsNoticed: a process whose database is replaced by an older state, under the same name on
+// the same server, claims nothing in it before it has read the transfers again.
+func TestADatabaseThatWentBackIsNoticed(t *testing.T) {
+	t.Parallel()
+	node := newNodeProxy(t, sharedChain(t).RPCURL)
+	w := newWorld(t, plan{change: func(c *app.Config) { c.RPCURLs = []string{node.url} }})
+	w.instances[0].stop()
+	w.instances = nil
+	older := w.copyDatabase()
+	w.start(w.config)
+	w.awaitReady(w.instances[0])
+	b := w.buyer()
+	b.bought("lost")
+	w.settled(30 * time.Second)
+
+	node.spoil(nodeFault{method: "eth_getLogs", mode: failBefore})
+	w.restore(older)
+	eventually(t, 20*time.Second, func() (bool, string) {
+		a := w.buyer().buy("at once")
+		return a.problem.Code == string(fault.SettlementUnknown), fmt.Sprintf("%d %s", a.status, clipped(a.body))
+	})
+	eventually(t, 20*time.Second, func() (bool, string) {
+		a := w.send(request{method: "GET", path: "/ready"})
+		return strings.Contains(string(a.body), "transfers"), string(a.body)
+	})
+	var orders int
+	if err := w.db.QueryRow(t.Context(), "SELECT count(*) FROM orders").Scan(&orders); err != nil || orders != 0 {
+		t.Errorf("%d orders in the restored database, %v", orders, err)
+	}
+	node.heal()
+	w.awaitReady(w.instances[0])
+	// What the lost order was paid with is known again.
+	var arrivals int
+	err := w.db.QueryRow(t.Context(), "SELECT count(*) FROM transfers WHERE sender = $1 AND value = $2", b.address.Lower(), int64(price())).Scan(&arrivals)
+	if err != nil || arrivals != 1 {
+		t.Errorf("%d transfers of the lost order's payer, %v, want 1", arrivals, err)
+	}
+	w.buyer().bought("after")
+}
+
+// TestANodeThatHidesLogsMakesNobodyPayTwice: while an older state of the database takes the place of the one at hand, the
+// preferred of two nodes shows no logs. The lost purchase, repeated under its key, is paid by what has arrived.
+func TestANodeThatHidesLogsMakesNobodyPayTwice(t *testing.T) {
+	t.Parallel()
+	w, nodes := newNodeWorld(t, 2, nil)
+	w.instances[0].stop()
+	w.instances = nil
+	older := w.copyDatabase()
+	w.start(w.config)
+	w.awaitReady(w.instances[0])
+	b := w.buyer()
+	before := b.bought("lost")
+	w.settled(30 * time.Second)
+	nodes[0].spoil(nodeFault{method: "eth_getLogs", mode: answerEmpty})
+	w.restore(older)
+	eventually(t, 20*time.Second, func() (bool, string) { // it is noticed that the database has changed
+		a := w.buyer().buy("at once")
+		noticed := a.status == 200 || strings.Contains(a.problem.Detail, "reads what has been paid")
+		return noticed, fmt.Sprintf("%d %s", a.status, clipped(a.body))
+	})
+	w.awaitReady(w.instances[0])
+	nodes[0].heal()
+	after := b.bought("lost")
+	if !after.Replayed || after.Payment.Transaction != before.Payment.Transaction {
+		t.Errorf("found %+v, was %+v", after, before)
+	}
+	if n := w.arrivedFrom(b); n != 1 {
+		t.Errorf("%d transfers, want 1", n)
+	}
+}
+
+// copyDatabase copies the world's database, which nothing may be connected to, and returns the copy's name.
+func (w *world) copyDatabase() string {
+	w.t.Helper()
+	name := w.databaseName()
+	older := name + "_older"
+	w.db.Reset()
+	w.administer("CREATE DATABASE " + older + " TEMPLATE " + name)
+	return older
+}
+
+// restore puts an older state in the place of the world's database, cutting the connections to it.
+func (w *world) restore(older string) {
+	w.t.Helper()
+	name := w.databaseName()
+	w.administer(
+		"ALTER DATABASE "+name+" WITH ALLOW_CONNECTIONS false",
+		"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '"+name+"'",
+		"ALTER DATABASE "+name+" RENAME TO "+name+"_lost",
+		"ALTER DATABASE "+older+" RENAME TO "+name,
+	)
+	w.t.Cleanup(func() { w.administer("DROP DATABASE " + name + "_lost WITH (FORCE)") })
+}
+
+func (w *world) databaseName() string {
+	w.t.Helper()
+	u, err := url.Parse(w.databaseURL)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return strings.TrimPrefix(u.Path, "/")
+}
+
+// administer runs statements on the world's server, beside its database.
+func (w *world) administer(statements ...string) {
+	w.t.Helper()
+	u, err := url.Parse(w.databaseURL)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	u.Path = "/postgres"
+	ctx := context.WithoutCancel(w.t.Context())
+	conn, err := pgx.Connect(ctx, u.String())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer conn.Close(ctx)
+	for _, s := range statements {
+		if _, err := conn.Exec(ctx, s); err != nil {
+			w.t.Fatalf("%s: %v", s, err)
+		}
+	}
+}

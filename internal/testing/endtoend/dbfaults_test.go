@@ -1,0 +1,231 @@
+package endtoend_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/app"
+	"github.com/roamcard/roamcard/internal/devtools/devnet"
+	"github.com/roamcard/roamcard/internal/secret"
+	"github.com/roamcard/roamcard/internal/store"
+	"github.com/roamcard/roamcard/internal/store/storetest"
+)
+
+// buyUntilSold repeats one purchase, as the answers advise, until it is sold.
+func (b *buyer) buyUntilSold(key string, within time.Duration) (sold, error) {
+	return b.again(key, header(b.w.t, b.payment()), within)
+}
+
+// again repeats a purchase with the same payment until it is sold.
+func (b *buyer) again(key, payment string, within time.Duration) (sold, error) {
+	deadline := time.Now().Add(crowded * within)
+	for n := 0; ; n++ {
+		r := purchase(key, payment)
+		r.at = b.w.instances[n%len(b.w.instances)]
+		a := b.w.send(r)
+		switch {
+		case a.err == nil && a.status == 200:
+			var o sold
+			a.into(b.w.t, 200, &o)
+			return o, nil
+		case a.err != nil, a.status == 503 && a.problem.Retryable != nil && *a.problem.Retryable && !*a.problem.SafeToPayAgain:
+		default:
+			return sold{}, fmt.Errorf("after %d tries: %d %s", n, a.status, clipped(a.body))
+		}
+		if time.Now().After(deadline) {
+			return sold{}, fmt.Errorf("not sold within %s: %d %s (%v)", within, a.status, clipped(a.body), a.err)
+		}
+		pause(100 * time.Millisecond)
+	}
+}
+
+// pause spaces out a client's tries; nothing is waited for by it.
+func pause(d time.Duration) { <-time.After(d) }
+
+// load lets n buyers buy while something goes wrong, and checks that each gets one card for one payment.
+func (w *world) load(n int, disturb func()) {
+	w.t.Helper()
+	var all sync.WaitGroup
+	for i := range n {
+		b := w.buyer()
+		all.Go(func() {
+			pause(time.Duration(i) * 60 * time.Millisecond)
+			if _, err := b.buyUntilSold(fmt.Sprint("load-", i), 60*time.Second); err != nil {
+				w.t.Errorf("buyer %d: %v", i, err)
+			}
+		})
+	}
+	func() {
+		defer all.Wait() // whatever becomes of the disturbance, nobody buys after the test
+		disturb()
+	}()
+	w.settled(60 * time.Second)
+	if got := len(w.transfers()); got != n {
+		w.t.Errorf("%d transfers for %d buyers", got, n)
+	}
+	for _, e := range w.entries() {
+		if e.status != "fulfilled" || e.fee != "succeeded" {
+			w.t.Errorf("order %+v, want fulfilled and its fee withdrawn", e)
+		}
+	}
+	w.reconcile()
+}
+
+// claimed waits until so many orders are placed.
+func (w *world) claimed(orders int) {
+	w.t.Helper()
+	eventually(w.t, 60*time.Second, func() (bool, string) {
+		var n int
+		// The test's own connections may be broken, too.
+		err := w.db.QueryRow(context.WithoutCancel(w.t.Context()), "SELECT count(*) FROM orders").Scan(&n)
+		return err == nil && n >= orders, fmt.Sprint(n, " orders, ", err)
+	})
+}
+
+// ownDatabase is a server of the test's own, durable, in a folder that survives it.
+func ownDatabase(t *testing.T) (server *devnet.Postgres, dir string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "rc-db-") // short, so that the socket stays in it
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // the server runs as another user
+		t.Fatal(err)
+	}
+	server = startDatabase(t, dir)
+	if _, err := store.Migrate(t.Context(), server.URL(), nil); err != nil {
+		t.Fatal(err)
+	}
+	return server, dir
+}
+
+func startDatabase(t *testing.T, dir string) *devnet.Postgres {
+	t.Helper()
+	server, err := devnet.StartPostgres(t.Context(), devnet.PostgresConfig{Dir: dir})
+	if err != nil {
+		t.Fatalf("start PostgreSQL: %v", err)
+	}
+	t.Cleanup(func() { server.Close() })
+	return server
+}
+
+func TestADatabaseThatRestartsLosesNothing(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(t *testing.T, server *devnet.Postgres, dir string){
+		"asked to": func(t *testing.T, server *devnet.Postgres, _ string) {
+			if err := server.Close(); err != nil {
+				t.Errorf("stop PostgreSQL: %v", err)
+			}
+		},
+		"killed": func(t *testing.T, server *devnet.Postgres, dir string) {
+			if err := syscall.Kill(postmaster(t, dir), syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			<-server.Done()
+			server.Close() // it says that it was killed
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server, dir := ownDatabase(t)
+			w := newWorld(t, plan{instances: 2, databaseURL: server.URL()})
+			w.load(12, func() {
+				for _, orders := range []int{2, 6} {
+					w.claimed(orders)
+					end(t, server, dir)
+					server = startDatabase(t, dir)
+					w.db.Reset()
+				}
+			})
+		})
+	}
+}
+
+// postmaster is the server's process, from the file that it writes itself.
+func postmaster(t *testing.T, dir string) int {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "pg*", "postmaster.pid"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("find the server's process: %v %v", files, err)
+	}
+	text, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.SplitN(string(text), "\n", 2)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+func TestTerminatedBackendsLoseNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, plan{instances: 2})
+	w.load(12, func() {
+		w.claimed(1)
+		for range 12 {
+			pause(120 * time.Millisecond)
+			_, err := w.db.Exec(context.WithoutCancel(t.Context()),
+				"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'roamcard'")
+			if err != nil {
+				t.Errorf("terminate the backends: %v", err)
+			}
+		}
+	})
+}
+
+// TestAnAmbiguousCommitIsLookedUp cuts connections at COMMIT, in turn before and after it is carried out.
+func TestAnAmbiguousCommitIsLookedUp(t *testing.T) {
+	t.Parallel()
+	direct := storetest.URL(t)
+	cutter := newCommitCutter(t, direct)
+	w := newWorld(t, plan{instances: 2, databaseURL: direct, change: func(c *app.Config) { c.DatabaseURL = secret.New(cutter.url) }})
+	cutter.every.Store(4)
+	w.load(12, func() {
+		eventually(t, 60*time.Second, func() (bool, string) {
+			return cutter.cuts.Load() >= 6, fmt.Sprint(cutter.cuts.Load(), " commits were cut")
+		})
+		cutter.every.Store(0)
+	})
+}
+
+// TestTransactionsThatGiveWayAreRunAgain makes the database refuse a share of all changes, with each of the
+// codes that only ask for patience.
+func TestTransactionsThatGiveWayAreRunAgain(t *testing.T) {
+	t.Parallel()
+	for _, code := range []string{"40001", "40P01", "55P03", "57014", "53100", "25006"} {
+		t.Run(code, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, plan{})
+			exec := func(sql string) {
+				t.Helper()
+				if _, err := w.db.Exec(context.WithoutCancel(t.Context()), sql); err != nil {
+					t.Fatalf("%s: %v", sql, err)
+				}
+			}
+			exec(`CREATE FUNCTION give_way() RETURNS trigger LANGUAGE plpgsql AS $$
+				BEGIN IF random() < 0.1 THEN RAISE EXCEPTION 'injected' USING ERRCODE = '` + code + `'; END IF; RETURN NEW; END $$`)
+			tables := []string{"orders", "payments", "attempts", "cards", "reservations", "timeline", "jobs"}
+			for _, table := range tables {
+				exec("CREATE TRIGGER give_way BEFORE INSERT OR UPDATE ON " + table + " FOR EACH ROW EXECUTE FUNCTION give_way()")
+			}
+			w.load(8, func() {
+				w.claimed(8)
+				pause(time.Second)
+				for _, table := range tables {
+					exec("DROP TRIGGER give_way ON " + table)
+				}
+			})
+		})
+	}
+}

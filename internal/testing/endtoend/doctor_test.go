@@ -1,0 +1,71 @@
+package endtoend_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/roamcard/roamcard/internal/app"
+	"github.com/roamcard/roamcard/internal/devtools/doctor"
+)
+
+// TestTheDoctorFindsWhatIsWrong looks at a service that has all it needs, and then at one with an open secret, a node
+// that is gone and an issuer that is another.
+func TestTheDoctorFindsWhatIsWrong(t *testing.T) {
+	w := newWorld(t, plan{chain: ownChain(t)}) // whose clock nobody moves
+	dir := t.TempDir()
+	secret := filepath.Join(dir, "quote.key")
+	if err := os.WriteFile(secret, []byte(strings.Repeat("5a", 32)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{
+		"ADDR": "127.0.0.1:0", "BASE_URL": "http://127.0.0.1:1", "ENVIRONMENT": "sandbox", "DATABASE__URL": w.databaseURL, "CHAIN__RPC_URL": w.rpcURL,
+		"PAYMENT__PAY_TO": w.payTo.String(), "RELAYER__KEYS": w.config.RelayerKeys[0].Reveal(), "ISSUER__URL": w.issuer.url,
+		"ISSUER__KEY": w.config.IssuerKey.Reveal(), "SUPPLIER__URL": w.issuer.url, "SUPPLIER__KEY": w.config.Esim.Key.Reveal(),
+		"ESIM__KEYS": w.config.Esim.Keys.Reveal(), "ESIM__TOKEN_KEY": w.config.Esim.TokenKey.Reveal(), "QUOTE__KEY_FILE": secret,
+	} {
+		t.Setenv("ROAMCARD_"+name, value)
+	}
+	w.rpc(nil, "anvil_mine", "0x1") // so that the chain's clock is now
+	examine := func() (failed []string, err error) {
+		var out bytes.Buffer
+		err = doctor.Run(t.Context(), doctor.Config{JSON: true, Out: &out})
+		var told struct {
+			OK     bool
+			Checks []struct{ Name, Status, Detail, Fix string }
+		}
+		if err := json.Unmarshal(out.Bytes(), &told); err != nil {
+			t.Fatalf("%v: %s", err, out.String())
+		}
+		for _, c := range told.Checks {
+			if c.Status == "fail" {
+				failed = append(failed, c.Name)
+				t.Logf("%s: %s; fix: %s", c.Name, c.Detail, c.Fix)
+			}
+			if c.Status == "fail" && c.Fix == "" {
+				t.Errorf("%s has no fix", c.Name)
+			}
+		}
+		if told.OK != (err == nil) || len(told.Checks) < 10 {
+			t.Errorf("ok %v, %d checks, %v", told.OK, len(told.Checks), err)
+		}
+		return failed, err
+	}
+	if failed, err := examine(); err != nil {
+		t.Errorf("a service that has all it needs fails %v: %v", failed, err)
+	}
+	if err := os.Chmod(secret, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("ROAMCARD_SUPPLIER__KEY", "another")
+	t.Setenv("ROAMCARD_ISSUER__KEY", "another")
+	t.Setenv("ROAMCARD_PAYMENT__PAY_TO", usdc().String())
+	failed, err := examine()
+	if got := strings.Join(failed, ", "); !errors.Is(err, app.ErrNotReady) || got != "secret files, token, payee, issuer, esim supplier" {
+		t.Errorf("found %q, %v", got, err)
+	}
+}

@@ -1,0 +1,107 @@
+package endtoend_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/fault"
+)
+
+// TestAnOperatorsSwitchClosesTheSaleOfEsims, in every process and before anything is paid; what was sold stays its
+// buyer's, and cards go on.
+func TestAnOperatorsSwitchClosesTheSaleOfEsims(t *testing.T) {
+	t.Parallel()
+	w := newAdminWorld(t, -1, plan{instances: 2})
+	w.awaitEsims(nil)
+	b := w.buyer()
+	b.signIn()
+	had := b.travels("bought-before-the-switch")
+	good := b.esimHeader(w.esimTerms("switched-off"))
+	session := b.bearer()
+	session["Idempotency-Key"] = "switched-off"
+	legs := func(at *instance) map[string]request {
+		return map[string]request{
+			"unpaid": {at: at, path: esimPath, body: purchaseBody("switched-off")}, "paid": esimPurchase(at, "switched-off", good),
+			"order": {at: at, path: "/api/esim/orders", body: "{}", header: session},
+		}
+	}
+	set := func(paused bool, key string) {
+		t.Helper()
+		w.ann("POST", "/api/admin/switches/esim", fmt.Sprintf(`{"paused":%t,"reason":"drill"}`, paused), key).into(t, 200, nil)
+	}
+	set(true, "1")
+	orders := w.count("SELECT count(*) FROM orders")
+	for n, at := range w.instances {
+		eventually(t, 5*time.Second, func() (bool, string) {
+			a := w.send(legs(at)["unpaid"])
+			return a.status == 503, fmt.Sprintf("instance %d: %d %s", n, a.status, clipped(a.body))
+		})
+		for leg, r := range legs(at) {
+			if a := w.send(r); a.status != 503 || a.problem.Code != string(fault.EsimPaused) {
+				t.Errorf("instance %d, %s: %d %s", n, leg, a.status, clipped(a.body))
+			}
+		}
+	}
+	if n := w.count("SELECT count(*) FROM orders"); n != orders || len(w.transfers()) != 1 {
+		t.Errorf("%d orders became %d, %d transfers", orders, n, len(w.transfers()))
+	}
+	b.get("/api/esim/orders/"+had.OrderID+"/credentials").into(t, 200, nil)
+	if a := w.send(purchase("a-card", "")); a.status != http.StatusPaymentRequired {
+		t.Errorf("a card meanwhile: %d %s", a.status, clipped(a.body))
+	}
+	set(false, "2")
+	eventually(t, 5*time.Second, func() (bool, string) {
+		a := w.send(legs(nil)["unpaid"])
+		return a.status == http.StatusPaymentRequired, string(clipped(a.body))
+	})
+	var o traveller
+	w.send(legs(nil)["paid"]).into(t, 200, &o)
+	if o.Status != "fulfilled" || o.Credentials == nil {
+		t.Errorf("then bought %+v", o)
+	}
+	w.reconcile()
+}
+
+// TestAnOperatorsRetryOrdersTheEsimAnew: the supplier's refusal holds for its reference, so the retry has another.
+func TestAnOperatorsRetryOrdersTheEsimAnew(t *testing.T) {
+	t.Parallel()
+	w := newAdminWorld(t, -1, plan{})
+	w.awaitEsims(nil)
+	b := w.buyer()
+	b.signIn()
+	w.issuer.control("POST", "esim/faults", map[string]any{"op": "order", "mode": "refused", "times": 1})
+	o := b.travels("refused-and-retried")
+	b.becomes(o.OrderID, "operator_review")
+	at := "/api/esim/orders/" + o.OrderID
+	token := map[string]string{"X-Esim-Delivery-Token": o.Delivery.Token}
+	if a := w.send(request{method: "GET", path: at + "/credentials", header: token}); a.status != 409 || a.problem.Code != string(fault.OrderNotFulfilled) {
+		t.Errorf("credentials in review: %d %s", a.status, clipped(a.body))
+	}
+	w.ann("POST", "/api/admin/orders/"+o.OrderID+"/decide", `{"action":"retry","reason":"back in stock"}`, "1").into(t, 200, nil)
+	b.becomes(o.OrderID, "fulfilled")
+	var c esimCredentials
+	w.send(request{method: "GET", path: at + "/credentials", header: token}).into(t, 200, &c)
+	if c.LPA == "" {
+		t.Error("delivered without an eSIM")
+	}
+	l, text := w.history(o.OrderID)
+	if r := l.References; len(r) != 2 || r[0].Step != "esim" || r[0].Reference == r[1].Reference || r[1].Version != 2 {
+		t.Errorf("references in %s", text)
+	}
+	if !strings.HasSuffix(l.path(), "operator_review provisioning fulfilled") || strings.Contains(text, c.ICCID) {
+		t.Errorf("life %s", text)
+	}
+	books := string(w.issuer.control("GET", "esim/books", nil))
+	for _, r := range l.References {
+		if r.Version == 2 && !strings.Contains(books, r.Reference) {
+			t.Errorf("the supplier has no eSIM under %s", r.Reference)
+		}
+	}
+	if n := w.count("SELECT count(*) FROM esim_profiles WHERE order_id = $1 AND status = 'ready'", o.OrderID); n != 1 || len(w.transfers()) != 1 {
+		t.Errorf("%d eSIMs for %d payments", n, len(w.transfers()))
+	}
+	w.reconcile()
+}

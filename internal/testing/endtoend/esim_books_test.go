@@ -1,0 +1,68 @@
+package endtoend_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/reconcile"
+)
+
+// supplied is what the supplier charged for all eSIMs that it made.
+func (w *world) supplied() (cost money.USDC) {
+	w.t.Helper()
+	var books struct {
+		Esims []struct {
+			Status string
+			Cost   money.USDC `json:"costMicros"`
+		}
+	}
+	if err := json.Unmarshal(w.issuer.control("GET", "esim/books", nil), &books); err != nil {
+		w.t.Fatal(err)
+	}
+	for _, e := range books.Esims {
+		if e.Status == "released" {
+			cost += e.Cost
+		}
+	}
+	return cost
+}
+
+// TestTheBooksOfEsimsAgree: one eSIM is delivered and one sold out after the payment, which goes back. Nobody
+// is owed anything then, and the ledger has what was earned and what the supplier charged.
+func TestTheBooksOfEsimsAgree(t *testing.T) {
+	t.Parallel()
+	w := newAdminWorld(t, 100_000_000, plan{})
+	w.awaitEsims(nil)
+	b, c := w.buyer(), w.buyer()
+	c.signIn()
+	terms := w.esimTerms("books-of-the-first")
+	var price int64
+	if err := json.Unmarshal([]byte(terms.Accepts[0].Amount), &price); err != nil {
+		t.Fatal(err)
+	}
+	if o := b.travels("books-of-the-first"); o.Status != "fulfilled" {
+		t.Fatalf("bought %+v", o)
+	}
+	w.wantCodes("a delivered eSIM")
+	w.issuer.control("POST", "esim/faults", map[string]any{"op": "order", "mode": "refused", "times": 1})
+	c.becomes(c.travels("books-of-the-second").OrderID, "refunded")
+	w.settled(30 * time.Second)
+
+	r := w.wantCodes("a delivered and a refunded eSIM")
+	cost := w.supplied()
+	want := []reconcile.Balance{
+		{Account: "cost:esim", Units: cost}, {Account: "customer"}, {Account: "revenue:esim", Units: -money.USDC(price)},
+		{Account: "supplier:float", Units: -cost}, {Account: "treasury:usdc", Units: money.USDC(price)},
+	}
+	if diff := cmp.Diff(want, r.Balances); diff != "" || cost <= 0 || int64(cost) >= price {
+		t.Errorf("an eSIM of %d that cost %d (-want +got):\n%s", price, cost, diff)
+	}
+	if n := w.count("SELECT count(*) FROM ledger_postings"); n != 5 {
+		t.Errorf("%d postings, want two payments, a cost, a sale and a refund", n)
+	}
+	w.reconcile()
+}

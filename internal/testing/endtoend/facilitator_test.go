@@ -1,0 +1,291 @@
+package endtoend_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"encoding/json"
+	"log/slog"
+	"math/big"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/roamcard/roamcard/internal/app"
+	"github.com/roamcard/roamcard/internal/chain"
+	"github.com/roamcard/roamcard/internal/devtools/dev"
+	"github.com/roamcard/roamcard/internal/facilitator/facilitatortest"
+	"github.com/roamcard/roamcard/internal/payment/paymenttest"
+	"github.com/roamcard/roamcard/internal/provider/sandbox"
+	"github.com/roamcard/roamcard/internal/secret"
+	"github.com/roamcard/roamcard/internal/store/storetest"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+const facilitatorToken = "a-token-for-tests"
+
+// remoteFacilitator is a facilitator with a key of its own on a world's chain.
+type remoteFacilitator struct {
+	*facilitatortest.Server
+	server *httptest.Server
+}
+
+// newFacilitatorWorld is a world that settles in an order, and its facilitator. change may be nil.
+func newFacilitatorWorld(t *testing.T, order string, change func(*app.Config)) (*world, *remoteFacilitator) {
+	t.Helper()
+	var f *remoteFacilitator
+	w := newWorld(t, plan{change: func(c *app.Config) {
+		f = startFacilitator(t, c.RPCURLs[0], secret.New(facilitatorToken))
+		c.Settlement, c.SettlementTurn = strings.Split(order, ","), 3*time.Second
+		c.FacilitatorURL, c.FacilitatorToken = f.server.URL, secret.New(facilitatorToken)
+		if !strings.Contains(order, "relayer") {
+			c.RelayerKeys = nil
+		}
+		if change != nil {
+			change(c)
+		}
+	}})
+	return w, f
+}
+
+// startFacilitator makes a facilitator on a chain; a zero token lets anyone in.
+func startFacilitator(t *testing.T, rpcURL string, token secret.Text) *remoteFacilitator {
+	t.Helper()
+	key := newKey(t)
+	if err := dialNode(t, rpcURL).CallContext(t.Context(), nil, "anvil_setBalance", addressOf(key).String(), "0x3635c9adc5dea00000"); err != nil {
+		t.Fatalf("fund the facilitator: %v", err)
+	}
+	on, err := chain.New(t.Context(), chain.Config{Endpoints: []chain.Endpoint{{URL: rpcURL}}, Domain: domain(), CallTimeout: 10 * time.Second, Now: time.Now})
+	if err != nil {
+		t.Fatalf("dial the chain for the facilitator: %v", err)
+	}
+	t.Cleanup(on.Close)
+	relayer, err := chain.NewRelayer(chain.RelayerConfig{Chain: on, Attempts: paymenttest.NewAttempts(time.Now), Keys: []*ecdsa.PrivateKey{key},
+		MaxFeePerGas: big.NewInt(50e9), Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatalf("make the facilitator's relayer: %v", err)
+	}
+	f := &remoteFacilitator{Server: facilitatortest.New(facilitatortest.Config{Chain: on, Settler: relayer, Token: token, Now: time.Now})}
+	f.server = httptest.NewServer(f)
+	t.Cleanup(func() {
+		f.server.CloseClientConnections() // lets go of who was left hanging
+		f.server.Close()
+	})
+	return f
+}
+
+// attempted is how many transactions of our own relayer's carry a payment of the buyer.
+func (w *world) attempted(payer x402.Address) (n int) {
+	w.t.Helper()
+	err := w.db.QueryRow(context.WithoutCancel(w.t.Context()),
+		"SELECT count(*) FROM attempts a JOIN payments p ON p.id = a.payment_id WHERE lower(p.owner) = $1", payer.Lower()).Scan(&n)
+	if err != nil {
+		w.t.Fatalf("count attempts: %v", err)
+	}
+	return n
+}
+
+// transfersOf are the arrivals from one payer.
+func (w *world) transfersOf(payer x402.Address) (all []transfer) {
+	w.t.Helper()
+	for _, tr := range w.transfers() {
+		if tr.from == payer {
+			all = append(all, tr)
+		}
+	}
+	return all
+}
+
+// buysOnce buys a card and checks that it was paid for once.
+func (b *buyer) buysOnce(key string) {
+	b.w.t.Helper()
+	b.bought(key)
+	if got := b.w.transfersOf(b.address); len(got) != 1 || got[0].amount != price() {
+		b.w.t.Errorf("transfers %+v, want one of %s", got, price())
+	}
+}
+
+func TestAPurchaseIsPaidOnceWhateverTheFacilitatorDoes(t *testing.T) {
+	t.Parallel()
+	w, f := newFacilitatorWorld(t, "facilitator,relayer", nil)
+	tests := []struct {
+		name  string
+		fault facilitatortest.Fault
+		// takenOver says that only our own relayer can have moved the money.
+		takenOver bool
+	}{
+		{"honest", facilitatortest.Honest, false},
+		{"loses the reply after the broadcast", facilitatortest.Lose, false},
+		{"answers pending", facilitatortest.Pending, false},
+		{"fails before the effect", facilitatortest.Fail, true},
+		{"answers pending as HTTP 500", facilitatortest.Pending500, false},
+		{"hangs", facilitatortest.Hang, true},
+		{"says failure after success", facilitatortest.Deny, false},
+		{"answers half a text after the effect", facilitatortest.Garble, false},
+		{"refuses our token", facilitatortest.Unauthorized, true},
+		{"refuses a good payment", facilitatortest.Refuse, true},
+		{"says success without doing anything", facilitatortest.Lie, true},
+		{"is pending for ever", facilitatortest.Stall, true},
+		{"redirects", facilitatortest.Redirect, true},
+		{"asks to be left alone", facilitatortest.Limit, true},
+	}
+	for _, tt := range tests {
+		f.Always(tt.fault)
+		b, before := w.buyer(), f.Calls("/settle")
+		b.buysOnce("facilitator " + tt.name)
+		if f.Calls("/settle") == before {
+			t.Errorf("%s: the facilitator was not asked", tt.name)
+		}
+		if n := w.attempted(b.address); tt.takenOver && n != 1 {
+			t.Errorf("%s: %d transactions of our own, want 1", tt.name, n)
+		} else if tt.fault == facilitatortest.Honest && n != 0 {
+			t.Errorf("%s: %d transactions of our own, want none", tt.name, n)
+		}
+	}
+	if f.Calls("/elsewhere") != 0 {
+		t.Error("a payment followed a redirect")
+	}
+	w.reconcile()
+}
+
+// TestTheFacilitatorCanListWhatItSettles holds what arrives at /settle against the challenge, which crawlers list by.
+func TestTheFacilitatorCanListWhatItSettles(t *testing.T) {
+	t.Parallel()
+	w, f := newFacilitatorWorld(t, "facilitator", nil)
+	b := w.buyer()
+	unpaid := w.send(request{path: purchasePath, body: purchaseBody("listed")})
+	challenge, err := x402.DecodeRequired(unpaid.header.Get(x402.HeaderRequired))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.buysOnce("listed")
+	var sent struct {
+		PaymentPayload struct {
+			Resource   x402.Resource
+			Extensions map[string]any
+		}
+	}
+	if err := json.Unmarshal(f.Settles()[0], &sent); err != nil {
+		t.Fatal(err)
+	}
+	got := sent.PaymentPayload
+	if got.Resource.URL != challenge.Resource.URL || got.Resource.URL == "" || got.Resource.Description == "" || got.Resource.ServiceName != "roamcard" {
+		t.Errorf("the facilitator is told of %+v, the buyer of %+v", got.Resource, challenge.Resource)
+	}
+	if diff := cmp.Diff(challenge.Extensions, got.Extensions); diff != "" || got.Extensions["bazaar"] == nil {
+		t.Errorf("extensions (-challenge +settle):\n%s", diff)
+	}
+}
+
+func TestAFacilitatorAloneSettlesAfterEveryFault(t *testing.T) {
+	t.Parallel()
+	w, f := newFacilitatorWorld(t, "facilitator", nil)
+	for name, fault := range map[string]facilitatortest.Fault{
+		"lost reply": facilitatortest.Lose, "error": facilitatortest.Fail, "lie": facilitatortest.Lie,
+		"pending 500": facilitatortest.Pending500, "denial": facilitatortest.Deny,
+	} {
+		f.Next(fault)
+		b := w.buyer()
+		b.buysOnce("alone " + name)
+		if n := w.attempted(b.address); n != 0 {
+			t.Errorf("%s: %d transactions of our own", name, n)
+		}
+	}
+	w.reconcile()
+}
+
+func TestARestartSendsTheFacilitatorTheSameBytes(t *testing.T) {
+	t.Parallel()
+	w, f := newFacilitatorWorld(t, "facilitator", func(c *app.Config) { c.Wait = time.Second })
+	f.Always(facilitatortest.Stall)
+	b := w.buyer()
+	paid := purchase("restart", header(t, b.payment()))
+	if a := w.send(paid); a.status == 402 || a.status == 200 {
+		t.Fatalf("status %d while nothing is decided: %s", a.status, a.body)
+	}
+	w.instances[0].stop()
+	f.Always(facilitatortest.Honest)
+	next := w.start(w.config)
+	w.awaitReady(next)
+	w.settled(30 * time.Second)
+	paid.at = next
+	w.send(paid).into(t, 200, nil)
+	bodies := f.Settles()
+	for _, body := range bodies {
+		if !bytes.Equal(body, bodies[0]) {
+			t.Fatal("one payment was sent in two forms")
+		}
+	}
+	if len(bodies) < 2 || len(w.transfersOf(b.address)) != 1 {
+		t.Errorf("%d settle calls and %d transfers, want several and one", len(bodies), len(w.transfersOf(b.address)))
+	}
+	w.reconcile()
+}
+
+func TestTheRelayerSettlesWhenTheFacilitatorIsGone(t *testing.T) {
+	t.Parallel()
+	w, f := newFacilitatorWorld(t, "facilitator,relayer", nil)
+	f.server.CloseClientConnections()
+	f.server.Close()
+	for _, key := range []string{"gone 1", "gone 2", "gone 3", "gone 4"} {
+		b := w.buyer()
+		start := time.Now()
+		b.buysOnce(key)
+		if n := w.attempted(b.address); n != 1 {
+			t.Errorf("%s: %d transactions of our own, want 1", key, n)
+		}
+		if took := time.Since(start); took > 10*time.Second {
+			t.Errorf("%s: took %v", key, took)
+		}
+	}
+	w.awaitReady(w.instances[0])
+	w.reconcile()
+}
+
+func TestTheFacilitatorSettlesWhenTheRelayerHasNoGas(t *testing.T) {
+	t.Parallel()
+	poor := secret.New(hexutil.Encode(crypto.FromECDSA(newKey(t))))
+	w, _ := newFacilitatorWorld(t, "relayer,facilitator", func(c *app.Config) { c.RelayerKeys = []secret.Text{poor} })
+	b := w.buyer()
+	b.buysOnce("no gas")
+	if n := w.attempted(b.address); n != 0 {
+		t.Errorf("%d transactions of our own, want none without gas", n)
+	}
+	w.reconcile()
+}
+
+func TestTheServiceIsNotReadyWithoutItsOnlySettler(t *testing.T) {
+	t.Parallel()
+	w, f := newFacilitatorWorld(t, "facilitator", nil)
+	f.server.CloseClientConnections()
+	f.server.Close()
+	eventually(t, 30*time.Second, func() (bool, string) {
+		a := w.send(request{method: "GET", path: "/ready"})
+		return a.status == 503 && strings.Contains(string(a.body), "facilitator"), string(a.body)
+	})
+}
+
+func TestTheDevelopmentServerSettlesByAFacilitator(t *testing.T) {
+	t.Parallel()
+	chain := sharedChain(t)
+	f := startFacilitator(t, chain.RPCURL, secret.Text{})
+	c := dev.Config{
+		Addr: "127.0.0.1:0", Dir: t.TempDir(), DatabaseURL: storetest.URL(t), RPCURL: chain.RPCURL, SandboxURL: newIssuer(t, sandbox.Config{}).url,
+		Settlement: "facilitator", Log: worldLog(t),
+	}
+	if err := dev.Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), "facilitator") {
+		t.Errorf("without its address: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	ready := false
+	c.FacilitatorURL, c.OnReady = f.server.URL, func(dev.Ready) { ready = true; cancel() }
+	if err := dev.Run(ctx, c); !ready || f.Calls("/supported") == 0 {
+		t.Errorf("ready: %t, after %d looks at the facilitator: %v", ready, f.Calls("/supported"), err)
+	}
+}

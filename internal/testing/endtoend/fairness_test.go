@@ -1,0 +1,340 @@
+package endtoend_test
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"github.com/roamcard/roamcard/internal/app"
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/limit"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// onlyInACall is code whose isValidSignature says yes while the gas price is zero, as it is in a careless simulation:
+// the magic value, times (GASPRICE == 0), in the upper four bytes of a word.
+const onlyInACall = "0x3a15631626ba7e0260e01b5f5260205ff3"
+
+// delegated gives a wallet the code of an EIP-7702 delegation.
+func (w *world) delegated(wallet, to x402.Address) {
+	w.t.Helper()
+	w.rpc(nil, "anvil_setCode", wallet.String(), "0xef0100"+hex.EncodeToString(to[:]))
+}
+
+// delegate puts code where wallets can delegate to.
+func (w *world) delegate(code string) x402.Address {
+	w.t.Helper()
+	at := addressOf(newKey(w.t))
+	w.rpc(nil, "anvil_setCode", at.String(), code)
+	return at
+}
+
+// relayed is how many transactions the relayer has had included, and how many of them moved nothing.
+func (w *world) relayed() (sent, reverted int) {
+	w.t.Helper()
+	var nonce hexutil.Uint64
+	w.rpc(&nonce, "eth_getTransactionCount", w.relayer.String(), "latest")
+	return int(nonce), int(nonce) - w.count("SELECT count(*) FROM payments WHERE status = 'paid'")
+}
+
+// cardTimes buys cards one after the other and says how long the slowest took to be paid and to be there.
+func (w *world) cardTimes(name string, cards int) (paid, delivered time.Duration) {
+	w.t.Helper()
+	for i := range cards {
+		b := w.buyer()
+		b.signIn()
+		begun := time.Now()
+		o, err := b.buyUntilSold(fmt.Sprint(name, "-", i), time.Minute)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		paid = max(paid, time.Since(begun))
+		eventually(w.t, 4*time.Minute, func() (bool, string) {
+			b.get("/api/orders/"+o.OrderID).into(w.t, 200, &o)
+			return o.Status == "fulfilled", o.Status
+		})
+		delivered = max(delivered, time.Since(begun))
+	}
+	w.t.Logf("%s: the slowest of %d cards was paid in %v and there in %v", name, cards, paid, delivered)
+	return paid, delivered
+}
+
+// attack sends each wallet's purchases of eSIMs at once, and gives what was answered once all of them are.
+func (w *world) attack(wallets []*buyer, each int) (answers func() []answer) {
+	w.t.Helper()
+	terms := w.esimTerms("terms")
+	got := make([]answer, len(wallets)*each)
+	var all sync.WaitGroup
+	for i := range got {
+		r := esimPurchase(nil, fmt.Sprint("hostile-", i), wallets[i%len(wallets)].esimHeader(terms))
+		all.Go(func() { got[i] = w.send(r) })
+	}
+	return func() []answer { all.Wait(); return got }
+}
+
+// TestPayersWhoseCodeLiesToASimulationSlowNobody: 12 wallets with code that says yes in a call and no in a
+// transaction, and 72 purchases of theirs, none of which costs them anything.
+func TestPayersWhoseCodeLiesToASimulationSlowNobody(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, plan{})
+	w.awaitEsims(nil)
+	quietPaid, quietThere := w.cardTimes("quiet", 3)
+	wallets, liar := w.buyers(12), w.delegate(onlyInACall)
+	for _, b := range wallets {
+		w.delegated(b.address, liar)
+	}
+	w.rpc(nil, "anvil_mine", "0x1")
+
+	answers := w.attack(wallets, 6)
+	paid, there := w.cardTimes("attacked", 3)
+	if most := 4*quietPaid + 2*time.Second; paid > most {
+		t.Errorf("a card was paid in %v, want at most %v", paid, most)
+	}
+	if most := 4*quietThere + 3*time.Second; there > most {
+		t.Errorf("a card was there in %v, want at most %v", there, most)
+	}
+	told := answers()
+	if paid, there := w.cardTimes("afterwards", 3); paid > 4*quietPaid+2*time.Second || there > 4*quietThere+3*time.Second {
+		t.Errorf("once all were answered, a card was paid in %v and there in %v", paid, there)
+	}
+	for _, a := range told {
+		if a.status != 402 || a.problem.Code != string(fault.PaymentRejected) {
+			t.Errorf("answered %d %s, want 402 %s", a.status, clipped(a.body), fault.PaymentRejected)
+			break
+		}
+	}
+	if sent, reverted := w.relayed(); reverted != 0 {
+		t.Errorf("%d of the relayer's %d transactions moved nothing", reverted, sent)
+	}
+	if n := w.count("SELECT count(*) FROM payments WHERE status = 'claimed'"); n != 0 {
+		t.Errorf("%d payments are claimed", n)
+	}
+}
+
+// TestOneBalanceManyClaims: wallets without code claim what they can pay once as often as they may. What they do not
+// pay stays undecided until it ends; it holds no slot that another needs, and nothing is sent for it in vain for long.
+func TestOneBalanceManyClaims(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, plan{chain: ownChain(t), change: func(c *app.Config) {
+		c.Limits = limit.Rates{limit.Undecided: {Count: 4}}
+		c.Slots, c.Fairness.SettleSlots, c.Fairness.MaintainSlots, c.Wait = 2, 2, 2, 3*time.Second
+	}})
+	w.awaitEsims(nil)
+	quietPaid, quietThere := w.cardTimes("quiet", 3)
+	terms := w.esimTerms("terms")
+	var cost int64
+	if _, err := fmt.Sscan(terms.Accepts[0].Amount, &cost); err != nil {
+		t.Fatal(err)
+	}
+	wallets := w.buyers(12)
+	for _, b := range wallets {
+		w.fund(b.address, moneyOf(cost))
+	}
+	// While no block is made, each claim is simulated against the whole balance.
+	w.rpc(nil, "evm_setIntervalMining", 0)
+	w.rpc(nil, "evm_setAutomine", false)
+	answers := w.attack(wallets, 6)
+	eventually(t, time.Minute, func() (bool, string) {
+		n := w.count("SELECT count(*) FROM payments WHERE status = 'claimed'")
+		return n == 4*len(wallets), fmt.Sprint(n, " payments are undecided")
+	})
+	w.rpc(nil, "evm_setAutomine", true)
+	w.rpc(nil, "evm_setIntervalMining", 1)
+	refused := 0
+	for _, a := range answers() {
+		if a.status == 429 && a.problem.Code == string(fault.PaymentsUndecided) && a.problem.NextAction == "retry_same_request" {
+			refused++
+		}
+	}
+	if refused != 2*len(wallets) {
+		t.Errorf("%d of %d requests were refused for a wallet's undecided payments, want %d", refused, 6*len(wallets), 2*len(wallets))
+	}
+	// A wallet's first transaction takes its balance; what was sent beside it reverted, and nothing more is sent.
+	eventually(t, 30*time.Second, func() (bool, string) {
+		n := w.count("SELECT count(*) FROM payments p JOIN orders o ON o.id = p.order_id WHERE p.status = 'paid' AND o.kind = 'esim'")
+		return n == len(wallets), fmt.Sprint(n, " eSIMs are paid")
+	})
+	paid, there := w.cardTimes("attacked", 5)
+	if most := 4*quietPaid + 2*time.Second; paid > most {
+		t.Errorf("a card was paid in %v, want at most %v", paid, most)
+	}
+	if most := 4*quietThere + 3*time.Second; there > most {
+		t.Errorf("a card was there in %v, want at most %v", there, most)
+	}
+	if n := w.count("SELECT count(*) FROM payments WHERE status = 'claimed'"); n != 3*len(wallets) {
+		t.Errorf("%d payments are undecided, want %d", n, 3*len(wallets))
+	}
+	if n := w.count("SELECT max(n) FROM (SELECT count(*) AS n FROM attempts WHERE status = 'reverted' GROUP BY payment_id) t"); n > 2 {
+		t.Errorf("a payment was sent %d times in vain", n)
+	}
+	if n := w.count("SELECT count(*) FROM jobs WHERE kind = 'relayer_maintain' AND status IN ('queued', 'processing')"); n > 1 {
+		t.Errorf("%d jobs of one periodic kind are open", n)
+	}
+}
+
+// TestWhatIsClaimedEndsWithinTheHour: an authorization that could hold something for longer is not taken.
+func TestWhatIsClaimedEndsWithinTheHour(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, plan{})
+	b := w.buyer()
+	ending := func(in time.Duration) string {
+		return header(t, b.payment(func(p *x402.Payment) { p.Authorization.ValidBefore = uint64(time.Now().Add(in).Unix()) }))
+	}
+	a := w.send(purchase("late", ending(71*time.Minute)))
+	if a.status != 402 || a.problem.Code != string(fault.PaymentRejected) || !strings.Contains(a.problem.Detail, "at most 4200 s ahead") {
+		t.Errorf("71 minutes: %d %s", a.status, clipped(a.body))
+	}
+	if a := w.send(purchase("late", ending(69*time.Minute))); a.status != 200 {
+		t.Errorf("69 minutes: %d %s", a.status, clipped(a.body))
+	}
+}
+
+// TestUnpaidOrdersLeaveFloatToOthers: beyond their share of the float a claim is refused before anything is stored, and
+// taken once those before it are paid.
+func TestUnpaidOrdersLeaveFloatToOthers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, plan{chain: ownChain(t), change: func(c *app.Config) {
+		c.Fairness.UnsettledPercent, c.Wait = 20, 2*time.Second
+	}})
+	for _, cards := range []int{0, 30} { // a share of six cards, once the service has seen the change
+		w.float(cards)
+		eventually(t, 10*time.Second, func() (bool, string) {
+			a := w.send(purchase("look", ""))
+			return (a.status == 402) == (cards > 0), string(a.body)
+		})
+	}
+	buyers := w.buyers(8)
+	headers := make([]string, len(buyers))
+	for i, b := range buyers {
+		headers[i] = header(t, b.payment())
+	}
+	w.rpc(nil, "evm_setIntervalMining", 0)
+	w.rpc(nil, "evm_setAutomine", false)
+	claimed, reserved := map[int]bool{}, -1
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for i := range buyers {
+		all.Go(func() {
+			a := w.send(purchase(fmt.Sprint("unpaid-", i), headers[i]))
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case a.problem.Code == string(fault.SettlementUnknown):
+				claimed[i] = true
+			case a.status == 503 && a.problem.Code == string(fault.FloatReserved) && a.problem.NextAction == "retry_same_request":
+				reserved = i
+			default:
+				t.Errorf("answered %d %s", a.status, clipped(a.body))
+			}
+		})
+	}
+	all.Wait()
+	if len(claimed) != 6 || reserved < 0 {
+		t.Fatalf("%d claimed, want 6 of %d", len(claimed), len(buyers))
+	}
+	w.rpc(nil, "evm_setAutomine", true)
+	w.rpc(nil, "evm_setIntervalMining", 1)
+	eventually(t, 30*time.Second, func() (bool, string) {
+		a := w.send(purchase(fmt.Sprint("unpaid-", reserved), headers[reserved]))
+		return a.status == 200, string(a.body)
+	})
+	w.settled(30 * time.Second)
+}
+
+// TestWhoHasNoMoneyHoldsNothingForLong: payers take their money away between our last look and our transaction, as many
+// as may hold a share of the float. Soon others can buy; and who has the money again gets what was promised.
+func TestWhoHasNoMoneyHoldsNothingForLong(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, plan{chain: ownChain(t), change: func(c *app.Config) {
+		c.Fairness.UnsettledPercent, c.Fairness.SuspendAfter, c.Wait = 20, 4*time.Second, 2*time.Second
+	}})
+	for _, cards := range []int{0, 30} { // a share of six cards, once the service has seen the change
+		w.float(cards)
+		eventually(t, 10*time.Second, func() (bool, string) {
+			a := w.send(purchase("look", ""))
+			return (a.status == 402) == (cards > 0), string(a.body)
+		})
+	}
+	w.rpc(nil, "evm_setIntervalMining", 0)
+	w.rpc(nil, "evm_setAutomine", false)
+	payers, honest := w.buyers(6), w.buyer()
+	var all sync.WaitGroup
+	for i, b := range payers {
+		all.Go(func() {
+			if a := w.send(purchase(fmt.Sprint("poor-", i), header(t, b.payment()))); a.problem.Code != string(fault.SettlementUnknown) {
+				t.Errorf("answered %d %s", a.status, clipped(a.body))
+			}
+		})
+	}
+	all.Wait()
+	payment := header(t, honest.payment())
+	if a := w.send(purchase("honest", payment)); a.problem.Code != string(fault.FloatReserved) {
+		t.Fatalf("answered %d %s, want %s", a.status, clipped(a.body), fault.FloatReserved)
+	}
+	for _, b := range payers {
+		slot, nothing := balanceOf(b.address, 0)
+		w.rpc(nil, "anvil_setStorageAt", usdc().String(), slot, nothing)
+	}
+	w.rpc(nil, "evm_setAutomine", true)
+	w.rpc(nil, "evm_setIntervalMining", 1)
+	eventually(t, 30*time.Second, func() (bool, string) {
+		a := w.send(purchase("honest", payment))
+		return a.status == 200, string(a.body)
+	})
+	if n := w.count("SELECT count(*) FROM payments WHERE status = 'claimed'"); n != len(payers) {
+		t.Errorf("%d payments are undecided, want %d", n, len(payers))
+	}
+	late := payers[0]
+	w.fund(late.address, price())
+	eventually(t, 30*time.Second, func() (bool, string) {
+		n := w.count("SELECT count(*) FROM orders WHERE owner = $1 AND status = 'fulfilled'", late.address.Lower())
+		return n == 1, fmt.Sprint(n, " orders of who has the money again are fulfilled")
+	})
+	if n := w.count("SELECT count(*) FROM reservations WHERE suspended_at IS NOT NULL AND settled_at IS NULL"); n != len(payers)-1 {
+		t.Errorf("%d shares are given back for now, want %d", n, len(payers)-1)
+	}
+	if n := w.arrivedFrom(late); n != 1 || len(w.issuer.books().Cards) != 2 {
+		t.Errorf("%d transfers, %d cards", n, len(w.issuer.books().Cards))
+	}
+}
+
+// TestAnUndecidedPaymentIsNeverLeftBehindAParkedJob: what it holds ends with it, however often its job has failed.
+func TestAnUndecidedPaymentIsNeverLeftBehindAParkedJob(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, plan{chain: ownChain(t), change: func(c *app.Config) { c.Wait = time.Second }})
+	w.rpc(nil, "evm_setIntervalMining", 0)
+	w.rpc(nil, "evm_setAutomine", false)
+	paid, void := w.buyer(), w.buyer()
+	if a := paid.buy("paid"); a.problem.Code != string(fault.SettlementUnknown) {
+		t.Fatalf("answered %d %s", a.status, clipped(a.body))
+	}
+	short := header(t, void.payment(func(p *x402.Payment) { p.Authorization.ValidBefore = uint64(time.Now().Add(25 * time.Second).Unix()) }))
+	if a := w.send(purchase("void", short)); a.problem.Code != string(fault.SettlementUnknown) {
+		t.Fatalf("answered %d %s", a.status, clipped(a.body))
+	}
+	// The second one's transaction will find nothing, and its job has no attempt left; nor has the first one's.
+	w.execute("UPDATE jobs SET uncounted_attempts = 0, attempt = attempt + 2000 WHERE kind = 'order_fulfill' AND status = 'queued'")
+	w.fund(void.address, 0)
+	w.rpc(nil, "evm_setAutomine", true)
+	w.rpc(nil, "evm_setIntervalMining", 1)
+	status := func(key string) (status string) {
+		t.Helper()
+		if err := w.db.QueryRow(t.Context(), "SELECT status FROM orders WHERE idempotency_key = $1", key).Scan(&status); err != nil {
+			t.Fatal(err)
+		}
+		return status
+	}
+	eventually(t, time.Minute, func() (bool, string) {
+		now := status("paid")
+		return now == "operator_review" || now == "fulfilled", "paid and " + now
+	})
+	eventually(t, time.Minute, func() (bool, string) { now := status("void"); return now == "payment_required", "void and " + now })
+	if n := w.count("SELECT count(*) FROM reservations h JOIN orders o ON o.id = h.order_id WHERE o.idempotency_key = 'void' AND h.released_at IS NULL"); n != 0 {
+		t.Errorf("a void authorization holds %d things", n)
+	}
+}

@@ -1,0 +1,69 @@
+package endtoend_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/roamcard/roamcard/internal/app"
+	"github.com/roamcard/roamcard/internal/fault"
+)
+
+// TestNobodyIsInvitedToPayWhatIsKnownToBeRefused: once readiness has seen that the chain or the gas is away, an
+// unpaid purchase gets 503 instead of the terms, and asks nobody; once it has seen that all is well, the terms.
+func TestNobodyIsInvitedToPayWhatIsKnownToBeRefused(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"the chain", "the gas"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			node := newNodeProxy(t, sharedChain(t).RPCURL)
+			w := newWorld(t, plan{change: func(c *app.Config) { c.RPCURLs = []string{node.url} }})
+			b := w.buyer()
+			b.bought("card")
+			w.settled(30 * time.Second)
+			w.awaitEsims(nil)
+			opened := b.opens("/api/orders", "", "")
+			unpaid := []request{
+				purchase("invited", ""), {path: purchasePath}, {path: "/api/card/topup", body: purchaseBody("invited")},
+				{path: "/api/esim/purchase", body: purchaseBody("invited")}, payFor("GET", opened.path(), ""), payFor("POST", opened.path(), ""),
+			}
+			all := func(status int, code fault.Code) {
+				t.Helper()
+				for _, r := range unpaid {
+					a := w.send(r)
+					invites, waits := a.header.Get("Payment-Required") != "", a.header.Get("Retry-After") != ""
+					if a.status != status || a.problem.Code != string(code) || invites != (status == 402) || waits != (status == 503) {
+						t.Errorf("%s %s: %d %s %v, want %d %s", r.method, r.path, a.status, clipped(a.body), a.header, status, code)
+					}
+				}
+			}
+			ready := func(status int) {
+				t.Helper()
+				eventually(t, 20*time.Second, func() (bool, string) {
+					a := w.send(request{method: "GET", path: "/ready"})
+					return a.status == status, fmt.Sprintf("%d %s", a.status, clipped(a.body))
+				})
+			}
+			all(402, fault.PaymentRequired)
+
+			o := w.outages(node, nil, "")[name]
+			o.begin()
+			ready(http.StatusServiceUnavailable)
+			before, asked := w.footprint(), node.asked()
+			all(503, fault.DependencyDown)
+			if diff := cmp.Diff(asked, node.asked()); diff != "" {
+				t.Errorf("unpaid requests asked the chain:\n%s", diff)
+			}
+			o.heal()
+			if after := w.footprint(); after != before {
+				t.Errorf("unpaid requests left a trace:\n was %s\n now %s", before, after)
+			}
+			ready(http.StatusOK)
+			all(402, fault.PaymentRequired)
+			w.reconcile()
+		})
+	}
+}

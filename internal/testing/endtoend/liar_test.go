@@ -1,0 +1,318 @@
+package endtoend_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/app"
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// forgedEvent is the answer to a question for events: one of the token's that was never logged.
+func forgedEvent(at, index, data string, topics ...x402.Hash) string {
+	words := make([]string, len(topics))
+	for i, t := range topics {
+		words[i] = t.String()
+	}
+	quoted, _ := json.Marshal(words) // strings always marshal
+	return fmt.Sprintf(`"result":[{"address":%q,"topics":%s,"data":%q,%s,"transactionHash":"0x%s","logIndex":%q}]`,
+		usdc(), quoted, data, at, strings.Repeat("f0", 32), index)
+}
+
+// forging makes a node show both events of a payment that was never made, in a block that there is.
+func (w *world) forging(node *nodeProxy, p x402.Payment, tag string) {
+	w.t.Helper()
+	a := p.Authorization
+	const authorizationState = "e94a0102"
+	node.spoil(nodeFault{method: "*", mode: forges, lie: func(c nodeCall) string {
+		asked := strings.ToLower(c.question())
+		var block struct{ Number, Hash string }
+		if c.Method == "eth_getLogs" && w.node.CallContext(context.WithoutCancel(w.t.Context()), &block, "eth_getBlockByNumber", tag, false) != nil {
+			return ""
+		}
+		at := fmt.Sprintf(`"blockNumber":%q,"blockHash":%q`, block.Number, block.Hash)
+		switch {
+		case c.Method == "eth_call" && strings.Contains(asked, authorizationState+strings.Repeat("0", 24)+a.From.Lower()[2:]+a.Nonce.String()[2:]):
+			return `"result":"0x` + strings.Repeat("0", 63) + `1"`
+		case c.Method == "eth_getLogs" && strings.Contains(asked, "fromblock") && strings.Contains(asked, a.Nonce.String()):
+			return forgedEvent(at, "0x3", "0x", x402.TopicUsed, a.From.Word(), a.Nonce)
+		case c.Method == "eth_getLogs" && strings.Contains(asked, "blockhash"):
+			return forgedEvent(at, "0x4", fmt.Sprintf("0x%064x", a.Value.Big()), x402.TopicTransfer, a.From.Word(), a.To.Word())
+		}
+		return ""
+	}})
+}
+
+// inventing makes a node show, to whoever reads what a payer has sent, a transfer to the payee that was never made, in
+// the block that is the latest now. A thorough node shows it wherever it is looked for.
+func (w *world) inventing(node *nodeProxy, a x402.Authorization, thorough bool) {
+	w.t.Helper()
+	const authorizationState = "e94a0102"
+	var block struct{ Number, Hash string }
+	w.rpc(&block, "eth_getBlockByNumber", "latest", false)
+	at := fmt.Sprintf(`"blockNumber":%q,"blockHash":%q`, block.Number, block.Hash)
+	used := forgedEvent(at, "0x3", "0x", x402.TopicUsed, a.From.Word(), a.Nonce)
+	moved := forgedEvent(at, "0x4", fmt.Sprintf("0x%064x", a.Value.Big()), x402.TopicTransfer, a.From.Word(), a.To.Word())
+	node.spoil(nodeFault{method: "*", mode: forges, lie: func(c nodeCall) string {
+		asked := strings.ToLower(c.question())
+		about := func(what fmt.Stringer) bool { return strings.Contains(asked, strings.ToLower(what.String())) }
+		switch {
+		case c.Method == "eth_call":
+			if !thorough || !strings.Contains(asked, authorizationState) || !strings.Contains(asked, a.Nonce.String()[2:]) {
+				return ""
+			}
+			return fmt.Sprintf(`"result":"0x%064x"`, 1)
+		case c.Method != "eth_getLogs" || !about(a.From.Word()):
+			return ""
+		case strings.Contains(asked, "blockhash"):
+			if thorough {
+				return moved
+			}
+			return ""
+		case about(x402.TopicCanceled):
+			if thorough && about(a.Nonce) {
+				return used
+			}
+			return ""
+		case about(x402.TopicUsed):
+			return used
+		case about(x402.TopicTransfer) && about(a.To.Word()):
+			return moved
+		}
+		return ""
+	}})
+}
+
+// TestAnArrivalThatANodeInventsStopsNoPayer: one of two nodes shows that a payer has paid before. While it shows the
+// transfer wherever it is looked for, nobody can tell whether it is there, so nothing is claimed, and nothing sent. As
+// soon as it does not, the payer buys with the payment at hand.
+func TestAnArrivalThatANodeInventsStopsNoPayer(t *testing.T) {
+	t.Parallel()
+	for name, place := range map[string]int{"first": 0, "second": 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, nodes := newNodeWorld(t, 2, func(c *app.Config) { c.Wait = 2 * time.Second })
+			w.awaitBlock(w.block() + 1) // which no catch-up has read
+			careless, thorough := w.buyer(), w.buyer()
+			w.inventing(nodes[place], careless.payment().Authorization, false)
+			if sold, err := careless.buyUntilSold("k", 60*time.Second); err != nil || sold.Replayed {
+				t.Errorf("replayed %v, %v", sold.Replayed, err)
+			}
+			nodes[place].heal()
+			w.settled(30 * time.Second)
+
+			before := w.footprint()
+			w.inventing(nodes[place], thorough.payment().Authorization, true)
+			payment := header(t, thorough.payment())
+			for range 2 {
+				if a := w.send(purchase("k", payment)); a.status != 503 || a.problem.Code != string(fault.SettlementUnknown) ||
+					a.problem.NextAction != string(fault.RetrySameRequest) {
+					t.Errorf("while it lies: %d %s", a.status, clipped(a.body))
+				}
+			}
+			if after := w.footprint(); after != before {
+				t.Errorf("a trace is left:\n was %s\n now %s", before, after)
+			}
+			nodes[place].heal()
+			if _, err := thorough.again("k", payment, 60*time.Second); err != nil {
+				t.Error(err)
+			}
+			for _, b := range []*buyer{careless, thorough} {
+				if n := w.arrivedFrom(b); n != 1 {
+					t.Errorf("%d transfers", n)
+				}
+			}
+			w.reconcile()
+			w.allDelivered()
+		})
+	}
+}
+
+// TestOneLyingNodeGivesNothingAway: a node shows both events of a payment as soon as it is signed, at the paid and at
+// the final block. Nothing is delivered on its word, whether it is preferred or not and whatever the other does; the
+// buyer is told that the payment is undecided, and it is decided when a second node can.
+func TestOneLyingNodeGivesNothingAway(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		liar  int
+		other func(*nodeProxy)
+	}{
+		"preferred":           {0, func(*nodeProxy) {}},
+		"second":              {1, func(*nodeProxy) {}},
+		"the other is silent": {0, func(p *nodeProxy) { p.spoil(nodeFault{method: "*", mode: hangUp}) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, nodes := newNodeWorld(t, 2, func(c *app.Config) { c.Wait = 2 * time.Second })
+			b := w.buyer()
+			p := b.payment()
+			liar, other := nodes[tt.liar], nodes[1-tt.liar]
+			for _, node := range nodes { // the money cannot move
+				node.spoil(nodeFault{method: "eth_sendRawTransaction", mode: swallow})
+			}
+			w.forging(liar, p, "safe")
+			// The other one goes away once the payment is claimed.
+			claimed := w.send(purchase("forged", header(t, p)))
+			tt.other(other)
+			for range 4 {
+				if claimed.status != 503 || claimed.problem.Code != string(fault.SettlementUnknown) {
+					t.Fatalf("%d %s, want 503 settlement_unknown", claimed.status, clipped(claimed.body))
+				}
+				if len(w.issuer.books().Cards) != 0 || w.arrivedFrom(b) != 0 {
+					t.Fatal("a card was given away")
+				}
+				claimed = w.send(purchase("forged", header(t, p)))
+			}
+			liar.heal()
+			other.heal()
+			if _, err := b.again("forged", header(t, p), 60*time.Second); err != nil {
+				t.Error(err)
+			}
+			if n := w.arrivedFrom(b); n != 1 {
+				t.Errorf("%d transfers", n)
+			}
+			w.reconcile()
+			w.allDelivered()
+		})
+	}
+}
+
+// TestALiarAmongThreeHoldsNothingUp: two others settle in time what it forges.
+func TestALiarAmongThreeHoldsNothingUp(t *testing.T) {
+	t.Parallel()
+	w, nodes := newNodeWorld(t, 3, nil)
+	for at, node := range nodes {
+		b := w.buyer()
+		p := b.payment()
+		w.forging(node, p, "latest")
+		if _, err := b.again(fmt.Sprint("forged ", at), header(t, p), 60*time.Second); err != nil {
+			t.Error(err)
+		}
+		if n := w.arrivedFrom(b); n != 1 {
+			t.Errorf("%d transfers", n)
+		}
+		node.heal()
+	}
+	w.reconcile()
+	w.allDelivered()
+}
+
+// TestASecondNodeIsNeededFromAnAmount: below it one node is enough to sell while the other is away; without one nobody
+// is asked to pay, nothing is claimed, and the same payment does when the node is back.
+func TestASecondNodeIsNeededFromAnAmount(t *testing.T) {
+	t.Parallel()
+	w, nodes := newNodeWorld(t, 2, func(c *app.Config) { c.ChainWatch = 200 * time.Millisecond })
+	nodes[1].spoil(nodeFault{method: "*", mode: hangUp})
+	w.notReady("chain")
+	before, b := w.footprint(), w.buyer()
+	if a := w.send(purchase("alone", "")); a.status != 503 || a.header.Get(x402.HeaderRequired) != "" {
+		t.Errorf("unpaid: %d %s", a.status, clipped(a.body))
+	}
+	payment := header(t, b.payment())
+	if a := w.send(purchase("alone", payment)); a.status != 503 || a.problem.Code != string(fault.DependencyDown) || a.problem.NextAction != string(fault.RetrySameRequest) {
+		t.Errorf("paid: %d %s", a.status, clipped(a.body))
+	}
+	if after := w.footprint(); after != before {
+		t.Errorf("a trace is left:\n was %s\n now %s", before, after)
+	}
+	nodes[1].heal()
+	if _, err := b.again("alone", payment, 60*time.Second); err != nil {
+		t.Error(err)
+	}
+	w.reconcile()
+
+	w, nodes = newNodeWorld(t, 2, func(c *app.Config) { c.WitnessFrom = 2501 })
+	nodes[1].spoil(nodeFault{method: "*", mode: hangUp})
+	w.awaitReady(w.instances[0])
+	if _, err := w.buyer().buyUntilSold("small", 30*time.Second); err != nil {
+		t.Error(err)
+	}
+	nodes[1].heal()
+	w.reconcile()
+	w.allDelivered()
+}
+
+// notReady waits until /ready is 503 and names a check.
+func (w *world) notReady(check string) {
+	w.t.Helper()
+	eventually(w.t, 30*time.Second, func() (bool, string) {
+		a := w.send(request{method: http.MethodGet, path: "/ready"})
+		return a.status == 503 && strings.Contains(a.problem.Detail, check), fmt.Sprint(a.status, string(a.body))
+	})
+}
+
+// TestAnOperatorNamesTheTransaction: the node has dropped its logs, so that no search finds the transfer. The operator's
+// word is looked into: another transaction proves nothing, the right one delivers, once for a key, and is audited.
+func TestAnOperatorNamesTheTransaction(t *testing.T) {
+	t.Parallel()
+	node := newNodeProxy(t, sharedChain(t).RPCURL)
+	w := newAdminWorld(t, -1, plan{change: func(c *app.Config) { c.RPCURLs, c.Wait = []string{node.url}, 2*time.Second }})
+	first := w.buyer()
+	earlier, err := first.buyUntilSold("earlier", 30*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	node.spoil(nodeFault{method: "eth_getLogs", mode: answerEmpty})
+	b := w.buyer()
+	a := b.buy("lost")
+	if a.status != 503 || a.problem.Code != string(fault.SettlementUnknown) {
+		t.Fatalf("%d %s", a.status, clipped(a.body))
+	}
+	id := a.problem.OrderID
+	var right string
+	eventually(t, 20*time.Second, func() (bool, string) {
+		of := w.transfersOf(b.address)
+		if len(of) == 1 {
+			right = of[0].transaction
+		}
+		return right != "", fmt.Sprint(of)
+	})
+	prove := func(order, transaction, key string) answer {
+		t.Helper()
+		return w.ann("POST", "/api/admin/orders/"+order+"/payment", `{"transaction":`+quoted(transaction)+`,"reason":"the node's logs are gone"}`, key)
+	}
+	for name, hash := range map[string]string{"of another payment": earlier.Payment.Transaction, "of nothing": "0x" + strings.Repeat("ab", 32)} {
+		if a := prove(id, hash, name); a.status != 409 || a.problem.Code != string(fault.TransferUnproven) {
+			t.Errorf("%s: %d %s", name, a.status, clipped(a.body))
+		}
+	}
+	if len(w.issuer.books().Cards) != 1 {
+		t.Fatal("a wrong transaction delivered")
+	}
+	prove(id, right, "the key").into(t, 200, nil)
+	prove(id, right, "the key").into(t, 200, nil)
+	for name, tt := range map[string]struct {
+		order, hash, key string
+		code             fault.Code
+	}{
+		"proven already": {id, right, "another key", fault.OrderNotPayable}, "another act": {id, earlier.Payment.Transaction, "the key", fault.IdempotencyKeyReused},
+		"no such order": {"ord_none", right, "k", fault.OrderNotFound},
+	} {
+		if a := prove(tt.order, tt.hash, tt.key); a.problem.Code != string(tt.code) {
+			t.Errorf("%s: %d %s, want %s", name, a.status, clipped(a.body), tt.code)
+		}
+	}
+	b.signIn()
+	b.becomes(id, "fulfilled")
+	// It becomes final though its logs are never found.
+	eventually(t, 60*time.Second, func() (bool, string) {
+		var open int
+		err := w.db.QueryRow(context.WithoutCancel(t.Context()), "SELECT count(*) FROM jobs WHERE kind = 'payment_confirm' AND status <> 'succeeded'").Scan(&open)
+		return err == nil && open == 0, fmt.Sprint(open, " payments are followed still, ", err)
+	})
+	var audited int
+	err = w.db.QueryRow(context.WithoutCancel(t.Context()),
+		"SELECT count(*) FROM audit WHERE action = 'order.prove_payment' AND actor = 'ann' AND subject = $1 AND reason <> ''", id).Scan(&audited)
+	if err != nil || audited != 1 {
+		t.Errorf("%d audit rows, %v", audited, err)
+	}
+	node.heal()
+	w.reconcile()
+	w.allDelivered()
+}

@@ -1,0 +1,19 @@
+package endtoend_test
+
+import (
+	"flag"
+	"os"
+	"testing"
+
+	"github.com/roamcard/roamcard/internal/store/storetest"
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	// These tests wait for settlements, leases and horizons most of their time: more of them run at once
+	// than there are cores.
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
+		_ = flag.Set("test.parallel", "10") // the flag exists
+	}
+	os.Exit(storetest.Main(m))
+}

@@ -1,0 +1,127 @@
+package endtoend_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/app"
+	"github.com/roamcard/roamcard/internal/devtools/devnet"
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/testing/invariants"
+)
+
+// outage is something that a sale needs, taken away and given back.
+type outage struct {
+	code        fault.Code
+	begin, heal func()
+	// unread outages keep the service from reading what a buyer has paid, which comes before all else.
+	unread bool
+	// silent outages leave no answer to what was bought before.
+	silent bool
+}
+
+// outages are all of a world's, by what is away.
+func (w *world) outages(node *nodeProxy, server *devnet.Postgres, dir string) map[string]outage {
+	first := w.instances[0]
+	const rich, poor = "0x3635c9adc5dea00000", "0x1"
+	gas := func(wei string) func() { return func() { w.rpc(nil, "anvil_setBalance", w.relayer.String(), wei) } }
+	return map[string]outage{
+		"the issuer": {code: fault.DependencyDown, begin: func() { w.issuer.fault("stock", "error_before", 0, 0) }, heal: func() { w.issuer.control("DELETE", "faults", nil) }},
+		"the chain":  {code: fault.DependencyDown, unread: true, begin: func() { node.spoil(nodeFault{method: "*", mode: hangUp}) }, heal: node.heal},
+		"the gas":    {code: fault.DependencyDown, begin: gas(poor), heal: gas(rich)},
+		"the workers": {code: fault.WorkersUnavailable, begin: func() {
+			alone := w.config
+			alone.NoWorker = true
+			w.awaitCaughtUp(w.start(alone))
+			first.stop()
+			w.instances = w.instances[1:]
+		}, heal: func() { w.awaitReady(w.start(w.config)) }},
+		"the database": {code: fault.DependencyDown, silent: true, begin: func() {
+			if err := server.Close(); err != nil {
+				w.t.Errorf("stop PostgreSQL: %v", err)
+			}
+		}, heal: func() {
+			startDatabase(w.t, dir)
+			w.db.Reset()
+		}},
+	}
+}
+
+// TestWhileSomethingIsDownNothingIsClaimed is I24: a paid request for something new gets 503 and leaves no trace;
+// what was bought before is answered as ever; and the same requests sell once it is healed.
+func TestWhileSomethingIsDownNothingIsClaimed(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"the issuer", "the chain", "the gas", "the workers", "the database"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			node := newNodeProxy(t, sharedChain(t).RPCURL)
+			p := plan{change: func(c *app.Config) { c.RPCURLs, c.Wait = []string{node.url}, 2*time.Second }}
+			var server *devnet.Postgres
+			var dir string
+			if name == "the database" {
+				server, dir = ownDatabase(t)
+				p.databaseURL = server.URL()
+			}
+			w := newWorld(t, p)
+			o := w.outages(node, server, dir)[name]
+			before, buyers := w.buyer(), w.buyers(12)
+			bought := header(t, before.payment())
+			if _, err := before.again("before", bought, 30*time.Second); err != nil {
+				t.Fatal(err)
+			}
+			w.settled(30 * time.Second)
+
+			o.begin()
+			unclaimed := w.downFor(o, buyers)
+			if a := w.send(purchase("before", bought)); a.status != 200 && !o.silent {
+				t.Errorf("what was bought before: %d %s", a.status, clipped(a.body))
+			}
+			w.down[0].To = time.Now()
+			o.heal()
+
+			for key, payment := range unclaimed {
+				if _, err := before.again(key, payment, 60*time.Second); err != nil {
+					t.Errorf("%s, after the outage: %v", key, err)
+				}
+			}
+			w.reconcile()
+			w.allDelivered()
+		})
+	}
+}
+
+// refuses reports that an answer claims nothing because of the outage.
+func (o outage) refuses(a answer) bool {
+	unread := o.unread && a.problem.Code == string(fault.SettlementUnknown)
+	return a.status == 503 && a.problem.OrderID == "" && (unread || a.problem.Code == string(o.code))
+}
+
+// downFor buys until the outage is noticed, which may take a moment, and then for each buyer left, in vain.
+// It returns what these asked with.
+func (w *world) downFor(o outage, buyers []*buyer) map[string]string {
+	w.t.Helper()
+	var last string
+	for n := 0; ; n++ {
+		if n == len(buyers)-3 {
+			w.t.Fatalf("%d purchases did not notice the outage, the last got %s", n, last)
+		}
+		a := w.send(purchase(fmt.Sprint("probe-", n), header(w.t, buyers[n].payment())))
+		if o.refuses(a) {
+			break
+		}
+		last = fmt.Sprint(a.status, " ", clipped(a.body), a.err)
+		pause(500 * time.Millisecond)
+	}
+	w.down = []invariants.Span{{From: time.Now(), To: time.Now().Add(time.Hour)}}
+	payments := map[string]string{}
+	for i, b := range buyers[len(buyers)-3:] {
+		key := fmt.Sprint("down-", i)
+		payments[key] = header(w.t, b.payment())
+		a := w.send(purchase(key, payments[key]))
+		if !o.refuses(a) || a.header.Get("Payment-Required") != "" {
+			w.t.Errorf("%s: %d %s, want 503 %s", key, a.status, clipped(a.body), o.code)
+		}
+	}
+	return payments
+}

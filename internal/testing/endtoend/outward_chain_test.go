@@ -1,0 +1,377 @@
+package endtoend_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
+
+	"github.com/roamcard/roamcard/internal/app"
+	"github.com/roamcard/roamcard/internal/devtools/devnet"
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// nodeModes are the ways in which a call to the node goes wrong.
+var nodeModes = []nodeMode{hangUp, hangUpAfter, failBefore, failAfter, status500, status429, answerNull, answerOld, answerJunk, answerSlow}
+
+// TestAPurchaseEndsWellWhateverTheNodeDoes spoils calls of each method with each mode, once and four times
+// in a row: one transfer, one card.
+func TestAPurchaseEndsWellWhateverTheNodeDoes(t *testing.T) {
+	t.Parallel()
+	only := map[string]string{"of the use": asksForUse, "of the transfer": asksForTransfer}
+	for _, name := range []string{
+		"eth_sendRawTransaction", "eth_getLogs", "eth_getLogs of the use", "eth_getLogs of the transfer", "eth_call", "eth_getBlockByNumber",
+		"eth_getBlockByHash", "eth_getTransactionReceipt", "eth_getTransactionCount", "eth_maxPriorityFeePerGas",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			node := newNodeProxy(t, sharedChain(t).RPCURL)
+			w := newWorld(t, plan{change: func(c *app.Config) { c.RPCURLs = []string{node.url} }})
+			modes := nodeModes
+			method, part, _ := strings.Cut(name, " ")
+			switch method {
+			case "eth_sendRawTransaction":
+				modes = append(modes[:len(modes):len(modes)], swallow)
+			case "eth_getLogs":
+				modes = append(modes[:len(modes):len(modes)], answerEmpty, answerOther)
+			}
+			// A node that answers from before must not be asked about a buyer who had no money then.
+			buyers := make([]*buyer, 1+2*len(modes))
+			for i := range buyers {
+				buyers[i] = w.buyer()
+			}
+			next := func() *buyer { b := buyers[0]; buyers = buyers[1:]; return b }
+			if _, err := next().buyUntilSold("before", 30*time.Second); err != nil {
+				t.Fatal(err)
+			}
+			for _, mode := range modes {
+				for _, times := range []int{1, 4} {
+					if times > 1 && (mode == answerSlow || method == "eth_getTransactionReceipt") {
+						continue // it would only take longer
+					}
+					if method == "eth_getTransactionReceipt" {
+						// Receipts are looked at when a transaction does not show.
+						node.spoil(nodeFault{method: "eth_sendRawTransaction", mode: swallow, times: 1})
+					}
+					node.spoil(nodeFault{method: method, mode: mode, only: only[part], times: times, delay: 2500 * time.Millisecond})
+					b := next()
+					if _, err := b.buyUntilSold(fmt.Sprint(mode, times), 60*time.Second); err != nil {
+						t.Errorf("%s, %d times: %v", mode, times, err)
+					}
+					node.heal()
+					if n := w.arrivedFrom(b); n != 1 {
+						t.Errorf("%s, %d times: %d transfers", mode, times, n)
+					}
+				}
+			}
+			w.reconcile()
+			w.allDelivered()
+		})
+	}
+}
+
+// allDelivered checks that every order ended with a card and its fee withdrawn.
+func (w *world) allDelivered() {
+	w.t.Helper()
+	for _, e := range w.entries() {
+		if (outcome{e.status, e.fee}) != delivered {
+			w.t.Errorf("order %+v, want %+v", e, delivered)
+		}
+	}
+}
+
+func (w *world) arrivedFrom(b *buyer) (n int) {
+	w.t.Helper()
+	for _, tr := range w.transfers() {
+		if tr.from == b.address {
+			n++
+		}
+	}
+	return n
+}
+
+// TestAMissingLogBuriesNothing hides each of the two events of a settlement, and shows those of another, until
+// well after the block is final: no answer of a node may pass for a payment that went elsewhere.
+func TestAMissingLogBuriesNothing(t *testing.T) {
+	t.Parallel()
+	node := newNodeProxy(t, sharedChain(t).RPCURL)
+	w := newWorld(t, plan{change: func(c *app.Config) { c.RPCURLs = []string{node.url} }})
+	if _, err := w.buyer().buyUntilSold("before", 30*time.Second); err != nil { // whose logs are the old ones
+		t.Fatal(err)
+	}
+	for event, asks := range map[string]string{"use": asksForUse, "transfer": asksForTransfer} {
+		for _, mode := range []nodeMode{answerEmpty, answerOther, answerNull} {
+			// Whoever asks has seen the authorization used, so the block of that is final after these.
+			final := sync.OnceFunc(func() { w.rpc(nil, "anvil_mine", "0x3") })
+			node.spoil(nodeFault{method: "eth_getLogs", mode: mode, only: asks, times: 10, before: final})
+			b := w.buyer()
+			if _, err := b.buyUntilSold(event+string(mode), 60*time.Second); err != nil {
+				t.Errorf("%s, %s: %v", event, mode, err)
+			}
+			if left := node.unspoiled(); left > 0 {
+				t.Errorf("%s, %s: sold without %d of the calls that were to be spoiled", event, mode, left)
+			}
+			node.heal()
+			if n := w.arrivedFrom(b); n != 1 {
+				t.Errorf("%s, %s: %d transfers", event, mode, n)
+			}
+		}
+	}
+	w.reconcile()
+	w.allDelivered()
+}
+
+// TestTwoNodesStandInForTheThird keeps selling while one node is dead, lies about nothing but silence, and comes
+// back: a payment needs two.
+func TestTwoNodesStandInForTheThird(t *testing.T) {
+	t.Parallel()
+	w, nodes := newNodeWorld(t, 3, nil)
+	first, second := nodes[0], nodes[1]
+	for _, mode := range []nodeMode{hangUp, status500, answerNull, answerJunk, answerSlow} {
+		first.spoil(nodeFault{method: "*", mode: mode, delay: 2500 * time.Millisecond})
+		if _, err := w.buyer().buyUntilSold("first "+string(mode), 60*time.Second); err != nil {
+			t.Errorf("first node, %s: %v", mode, err)
+		}
+		first.heal()
+		second.spoil(nodeFault{method: "*", mode: mode, delay: 2500 * time.Millisecond})
+		if _, err := w.buyer().buyUntilSold("second "+string(mode), 60*time.Second); err != nil {
+			t.Errorf("second node, %s: %v", mode, err)
+		}
+		second.heal()
+	}
+	w.reconcile()
+	w.allDelivered()
+}
+
+// TestAThirdPartyMaySettleFirst is A20: somebody takes the authorization out of the mempool and submits it;
+// ours reverts, and the money has arrived all the same.
+func TestAThirdPartyMaySettleFirst(t *testing.T) {
+	t.Parallel()
+	node := newNodeProxy(t, sharedChain(t).RPCURL)
+	w := newWorld(t, plan{change: func(c *app.Config) { c.RPCURLs = []string{node.url} }})
+	stranger := w.buyer()
+	w.rpc(nil, "anvil_setBalance", stranger.address.String(), "0x3635c9adc5dea00000")
+	for n := range 3 {
+		b := w.buyer()
+		p := b.payment()
+		node.spoil(nodeFault{method: "eth_sendRawTransaction", mode: passOn, times: 1, before: func() {
+			stranger.transact(uint64(n), x402.TransferCall(p.Authorization, p.Signature))
+		}})
+		var o sold
+		w.send(purchase("preempted", header(t, p))).into(t, 200, &o)
+		if n := w.arrivedFrom(b); n != 1 {
+			t.Errorf("%d transfers", n)
+		}
+		var tx struct{ From common.Address }
+		w.rpc(&tx, "eth_getTransactionByHash", o.Payment.Transaction)
+		if x402.Address(tx.From) != stranger.address {
+			t.Errorf("settled by %s, want the stranger's transaction", tx.From)
+		}
+	}
+	w.reconcile()
+	w.allDelivered()
+}
+
+// transact sends a transaction of the wallet's own to the token, and it is in a block when this returns.
+func (b *buyer) transact(nonce uint64, data []byte) {
+	b.w.t.Helper()
+	to := common.Address(usdc())
+	tx, err := types.SignNewTx(b.key, types.LatestSignerForChainID(moneyOf(x402.ChainID).Big()), &types.DynamicFeeTx{
+		ChainID: moneyOf(x402.ChainID).Big(), Nonce: nonce, GasTipCap: moneyOf(1e9).Big(), GasFeeCap: moneyOf(100e9).Big(), Gas: 200_000, To: &to, Data: data,
+	})
+	if err != nil {
+		b.w.t.Errorf("sign: %v", err)
+		return
+	}
+	raw, err := tx.MarshalBinary()
+	if err != nil {
+		b.w.t.Errorf("encode: %v", err)
+		return
+	}
+	if err := b.w.node.CallContext(b.w.t.Context(), nil, "eth_sendRawTransaction", hexutil.Encode(raw)); err != nil {
+		b.w.t.Errorf("send: %v", err)
+	}
+}
+
+// cancelCall is the call data of cancelAuthorization, signed by the payer.
+func (b *buyer) cancelCall(nonce x402.Hash) []byte {
+	b.w.t.Helper()
+	typeHash := crypto.Keccak256([]byte("CancelAuthorization(address authorizer,bytes32 nonce)"))
+	word := b.address.Word()
+	structHash := crypto.Keccak256(typeHash, word[:], nonce[:])
+	separator := domain().Separator()
+	sig, err := crypto.Sign(crypto.Keccak256([]byte{0x19, 1}, separator[:], structHash), b.key)
+	if err != nil {
+		b.w.t.Fatal(err)
+	}
+	data := crypto.Keccak256([]byte("cancelAuthorization(address,bytes32,uint8,bytes32,bytes32)"))[:4]
+	data = append(append(data, word[:]...), nonce[:]...)
+	data = binary.BigEndian.AppendUint64(append(data, make([]byte, 24)...), uint64(sig[64])+27)
+	return append(data, sig[:64]...)
+}
+
+// TestAPayerWhoCancelsGetsNothingAndMayPayAgain is A21: the authorization is cancelled while ours is on
+// its way. Nothing is delivered, the 402 comes only once it is proven dead, and the key stays good.
+func TestAPayerWhoCancelsGetsNothingAndMayPayAgain(t *testing.T) {
+	t.Parallel()
+	node := newNodeProxy(t, sharedChain(t).RPCURL)
+	w := newWorld(t, plan{change: func(c *app.Config) { c.RPCURLs = []string{node.url} }})
+	b := w.buyer()
+	w.rpc(nil, "anvil_setBalance", b.address.String(), "0x3635c9adc5dea00000")
+	p := b.payment()
+	node.spoil(nodeFault{method: "eth_sendRawTransaction", mode: passOn, times: 1, before: func() {
+		b.transact(0, b.cancelCall(p.Authorization.Nonce))
+	}})
+	a := w.send(purchase("cancelled", header(t, p)))
+	if a.status != 402 || a.problem.Code != string(fault.PaymentRejected) || a.header.Get(x402.HeaderRequired) == "" || a.header.Get(x402.HeaderResponse) == "" {
+		t.Fatalf("%d %s", a.status, clipped(a.body))
+	}
+	if len(w.transfers()) != 0 || len(w.issuer.books().Cards) != 0 {
+		t.Error("something was moved or delivered")
+	}
+	// The dead one stays dead, whatever key it comes with.
+	if a := w.send(purchase("cancelled", header(t, p))); a.status != 402 {
+		t.Errorf("the dead payment again: %d %s", a.status, clipped(a.body))
+	}
+	var o sold
+	w.send(purchase("cancelled", header(t, b.payment()))).into(t, 200, &o)
+	if o.OrderID != a.problem.OrderID {
+		t.Errorf("paid again: order %s, want the same %s", o.OrderID, a.problem.OrderID)
+	}
+	w.reconcile()
+	w.allDelivered()
+}
+
+// TestAnEmptiedWalletIsNoFailure is the other half of A21, and A29: the balance goes while ours is on its
+// way. The authorization may still be used, so the answer is unknown, and few transactions are spent on it.
+func TestAnEmptiedWalletIsNoFailure(t *testing.T) {
+	t.Parallel()
+	node := newNodeProxy(t, sharedChain(t).RPCURL)
+	w := newWorld(t, plan{change: func(c *app.Config) {
+		c.RPCURLs, c.Wait = []string{node.url}, 3*time.Second
+	}})
+	b := w.buyer()
+	payment := header(t, b.payment())
+	node.spoil(nodeFault{method: "eth_sendRawTransaction", mode: passOn, times: 1, before: sync.OnceFunc(func() { w.fund(b.address, 0) })})
+	a := w.send(purchase("emptied", payment))
+	if a.status != 503 || a.problem.Code != string(fault.SettlementUnknown) || a.problem.OrderID == "" || a.header.Get("Retry-After") == "" || a.header.Get(x402.HeaderRequired) != "" {
+		t.Fatalf("%d %s", a.status, clipped(a.body))
+	}
+	if a := w.send(purchase("emptied", header(t, b.payment()))); a.status != 503 || a.problem.Code != string(fault.SettlementUnknown) {
+		t.Errorf("signed anew meanwhile: %d %s", a.status, clipped(a.body))
+	}
+	var sent hexutil.Uint64
+	w.rpc(&sent, "eth_getTransactionCount", w.relayer.String(), "latest")
+	if sent > 1 {
+		t.Errorf("%d transactions were spent on a payer without money", sent)
+	}
+	if len(w.issuer.books().Cards) != 0 {
+		t.Error("something was delivered")
+	}
+	w.fund(b.address, 1_000_000_000)
+	if got, err := b.again("emptied", payment, 30*time.Second); err != nil || got.OrderID != a.problem.OrderID {
+		t.Errorf("after the money came back: %+v, %v", got, err)
+	}
+	w.reconcile()
+	w.allDelivered()
+}
+
+// TestAnAuthorizationThatExpiresOnTheWayDies is A19: the chain takes nothing until the authorization is
+// over. Only a safe block beyond its time makes the 402, and the key can be paid anew.
+func TestAnAuthorizationThatExpiresOnTheWayDies(t *testing.T) {
+	t.Parallel()
+	node := newNodeProxy(t, sharedChain(t).RPCURL)
+	w := newWorld(t, plan{change: func(c *app.Config) {
+		c.RPCURLs, c.Wait = []string{node.url}, 2*time.Second
+	}})
+	b := w.buyer()
+	node.spoil(nodeFault{method: "eth_sendRawTransaction", mode: swallow})
+	p := b.payment(func(p *x402.Payment) { p.Authorization.ValidBefore = uint64(time.Now().Unix()) + 22 })
+	payment := header(t, p)
+	var last answer
+	eventually(t, 60*time.Second, func() (bool, string) {
+		last = w.send(purchase("expired", payment))
+		if last.status == 402 && uint64(time.Now().Unix()) < p.Authorization.ValidBefore {
+			t.Error("402 while the authorization could still be used")
+		}
+		return last.status == 402 || last.status != 503, fmt.Sprint(last.status, string(last.body))
+	})
+	if last.status != 402 {
+		t.Fatalf("%d %s", last.status, clipped(last.body))
+	}
+	if w.arrivedFrom(b) != 0 || len(w.issuer.books().Cards) != 0 {
+		t.Error("something was moved or delivered")
+	}
+	node.heal()
+	if _, err := b.buyUntilSold("expired", 60*time.Second); err != nil {
+		t.Error(err)
+	}
+	w.reconcile()
+	w.allDelivered()
+}
+
+// TestAReorganisationIsHealed undoes the block of a settlement, and four more before it.
+func TestAReorganisationIsHealed(t *testing.T) {
+	t.Parallel()
+	for _, depth := range []int{1, 5} {
+		t.Run(fmt.Sprint("depth ", depth), func(t *testing.T) {
+			t.Parallel()
+			chain := ownChain(t)
+			w := newWorld(t, plan{chain: chain})
+			b := w.buyer()
+			w.rpc(nil, "anvil_mine", "0xa") // the buyer's money is older than what is undone
+			var o sold
+			b.buy("undone").into(t, 200, &o)
+			w.rpc(nil, "anvil_reorg", depth, []any{})
+			eventually(t, 30*time.Second, func() (bool, string) {
+				n := w.arrivedFrom(b)
+				return n == 1, fmt.Sprint(n, " transfers after the reorganisation")
+			})
+			w.reconcile()
+			w.allDelivered()
+			if again := b.buy("undone"); again.status != 200 {
+				t.Errorf("the purchase again: %d %s", again.status, clipped(again.body))
+			}
+		})
+	}
+}
+
+// TestAChainThatStandsStillIsNoFailure buys while no block is made.
+func TestAChainThatStandsStillIsNoFailure(t *testing.T) {
+	t.Parallel()
+	chain, err := devnet.StartChain(t.Context(), devnet.ChainConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { chain.Close() })
+	w := newWorld(t, plan{chain: chain, change: func(c *app.Config) { c.Wait = 3 * time.Second }})
+	buyers := []*buyer{w.buyer(), w.buyer(), w.buyer()}
+	w.rpc(nil, "evm_setAutomine", false)
+	var payments []string
+	for _, b := range buyers {
+		payments = append(payments, header(t, b.payment()))
+		a := w.send(purchase("still", payments[len(payments)-1]))
+		if a.status != 503 || a.problem.Code != string(fault.SettlementUnknown) || a.problem.OrderID == "" {
+			t.Fatalf("%d %s", a.status, clipped(a.body))
+		}
+	}
+	// What was sent is dropped by the node; it has to be sent again.
+	w.rpc(nil, "anvil_dropAllTransactions")
+	w.rpc(nil, "evm_setAutomine", true)
+	for i, b := range buyers {
+		if _, err := b.again("still", payments[i], 60*time.Second); err != nil {
+			t.Error(err)
+		}
+	}
+	w.rpc(nil, "anvil_mine", "0x3")
+	w.reconcile()
+	w.allDelivered()
+}

@@ -1,0 +1,139 @@
+package endtoend_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/app"
+	"github.com/roamcard/roamcard/internal/fault"
+)
+
+// turn is who of the two that see an order through comes first: the process that the buyer asked, or the worker of
+// another. Faults of the program hold the other one back, at every purchase.
+type turn struct {
+	name string
+	// admin is what the process that the buyer asks is started with; it claims no job but its own.
+	admin []string
+	// right checks the first answer, and how often the order's job had been claimed by then.
+	right func(a answer, claims int) error
+}
+
+func turns() []turn {
+	return []turn{
+		{
+			// The request sleeps from its claim until its lease is over and another process's worker has the job.
+			name:  "the worker first",
+			admin: []string{"FAULT=place.committed:sleep=4s@*", "WORKER__LEASE=1s"},
+			right: func(a answer, claims int) error {
+				if claims < 2 {
+					return fmt.Errorf("the job was claimed %d times, so no worker took it from the request", claims)
+				}
+				if a.status != 200 && a.problem.Code != string(fault.SettlementUnknown) {
+					return fmt.Errorf("%d %s", a.status, clipped(a.body))
+				}
+				return nil
+			},
+		},
+		{
+			// The request has waited for as long as it may before the first step is taken.
+			name:  "the buyer first",
+			admin: []string{"FAULT=carry.leased:sleep=3s@*", "PAYMENT__WAIT=2s", "WORKER__LEASE=1s"},
+			right: func(a answer, _ int) error {
+				if a.status != 503 || a.problem.Code != string(fault.SettlementUnknown) || a.problem.OrderID == "" {
+					return fmt.Errorf("%d %s, want 503 with the order", a.status, clipped(a.body))
+				}
+				return nil
+			},
+		},
+	}
+}
+
+// buy buys as the turn has it: whatever the first answer was, the purchase ends sold.
+func (f turn) buy(b *buyer, key string) (sold, error) {
+	payment := header(b.w.t, b.payment())
+	a := b.w.send(purchase(key, payment))
+	if a.err != nil {
+		return sold{}, a.err
+	}
+	if err := f.right(a, b.w.claims(b)); err != nil {
+		return sold{}, err
+	}
+	return b.again(key, payment, 40*time.Second)
+}
+
+// claims is how often the job of the buyer's order has been claimed.
+func (w *world) claims(b *buyer) (n int) {
+	w.t.Helper()
+	err := w.db.QueryRow(context.WithoutCancel(w.t.Context()), `SELECT coalesce(max(j.attempt), 0) FROM jobs j JOIN orders o ON o.id = j.payload->>'order'
+		WHERE j.kind = 'order_fulfill' AND lower(o.owner) = lower($1)`, b.address.String()).Scan(&n)
+	if err != nil {
+		w.t.Fatalf("look at the job: %v", err)
+	}
+	return n
+}
+
+// inTurn makes a world of two processes, one for the buyers and one that works.
+func (f turn) inTurn(t *testing.T, program string, change func(*app.Config)) *world {
+	t.Helper()
+	w := newWorld(t, plan{change: change})
+	worker := w.launch(program, "WORKER__LEASE=1s")
+	w.awaitReady(worker)
+	w.replace(w.launch(program, append(f.admin, "--no-worker")...))
+	return w
+}
+
+// TestWorkerAndBuyerInEitherOrder goes through the outward calls of a purchase and the ways in which they fail, with
+// the worker before the buyer's request and after it: one transfer, one card, the same end.
+func TestWorkerAndBuyerInEitherOrder(t *testing.T) {
+	t.Parallel()
+	program := built(t)
+	for _, f := range turns() {
+		t.Run(f.name+", the issuer", func(t *testing.T) {
+			t.Parallel()
+			w := f.inTurn(t, program, nil)
+			for mode, ends := range issuerModes {
+				if torture() || slices.Contains([]string{"error_before", "error_after", "timeout_after", "late", "refused"}, mode) {
+					w.endsThrough("open", mode, ends, f.buy)
+				}
+			}
+			w.reconcile()
+		})
+		for _, c := range []nodeFault{
+			{method: "eth_sendRawTransaction", mode: swallow},
+			{method: "eth_getLogs", mode: answerEmpty, only: asksForUse}, // the request's own questions come before there is a job
+		} {
+			t.Run(f.name+", "+c.method, func(t *testing.T) {
+				t.Parallel()
+				node := newNodeProxy(t, sharedChain(t).RPCURL)
+				w := f.inTurn(t, program, func(c *app.Config) { c.RPCURLs = []string{node.url} })
+				for _, mode := range append(nodeModes[:len(nodeModes):len(nodeModes)], c.mode) {
+					if torture() || slices.Contains([]nodeMode{hangUpAfter, failBefore, answerNull, c.mode}, mode) {
+						w.nodeThrough(f, node, nodeFault{method: c.method, mode: mode, only: c.only, times: 2, delay: 2500 * time.Millisecond})
+					}
+				}
+				w.reconcile()
+				w.allDelivered()
+			})
+		}
+	}
+}
+
+// nodeThrough buys one card while calls to the node fail.
+func (w *world) nodeThrough(f turn, node *nodeProxy, fault nodeFault) {
+	w.t.Helper()
+	b := w.buyer()
+	node.spoil(fault)
+	if _, err := f.buy(b, fault.method+string(fault.mode)); err != nil {
+		w.t.Errorf("%s, %s: %v", fault.method, fault.mode, err)
+	}
+	if node.unspoiled() == fault.times {
+		w.t.Errorf("%s, %s: no call was spoiled", fault.method, fault.mode)
+	}
+	node.heal()
+	if n := w.arrivedFrom(b); n != 1 {
+		w.t.Errorf("%s, %s: %d transfers", fault.method, fault.mode, n)
+	}
+}

@@ -1,0 +1,112 @@
+package endtoend_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/app"
+)
+
+// TestRacesOfThreeProcessesHaveOneWinner runs the contests over three processes of the program itself, on one
+// database: those for a wallet's own purchase all at once, and that for the last float by itself.
+func TestRacesOfThreeProcessesHaveOneWinner(t *testing.T) {
+	t.Parallel()
+	program := built(t)
+	var own, float []contest
+	for _, c := range contests() {
+		if c.promised {
+			float = append(float, c)
+		} else {
+			own = append(own, c)
+		}
+	}
+	rounds := 5
+	if torture() {
+		rounds = 100
+	}
+	for name, contests := range map[string][]contest{"own purchases": own, "the last float": float} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			// The orders that wait for their card need not be looked at often.
+			w := newWorld(t, plan{change: func(c *app.Config) { c.IssuerPoll = time.Second }})
+			w.replace(w.launch(program), w.launch(program), w.launch(program))
+			w.play(contests, rounds)
+			w.reconcile()
+		})
+	}
+}
+
+// built is the program under test.
+func built(t *testing.T) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "roamcard")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, "../../../cmd/roamcard").CombinedOutput(); err != nil {
+		t.Fatalf("build the program: %v\n%s", err, out)
+	}
+	return path
+}
+
+// replace ends the instances of the world and goes on with others, once they are ready.
+func (w *world) replace(by ...*instance) {
+	w.t.Helper()
+	for _, i := range w.instances {
+		i.stop()
+	}
+	w.instances = by
+	for _, i := range w.instances {
+		w.awaitReady(i)
+	}
+}
+
+// launch starts an instance that is a process of its own. More are flags, and settings beyond the world's own
+// as NAME=value without the prefix.
+func (w *world) launch(program string, more ...string) *instance {
+	w.t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	addr := listener.Addr().String()
+	if err := listener.Close(); err != nil { // the program takes it over
+		w.t.Fatal(err)
+	}
+	c := w.config
+	cmd := exec.Command(program, "serve")
+	cmd.Env = os.Environ()
+	for name, value := range map[string]string{
+		"LIMITS": "off", // all racers have one address
+		"ADDR":   addr, "BASE_URL": origin, "ENVIRONMENT": app.Sandbox, "DATABASE__URL": c.DatabaseURL.Reveal(), "CHAIN__RPC_URL": strings.Join(c.RPCURLs, ","),
+		"SUPPLIER__URL": c.Esim.URL, "SUPPLIER__KEY": c.Esim.Key.Reveal(), "ESIM__KEYS": c.Esim.Keys.Reveal(), "ESIM__TOKEN_KEY": c.Esim.TokenKey.Reveal(),
+		"PAYMENT__PAY_TO": c.PayTo.String(), "RELAYER__KEYS": c.RelayerKeys[0].Reveal(), "ISSUER__URL": c.IssuerURL, "ISSUER__KEY": c.IssuerKey.Reveal(),
+		"ISSUER__POLL": c.IssuerPoll.String(), "QUOTE__KEY": c.QuoteKey.Reveal(), "PAYMENT__WAIT": c.Wait.String(), "WORKER__LEASE": c.LeaseTTL.String(),
+		"ISSUER__BUDGET": c.IssuerCallTimeout.String(), "ISSUER__HORIZON": c.IssuerVisibilityDelay.String(),
+	} {
+		cmd.Env = append(cmd.Env, fmt.Sprintf("ROAMCARD_%s=%s", name, value))
+	}
+	for _, s := range more {
+		if strings.HasPrefix(s, "--") {
+			cmd.Args = append(cmd.Args, s)
+		} else {
+			cmd.Env = append(cmd.Env, "ROAMCARD_"+s)
+		}
+	}
+	var said lockedBuffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Start(); err != nil {
+		w.t.Fatalf("start the program: %v", err)
+	}
+	w.t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+		if err := cmd.Wait(); err != nil {
+			w.t.Errorf("the program ended: %v\n%s", err, said.String())
+		}
+	})
+	return &instance{url: "http://" + addr, stop: func() {}, pid: cmd.Process.Pid}
+}

@@ -1,0 +1,262 @@
+package endtoend_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/crypto"
+
+	"github.com/roamcard/roamcard/internal/app"
+	"github.com/roamcard/roamcard/internal/auth"
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/secret"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// newAdminWorld is a world with the operator ann; holds is what its treasury has, and less than zero means
+// that there is none.
+func newAdminWorld(t *testing.T, holds money.USDC, p plan) *world {
+	t.Helper()
+	key, change := newKey(t), p.change
+	p.change = func(c *app.Config) {
+		c.Operators = []auth.Operator{{Name: "ann", Hash: sha256.Sum256([]byte(operatorToken))}}
+		if holds >= 0 {
+			c.TreasuryKey = secret.New(hexutil.Encode(crypto.FromECDSA(key)))
+		}
+		if change != nil {
+			change(c)
+		}
+	}
+	w := newWorld(t, p)
+	if holds >= 0 {
+		w.treasury = addressOf(key)
+		w.fund(w.treasury, holds)
+	}
+	return w
+}
+
+// ann makes a call of the operator's. A key of "" sends none.
+func (w *world) ann(method, path, body, key string) answer {
+	h := map[string]string{"Authorization": "Bearer " + operatorToken}
+	if key != "" {
+		h["Idempotency-Key"] = key
+	}
+	return w.send(request{method: method, path: path, body: body, header: h})
+}
+
+// given is the part of an order that tells of its refund.
+type given struct {
+	OrderID string `json:"orderId"`
+	Status  string `json:"status"`
+	Refund  *struct {
+		Status      string `json:"status"`
+		Amount      string `json:"amount"`
+		To          string `json:"to"`
+		Transaction string `json:"transaction"`
+		RefundedAt  string `json:"refundedAt"`
+	} `json:"refund"`
+	Issuance struct {
+		Status string `json:"status"`
+	} `json:"issuance"`
+	Topup struct {
+		Status string `json:"status"`
+	} `json:"topup"`
+	Replayed bool `json:"replayed"`
+}
+
+// becomes waits until a signed-in buyer's order has a status.
+func (b *buyer) becomes(id, status string) given {
+	b.w.t.Helper()
+	var o given
+	eventually(b.w.t, 30*time.Second, func() (bool, string) {
+		b.get("/api/orders/"+id).into(b.w.t, 200, &o)
+		return o.Status == status, fmt.Sprintf("%+v, %+v", o, b.w.entries())
+	})
+	return o
+}
+
+// payouts are the treasury's transfers to a wallet, from the chain's own log.
+func (w *world) payouts(to x402.Address) (transactions []string) {
+	w.t.Helper()
+	var logs []struct {
+		Tx common.Hash `json:"transactionHash"`
+	}
+	w.rpc(&logs, "eth_getLogs", map[string]any{
+		"fromBlock": hexutil.EncodeUint64(w.from), "toBlock": "latest", "address": usdc().String(),
+		"topics": []any{x402.TopicTransfer.String(), w.treasury.Word().String(), to.Word().String()},
+	})
+	for _, l := range logs {
+		transactions = append(transactions, l.Tx.Hex())
+	}
+	return transactions
+}
+
+// TestARefusedCardIsPaidBack: the buyer of a card that the issuer refuses has the money again, sees it on
+// the order, and can buy another.
+func TestARefusedCardIsPaidBack(t *testing.T) {
+	t.Parallel()
+	w := newAdminWorld(t, 100_000_000, plan{instances: 2})
+	b := w.buyer()
+	b.signIn()
+	was := w.balance(b.address)
+	pay := header(t, b.payment())
+	var first given
+	w.send(purchase("refused~002", pay)).into(t, 200, &first)
+	o := b.becomes(first.OrderID, "refunded")
+	if o.Refund == nil || o.Refund.Status != "refunded" || o.Refund.Amount != "25000000" || o.Refund.To != b.address.String() ||
+		o.Refund.RefundedAt == "" || o.Issuance.Status != "refused" {
+		t.Fatalf("order %+v, refund %+v", o, o.Refund)
+	}
+	if got := w.payouts(b.address); len(got) != 1 || got[0] != o.Refund.Transaction {
+		t.Errorf("the treasury paid in %v, the order tells of %s", got, o.Refund.Transaction)
+	}
+	if now := w.balance(b.address); now != was {
+		t.Errorf("the buyer has %s, had %s", now, was)
+	}
+	// A repeat, with the same payment or a new one, tells of the refund and starts nothing.
+	for _, repeat := range []string{pay, header(t, b.payment())} {
+		var again given
+		w.send(purchase("refused~002", repeat)).into(t, 200, &again)
+		if !again.Replayed || again.OrderID != o.OrderID || again.Refund == nil || again.Refund.Transaction != o.Refund.Transaction {
+			t.Errorf("again %+v", again)
+		}
+	}
+	// The same over Connect.
+	var rpc struct{ Order given }
+	b.post("/roamcard.v1.OrderService/GetOrder", `{"orderId":`+quoted(o.OrderID)+`}`).into(t, 200, &rpc)
+	if rpc.Order.Refund == nil || *rpc.Order.Refund != *o.Refund {
+		t.Errorf("over Connect %+v", rpc.Order.Refund)
+	}
+	b.bought("another")
+	if got := w.payouts(b.address); len(got) != 1 {
+		t.Errorf("the treasury paid in %v", got)
+	}
+	w.reconcile()
+	w.wantCodes("a refund")
+}
+
+func TestARefusedTopUpIsPaidBack(t *testing.T) {
+	t.Parallel()
+	w := newAdminWorld(t, 100_000_000, plan{})
+	b := w.buyer()
+	b.bought("card")
+	was := w.balance(b.address)
+	pay := b.payment(func(p *x402.Payment) {
+		p.Accepted.Amount, p.Authorization.Value, p.Resource.URL = "33330000", 33_330_000, origin+"/api/card/topup"
+	})
+	var o given
+	w.send(request{path: "/api/card/topup", body: `{"amountUsdCents":3333,"idempotencyKey":"more~002"}`,
+		header: map[string]string{x402.HeaderSignature: header(t, pay)}}).into(t, 200, &o)
+	o = b.becomes(o.OrderID, "refunded")
+	if o.Refund == nil || o.Refund.Amount != "33330000" || o.Topup.Status != "refused" {
+		t.Errorf("order %+v, refund %+v", o, o.Refund)
+	}
+	if now := w.balance(b.address); now != was {
+		t.Errorf("the buyer has %s, had %s", now, was)
+	}
+	w.reconcile()
+	w.wantCodes("a refunded top-up")
+}
+
+// TestManyRefundsOfManyBuyers: two processes bring back what a dozen orders paid, each once.
+func TestManyRefundsOfManyBuyers(t *testing.T) {
+	t.Parallel()
+	w := newAdminWorld(t, 1_000_000_000, plan{instances: 2})
+	const n = 12
+	buyers, requests := make([]*buyer, n), make([]request, n)
+	for i := range buyers {
+		buyers[i] = w.buyer()
+		requests[i] = purchase(fmt.Sprintf("k%d~002", i), header(t, buyers[i].payment()))
+		requests[i].at = w.instances[i%2]
+	}
+	for i, a := range w.race(requests) {
+		if a.status != http.StatusOK {
+			t.Fatalf("buyer %d: %d %s", i, a.status, a.body)
+		}
+	}
+	w.settled(60 * time.Second)
+	for i, b := range buyers {
+		if got := w.payouts(b.address); len(got) != 1 || w.balance(b.address) != 1_000_000_000 {
+			t.Errorf("buyer %d: paid back in %v, has %s", i, got, w.balance(b.address))
+		}
+	}
+	if left := w.balance(w.treasury); left != 1_000_000_000-n*price() {
+		t.Errorf("the treasury has %s", left)
+	}
+	w.reconcile()
+}
+
+// TestATreasuryThatIsShortPaysLater: the refund waits, and goes out once when the money is there.
+func TestATreasuryThatIsShortPaysLater(t *testing.T) {
+	t.Parallel()
+	w := newAdminWorld(t, price()-1, plan{})
+	b := w.buyer()
+	b.signIn()
+	var o given
+	b.buy("short~002").into(t, 200, &o)
+	o = b.becomes(o.OrderID, "refund_pending")
+	if o.Refund == nil || o.Refund.Status != "pending" || o.Refund.Transaction != "" || o.Refund.Amount != "25000000" {
+		t.Errorf("refund %+v", o.Refund)
+	}
+	eventually(t, 15*time.Second, func() (bool, string) {
+		var n int
+		err := w.db.QueryRow(context.WithoutCancel(t.Context()), "SELECT count(*) FROM refunds WHERE status = 'signed'").Scan(&n)
+		return err == nil && n == 1, fmt.Sprint(n, err)
+	})
+	w.fund(w.treasury, price())
+	b.becomes(o.OrderID, "refunded")
+	if w.balance(b.address) != 1_000_000_000 || w.balance(w.treasury) != 0 || len(w.payouts(b.address)) != 1 {
+		t.Errorf("the buyer has %s, the treasury %s", w.balance(b.address), w.balance(w.treasury))
+	}
+	w.reconcile()
+}
+
+// TestATreasuryThatStaysShortLeavesItToAnOperator: the order comes to review only when its authorization is
+// dead, and the operator's decision makes one refund of it.
+func TestATreasuryThatStaysShortLeavesItToAnOperator(t *testing.T) {
+	t.Parallel()
+	w := newAdminWorld(t, 0, plan{chain: ownChain(t), change: func(c *app.Config) { c.TreasuryDeadline = 15 * time.Second }})
+	b := w.buyer()
+	b.signIn()
+	var o given
+	b.buy("never~002").into(t, 200, &o)
+	b.becomes(o.OrderID, "refund_pending")
+	// The safe block of this chain is far behind: it has to pass the authorization's time.
+	w.rpc(nil, "anvil_mine", "0x80")
+	b.becomes(o.OrderID, "operator_review")
+	w.fund(w.treasury, 2*price())
+	decide := "/api/admin/orders/" + o.OrderID + "/decide"
+	for range 2 {
+		w.ann("POST", decide, `{"action":"refund","reason":"the treasury has money again"}`, "d1").into(t, 200, nil)
+	}
+	b.becomes(o.OrderID, "refunded")
+	if w.balance(w.treasury) != price() || len(w.payouts(b.address)) != 1 {
+		t.Errorf("the treasury has %s", w.balance(w.treasury))
+	}
+	w.reconcile()
+}
+
+// TestAFacilitatorIsNotAskedToRefund: without a relayer the order goes to a person, who reads why.
+func TestAFacilitatorIsNotAskedToRefund(t *testing.T) {
+	t.Parallel()
+	treasury := newKey(t)
+	w, _ := newFacilitatorWorld(t, "facilitator", func(c *app.Config) {
+		c.TreasuryKey = secret.New(hexutil.Encode(crypto.FromECDSA(treasury)))
+	})
+	b := w.buyer()
+	b.buy("k~002").into(t, 200, nil)
+	w.settled(30 * time.Second)
+	var why string
+	err := w.db.QueryRow(t.Context(), "SELECT evidence->>'not_refunded' FROM timeline WHERE to_status = 'operator_review'").Scan(&why)
+	if err != nil || !strings.Contains(why, "no relayer") {
+		t.Errorf("evidence %q, %v", why, err)
+	}
+	w.reconcile()
+}

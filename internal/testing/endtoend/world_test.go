@@ -1,0 +1,358 @@
+package endtoend_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/rpc"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/roamcard/roamcard/internal/app"
+	"github.com/roamcard/roamcard/internal/devtools/devnet"
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/provider/sandbox"
+	"github.com/roamcard/roamcard/internal/secret"
+	"github.com/roamcard/roamcard/internal/store/storetest"
+	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/testing/invariants"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// origin is the service's public address in every world. It is not where the instances listen, so
+// what a request says of the host cannot pass for it.
+const origin = "https://cards.example"
+
+// world is a whole service: a database, a payee and a relayer of its own on a chain, an issuer, and
+// one or more instances of the program over them.
+type world struct {
+	t       *testing.T
+	config  app.Config
+	db      *pgxpool.Pool
+	node    *rpc.Client
+	payTo   x402.Address
+	relayer x402.Address
+	// treasury is zero in a world without one.
+	treasury x402.Address
+	// from is the block at which the world begins.
+	from      uint64
+	issuer    *issuer
+	instances []*instance
+	log       *slog.Logger
+	telemetry *telemetry.Telemetry
+
+	databaseURL, rpcURL string
+
+	mu sync.Mutex
+	// told is what buyers were told of their purchases.
+	told []invariants.Answer
+	// down is when something that a sale needs was known to be down.
+	down []invariants.Span
+}
+
+// plan says how a world differs from the usual one.
+type plan struct {
+	instances int
+	// chain and databaseURL are the world's own ones; the shared chain and a fresh database otherwise.
+	chain       *devnet.Chain
+	databaseURL string
+	issuer      sandbox.Config
+	change      func(*app.Config)
+	// log hears what the instances log.
+	log *slog.Logger
+	// telemetry counts what the instances do; nil counts nothing.
+	telemetry *telemetry.Telemetry
+}
+
+// newWorld makes a world whose instances are ready to sell.
+func newWorld(t *testing.T, p plan) *world {
+	t.Helper()
+	if p.chain == nil {
+		p.chain = sharedChain(t)
+	}
+	if p.databaseURL == "" {
+		p.databaseURL = storetest.URL(t)
+	}
+	w := &world{t: t, issuer: newIssuer(t, p.issuer), databaseURL: p.databaseURL, rpcURL: p.chain.RPCURL, log: p.log, telemetry: p.telemetry}
+	if w.log == nil {
+		w.log = worldLog(t)
+	}
+	w.db = openDatabase(t, p.databaseURL)
+	w.node = dialNode(t, p.chain.RPCURL)
+	payee, relayer := newKey(t), newKey(t)
+	w.payTo, w.relayer = addressOf(payee), addressOf(relayer)
+	w.rpc(nil, "anvil_setBalance", w.relayer.String(), "0x3635c9adc5dea00000")
+	w.from = w.block()
+	w.config = app.Config{
+		BaseURL: origin, Environment: app.Sandbox, DatabaseURL: secret.New(p.databaseURL),
+		RPCURLs: []string{p.chain.RPCURL}, PaidAt: "latest", DeadAt: "safe",
+		PayTo: w.payTo, Asset: usdc(), AssetName: "USD Coin",
+		RelayerKeys:    []secret.Text{secret.New(hexutil.Encode(crypto.FromECDSA(relayer)))},
+		IssuerProvider: "sandbox", IssuerURL: w.issuer.url, IssuerKey: secret.New(sandbox.DevKey),
+		IssuerPoll: 50 * time.Millisecond, IssuerDeadline: time.Hour,
+		// Longer than the sandbox takes to carry anything out, and than it is told to be late.
+		IssuerCallTimeout: 2 * time.Second, IssuerVisibilityDelay: 3 * time.Second,
+		QuoteKey: secret.New(strings.Repeat("5a", 32)),
+		ProductConfig: app.ProductConfig{Esim: app.EsimConfig{
+			Provider: "sandbox", URL: w.issuer.url, Key: secret.New(sandbox.DevKey), Keys: secret.New("k1:" + strings.Repeat("c4", 32)),
+			TokenKey: secret.New(strings.Repeat("7e", 32)), MarginBPS: 2500, SyncEvery: time.Hour, StaleAfter: 24 * time.Hour,
+			Poll: 50 * time.Millisecond, Deadline: time.Hour, Waiters: 5000,
+		}},
+		Slots: 8, LeaseTTL: 3 * time.Second, Wait: 8 * time.Second,
+		// Tests count what the node is asked, and look themselves.
+		ChainWatch: time.Hour, ReorgCalm: time.Second,
+	}
+	if p.change != nil {
+		p.change(&w.config)
+	}
+	for range max(1, p.instances) {
+		w.start(w.config)
+	}
+	for _, i := range w.instances {
+		w.awaitReady(i)
+	}
+	return w
+}
+
+// instance is one process's worth of the program.
+type instance struct {
+	url string
+	// metrics is where the metrics are shown; empty when they are not.
+	metrics string
+	// stop ends it as a signal would, and waits.
+	stop func()
+	// pid is its process, when it is one of its own.
+	pid int
+}
+
+// start adds an instance.
+func (w *world) start(cfg app.Config) *instance {
+	w.t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	cfg.Addr = listener.Addr().String()
+	a, err := app.New(w.t.Context(), cfg, app.Options{Log: w.log, Listener: listener, Telemetry: w.telemetry})
+	if err != nil {
+		listener.Close()
+		w.t.Fatalf("start an instance: %v", err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	i := &instance{url: "http://" + cfg.Addr, metrics: a.MetricsURL()}
+	i.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := errors.Join(<-ended, a.Close()); err != nil {
+			w.t.Errorf("end an instance: %v", err)
+		}
+	})
+	w.t.Cleanup(i.stop)
+	w.instances = append(w.instances, i)
+	return i
+}
+
+func (w *world) awaitReady(i *instance) {
+	w.t.Helper()
+	eventually(w.t, 20*time.Second, func() (bool, string) {
+		a := w.send(request{at: i, method: "GET", path: "/ready"})
+		return a.status == http.StatusOK, "not ready: " + string(a.body)
+	})
+}
+
+// awaitCaughtUp waits until an instance, ready or not, has read what was paid: before it takes no payment, whatever else
+// keeps it from selling.
+func (w *world) awaitCaughtUp(i *instance) *instance {
+	w.t.Helper()
+	eventually(w.t, 20*time.Second, func() (bool, string) {
+		a := w.send(request{at: i, method: "GET", path: "/ready"})
+		behind := a.status != http.StatusOK && strings.Contains(string(a.body), "transfers")
+		return !behind, "not caught up: " + string(a.body)
+	})
+	return i
+}
+
+// worldLog writes what the program logs into the file that ROAMCARD_TEST_LOG names, for the hunt.
+func worldLog(t *testing.T) *slog.Logger {
+	path := os.Getenv("ROAMCARD_TEST_LOG")
+	if path == "" {
+		return slog.New(slog.DiscardHandler)
+	}
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { file.Close() })
+	return slog.New(slog.NewTextHandler(file, nil)).With("test", t.Name())
+}
+
+// chains is the test binary's shared chain: in memory, and ended by the kernel with this process.
+var chains struct {
+	sync.Mutex
+	shared *devnet.Chain
+}
+
+func sharedChain(t *testing.T) *devnet.Chain {
+	t.Helper()
+	chains.Lock()
+	defer chains.Unlock()
+	if chains.shared == nil {
+		chain, err := devnet.StartChain(context.Background(), devnet.ChainConfig{BlockEvery: time.Second})
+		if err != nil {
+			t.Fatalf("start the chain: %v", err)
+		}
+		chains.shared = chain
+	}
+	return chains.shared
+}
+
+// ownChain is a chain that a test may do anything to.
+func ownChain(t *testing.T) *devnet.Chain {
+	t.Helper()
+	chain, err := devnet.StartChain(t.Context(), devnet.ChainConfig{BlockEvery: time.Second})
+	if err != nil {
+		t.Fatalf("start a chain: %v", err)
+	}
+	t.Cleanup(func() { chain.Close() })
+	return chain
+}
+
+func openDatabase(t *testing.T, url string) *pgxpool.Pool {
+	t.Helper()
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.MaxConns = 4
+	cfg.ConnConfig.RuntimeParams["application_name"] = "the test"
+	pool, err := pgxpool.NewWithConfig(context.WithoutCancel(t.Context()), cfg)
+	if err != nil {
+		t.Fatalf("open the database: %v", err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+func dialNode(t *testing.T, url string) *rpc.Client {
+	t.Helper()
+	node, err := rpc.DialContext(t.Context(), url)
+	if err != nil {
+		t.Fatalf("dial the chain: %v", err)
+	}
+	t.Cleanup(node.Close)
+	return node
+}
+
+// rpc asks the chain itself, past whatever stands between it and the instances.
+func (w *world) rpc(result any, method string, args ...any) {
+	w.t.Helper()
+	if err := w.node.CallContext(context.WithoutCancel(w.t.Context()), result, method, args...); err != nil {
+		w.t.Fatalf("%s: %v", method, err)
+	}
+}
+
+func (w *world) block() uint64 {
+	w.t.Helper()
+	var n hexutil.Uint64
+	w.rpc(&n, "eth_blockNumber")
+	return uint64(n)
+}
+
+// balance is what an account holds in USDC.
+func (w *world) balance(of x402.Address) money.USDC {
+	w.t.Helper()
+	var word hexutil.Bytes
+	w.rpc(&word, "eth_call", map[string]any{"to": usdc().String(), "data": hexutil.Encode(x402.BalanceCall(of))}, "latest")
+	return money.USDC(common.BytesToHash(word).Big().Int64())
+}
+
+// fund sets what an account holds in USDC.
+func (w *world) fund(account x402.Address, amount money.USDC) {
+	w.t.Helper()
+	slot, value := balanceOf(account, amount)
+	w.rpc(nil, "anvil_setStorageAt", usdc().String(), slot, value)
+	// Only a block made after it holds it for good: the service asks about blocks by their hash.
+	w.rpc(nil, "anvil_mine", "0x1")
+}
+
+// balanceOf is a balance in the token's storage: it keeps them in its slot 2.
+func balanceOf(account x402.Address, amount money.USDC) (slot, value common.Hash) {
+	var at [64]byte
+	copy(at[12:], account[:])
+	at[63] = 2
+	return crypto.Keccak256Hash(at[:]), common.BigToHash(amount.Big())
+}
+
+func usdc() x402.Address { return x402.Address(common.HexToAddress(devnet.USDCAddress)) }
+
+func newKey(t *testing.T) *ecdsa.PrivateKey {
+	t.Helper()
+	key, err := crypto.GenerateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func addressOf(key *ecdsa.PrivateKey) x402.Address {
+	return x402.Address(crypto.PubkeyToAddress(key.PublicKey))
+}
+
+// eventually polls a condition that another goroutine or process brings about.
+func eventually(t *testing.T, within time.Duration, ok func() (bool, string)) {
+	t.Helper()
+	within *= crowded
+	deadline := time.NewTimer(within)
+	defer deadline.Stop()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		done, state := ok()
+		if done {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			t.Fatalf("not within %s: %s", within, state)
+		}
+	}
+}
+
+// crowded is how much longer everything may take where the machine does other work, too.
+const crowded = 3
+
+// torture says that there is time for everything.
+func torture() bool { return os.Getenv("ROAMCARD_TORTURE") != "" }
+
+// rounds is how often a race is run.
+func rounds() int {
+	if torture() {
+		return 100
+	}
+	return 20
+}
+
+func quoted(s string) string { return strconv.Quote(s) }
+
+func purchaseBody(key string) string { return fmt.Sprintf(`{"idempotencyKey":%s}`, jsonText(key)) }
+
+func jsonText(s string) string {
+	encoded, _ := json.Marshal(s) // a string always marshals
+	return string(encoded)
+}
