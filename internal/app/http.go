@@ -70,7 +70,7 @@ func (a *App) serveHTTP(listener net.Listener, p *parts) error {
 	raw := site.Handlers()
 	toolbox, err := mcp.Handlers(mcp.Config{
 		API: tools{router, p.limits}, OpenAPI: site.OpenAPI(), Descriptor: site.ServerCard(), BaseURL: c.BaseURL,
-			Origins: c.MCPOrigins,
+		Origins: c.MCPOrigins,
 		Version: site.InterfaceVersion(), Log: a.log,
 	})
 	if err != nil {

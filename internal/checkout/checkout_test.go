@@ -26,7 +26,7 @@ func TestAnUnpaidRequestStoresNothing(t *testing.T) {
 	if a := required.Accepts[0]; a.Amount != "25000000" || a.Network != x402.NetworkID || a.Scheme != x402.Scheme {
 		t.Errorf("terms are %+v", a)
 	}
-	if _, err := s.store.Orders().FindByKey(t.Context(), order.CardIssue, x402.Address{}, "k"); !errors.Is(err, checkout.ErrNotFound) {
+	if _, err := s.store.Orders().FindByKey(t.Context(), order.CardIssue, x402.Address{}, "k"); !errors.Is(err, order.ErrNotFound) {
 		t.Errorf("an unpaid request left an order: %v", err)
 	}
 	if calls := s.chain.Calls(); calls != (paymenttest.Calls{}) {

@@ -35,7 +35,7 @@ func (c *Checkout) Create(ctx context.Context, n CreateRequest) (PaidOrder, erro
 		if err == nil {
 			return c.opened(ctx, n, known)
 		}
-		if !errors.Is(err, ErrNotFound) {
+		if !errors.Is(err, order.ErrNotFound) {
 			return PaidOrder{}, fmt.Errorf("look the order up: %w", err)
 		}
 	}

@@ -20,7 +20,7 @@ func (c *Checkout) Pay(ctx context.Context, id order.ID, paid string, resource x
 	ctx, span := otel.Tracer("checkout").Start(ctx, "checkout.pay")
 	defer span.End()
 	o, err := c.Store.Find(ctx, id)
-	if errors.Is(err, ErrNotFound) {
+	if errors.Is(err, order.ErrNotFound) {
 		return PaidOrder{}, fault.New(fault.OrderNotFound, "There is no order with this id.")
 	}
 	if err != nil {

@@ -76,7 +76,7 @@ func (c *Checkout) isClaimed(ctx context.Context, p Purchase, payer x402.Address
 		return p.of.Status != order.PaymentRequired && p.of.Owner == payer, nil
 	}
 	known, err := c.Store.FindByKey(ctx, p.Kind, payer, p.Key)
-	if errors.Is(err, ErrNotFound) {
+	if errors.Is(err, order.ErrNotFound) {
 		return false, nil
 	}
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/card/cardtest"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
+	"github.com/roamcard/roamcard/internal/provider/sandbox/scenario"
 )
 
 // clock is a time that moves when a test says so.
@@ -133,9 +134,9 @@ func (b *bench) books() shownBooks {
 	return shown
 }
 
-func (b *bench) open(scenario string) card.Account {
+func (b *bench) open(played string) card.Account {
 	b.t.Helper()
-	account, err := b.Open(b.t.Context(), card.Opening{Ref: cardtest.NewRef(), Load: 2500, Scenario: scenario})
+	account, err := b.Open(scenario.With(b.t.Context(), played), card.Opening{Ref: cardtest.NewRef(), Load: 2500})
 	if err != nil {
 		b.t.Fatalf("open: %v", err)
 	}
@@ -143,9 +144,9 @@ func (b *bench) open(scenario string) card.Account {
 }
 
 // active is a card that has come to life.
-func (b *bench) active(scenario string) card.Account {
+func (b *bench) active(played string) card.Account {
 	b.t.Helper()
-	account := b.open(scenario)
+	account := b.open(played)
 	b.clock.pass(time.Second)
 	return b.want(account.Ref, card.AccountActive)
 }
@@ -159,11 +160,11 @@ func (b *bench) want(ref card.Ref, state card.AccountState) card.Account {
 	return account
 }
 
-func (b *bench) withdraw(account card.Account, amount money.Cents, scenario string) card.Ref {
+func (b *bench) withdraw(account card.Account, amount money.Cents, played string) card.Ref {
 	b.t.Helper()
 	ref := cardtest.NewRef()
-	_, err := b.Move(b.t.Context(), card.Movement{
-		Ref: ref, Account: account.ID, Direction: card.Withdrawal, Amount: amount, Scenario: scenario,
+	_, err := b.Move(scenario.With(b.t.Context(), played), card.Movement{
+		Ref: ref, Account: account.ID, Direction: card.Withdrawal, Amount: amount,
 	})
 	if err != nil {
 		b.t.Fatalf("withdraw: %v", err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/esim"
+	"github.com/roamcard/roamcard/internal/provider/sandbox/scenario"
 	"github.com/roamcard/roamcard/internal/secret"
 )
 
@@ -85,7 +86,7 @@ func (s *Supplier) Order(ctx context.Context, r esim.Request) (esim.Purchase, er
 	err := s.call(ctx, request{
 		op: "order", method: http.MethodPost, under: supplierAPI, path: []string{"orders"}, route: "/esim/v1/orders", confidential: true,
 		body: map[string]any{
-			"reference": r.Ref.String(), "plan": r.Code, "maxCostMicros": int64(r.MaxCost), "currency": currencyUSD, "scenario": r.Scenario, "note": r.Buyer,
+			"reference": r.Ref.String(), "plan": r.Code, "maxCostMicros": int64(r.MaxCost), "currency": currencyUSD, "scenario": scenario.In(ctx), "note": r.Buyer,
 		},
 	}, &got)
 	if err != nil {

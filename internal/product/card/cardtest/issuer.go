@@ -12,6 +12,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/provider/sandbox/scenario"
 	"github.com/roamcard/roamcard/internal/secret"
 )
 
@@ -69,7 +70,6 @@ type account struct {
 
 type moved struct {
 	card.Moved
-	scenario string
 }
 
 var (
@@ -112,7 +112,7 @@ func (i *Issuer) Open(ctx context.Context, o card.Opening) (card.Account, error)
 	}
 	known, repeated := i.accounts[o.Ref]
 	switch {
-	case repeated && (known.Loaded != o.Load || known.limited != o.Limit || known.scenario != o.Scenario):
+	case repeated && (known.Loaded != o.Load || known.limited != o.Limit || known.scenario != scenario.In(ctx)):
 		return card.Account{}, fmt.Errorf("reference %s was used for another card", o.Ref)
 	case repeated:
 	case i.refused[o.Ref] != nil:
@@ -122,7 +122,7 @@ func (i *Issuer) Open(ctx context.Context, o card.Opening) (card.Account, error)
 	case i.float < o.Load:
 		return card.Account{}, i.refuse(o.Ref, card.RefusedFloat, "the float is too low")
 	default:
-		known = i.open(o, mode)
+		known = i.open(o, mode, scenario.In(ctx))
 	}
 	if err := after(mode); err != nil {
 		return card.Account{}, err
@@ -130,8 +130,8 @@ func (i *Issuer) Open(ctx context.Context, o card.Opening) (card.Account, error)
 	return known.seen(mode), nil
 }
 
-func (i *Issuer) open(o card.Opening, mode Mode) *account {
-	a := &account{scenario: o.Scenario, limited: o.Limit, number: i.number(len(i.accounts))}
+func (i *Issuer) open(o card.Opening, mode Mode, asked string) *account {
+	a := &account{scenario: asked, limited: o.Limit, number: i.number(len(i.accounts))}
 	a.Account = card.Account{
 		ID: "acct-" + uuid.NewString(), Ref: o.Ref, State: card.AccountPending, Last4: a.number[12:], Loaded: o.Load,
 	}
@@ -139,14 +139,14 @@ func (i *Issuer) open(o card.Opening, mode Mode) *account {
 	i.accounts[o.Ref], i.byID[a.ID] = a, a
 	i.roll = append(i.roll, a)
 	i.executed[o.Ref]++
-	if mode == StaysPending || o.Scenario == "001" {
+	if mode == StaysPending || asked == "001" {
 		return a
 	}
 	i.later(func() {
 		if a.State != card.AccountPending {
 			return
 		}
-		if mode == Rejected || o.Scenario == "002" {
+		if mode == Rejected || asked == "002" {
 			a.State, a.Refusal = card.AccountRejected, &card.Refusal{Code: card.RefusedHolder, Message: "the holder is rejected"}
 			i.float += o.Load
 			return
@@ -217,7 +217,7 @@ func (i *Issuer) Move(ctx context.Context, m card.Movement) (card.Moved, error) 
 	case m.Direction == card.Load && i.float < m.Amount:
 		return card.Moved{}, i.refuse(m.Ref, card.RefusedFloat, "the float is too low")
 	default:
-		known = i.move(a, m, mode)
+		known = i.move(a, m, mode, scenario.In(ctx))
 	}
 	if err := after(mode); err != nil {
 		return card.Moved{}, err
@@ -225,21 +225,21 @@ func (i *Issuer) Move(ctx context.Context, m card.Movement) (card.Moved, error) 
 	return known.seen(mode), nil
 }
 
-func (i *Issuer) move(a *account, m card.Movement, mode Mode) *moved {
-	one := &moved{scenario: m.Scenario}
+func (i *Issuer) move(a *account, m card.Movement, mode Mode, asked string) *moved {
+	one := &moved{}
 	one.Moved = card.Moved{Ref: m.Ref, Account: m.Account, Direction: m.Direction, Amount: m.Amount, State: card.MovePending}
 	i.moved[m.Ref] = one
 	i.executed[m.Ref]++
 	if m.Direction == card.Load {
 		i.float -= m.Amount
 	}
-	if mode == StaysPending || m.Scenario == "001" {
+	if mode == StaysPending || asked == "001" {
 		return one
 	}
 	i.later(func() {
 		withdrawal := m.Direction == card.Withdrawal
 		switch {
-		case mode == Rejected || m.Scenario == "002" || (withdrawal && (m.Scenario == "003" || a.scenario == "003")):
+		case mode == Rejected || asked == "002" || (withdrawal && (asked == "003" || a.scenario == "003")):
 			i.fail(one, card.RefusedUnstated)
 		case a.State != card.AccountActive:
 			i.fail(one, card.RefusedState)

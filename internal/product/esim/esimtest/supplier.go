@@ -283,11 +283,11 @@ func (s *Supplier) sell(r esim.Request, l *esim.Listing, mode Mode) *bought {
 	if left, counted := s.units[l.Code]; counted {
 		s.units[l.Code] = left - 1
 	}
-	if mode == StaysPending || r.Scenario == "001" {
+	if mode == StaysPending {
 		return b
 	}
 	complete := func() {
-		if mode == Rejected || r.Scenario == "002" {
+		if mode == Rejected {
 			b.State, b.Refusal = esim.PurchaseRejected, &esim.Refusal{Code: esim.RefusedStock, Message: "the profile cannot be made"}
 			s.float += b.Cost
 			return
