@@ -22,14 +22,14 @@ import (
 // Buy answers a purchase: a *Challenge until it is paid, then the order with its proven payment. A
 // repeat of a paid purchase gets the same order again and is never charged again.
 func (c *Checkout) Buy(ctx context.Context, p Purchase) (PaidOrder, error) {
+	ctx, cancel := c.detached(ctx, p.Payment)
+	defer cancel()
 	pay, excess, err := c.presented(ctx, p)
 	if err != nil {
 		return PaidOrder{}, err
 	}
 	ctx, span := otel.Tracer("checkout").Start(ctx, "checkout.buy")
 	defer span.End()
-	ctx, cancel := c.seenThrough(ctx)
-	defer cancel()
 	known, err := c.find(ctx, p, pay.Authorization.From)
 	switch {
 	case err == nil && known.Status != order.PaymentRequired:
@@ -45,13 +45,17 @@ func (c *Checkout) Buy(ctx context.Context, p Purchase) (PaidOrder, error) {
 	return c.claim(ctx, p, pay, &known)
 }
 
-// seenThrough is ctx for a paid request. A buyer who hangs up has paid all the same: what the payment
-// asks for is seen through.
-func (c *Checkout) seenThrough(ctx context.Context) (context.Context, context.CancelFunc) {
+// detached is ctx for a request that may bring a payment. A paid request survives client disconnect and the client's
+// own deadline: one that is dropped half-way leaves a signed authorization with us, and a client that may never ask
+// again.
+func (c *Checkout) detached(ctx context.Context, paid string) (context.Context, context.CancelFunc) {
+	if paid == "" || paid == x402.PaymentV1 {
+		return ctx, func() {}
+	}
 	return context.WithTimeout(context.WithoutCancel(ctx), c.Wait+paidGrace)
 }
 
-// paidGrace is what a paid request may take beside waiting for its settlement.
+// paidGrace is what a paid request may take in addition to waiting for its settlement.
 const paidGrace = 10 * time.Second
 
 // claim verifies a payment, places the order and waits for the settlement. known is the order when its
@@ -110,7 +114,7 @@ func noChain() *fault.Fault {
 
 // claimOrder claims an order and waits until its payment is decided.
 func (c *Checkout) claimOrder(ctx context.Context, p Purchase, pay payment.Signed, placement ClaimRequest) (PaidOrder, error) {
-	leave, err := c.throttle(ctx, pay.Authorization.From, placement.Again)
+	leave, err := c.countClaim(pay.Authorization.From, placement.Again)
 	if err != nil {
 		return c.unlessKnown(ctx, p, pay, err)
 	}
@@ -191,8 +195,8 @@ func (c *Checkout) claimRequest(p Purchase, pay payment.Signed, offer order.Offe
 			ID: id, Order: o.ID, Status: payment.Claimed, Network: c.Terms.Network, Asset: c.Terms.Asset,
 			Authorization: pay.Authorization, Signature: pay.Signature, CreatedAt: c.Now(),
 		},
-		Reservations: admission.Reservations, Undecided: c.Limits.Most(limit.Undecided),
-		Turns: c.turns(pay, known != nil),
+		Reservations: admission.Reservations, Undecided: c.mostUndecided(),
+		Turns: c.claimTurns(pay, known != nil),
 		Job:   c.Runner.Own(c.Settlement.Job(o.ID, id.String())),
 		Again: known != nil,
 	}
@@ -221,7 +225,9 @@ func (c *Checkout) repeat(ctx context.Context, p Purchase, pay payment.Signed, o
 
 // await waits until the order's payment is decided, for no longer than it is given. The payment goes on without
 // it. here tells of it first when its job began in this process; it is nil for a repeat, which looks at once.
-func (c *Checkout) await(ctx context.Context, p Purchase, id order.ID, here <-chan payment.Decided, most time.Duration) (PaidOrder, error) {
+func (c *Checkout) await(
+	ctx context.Context, p Purchase, id order.ID, here <-chan payment.Decided, most time.Duration,
+) (PaidOrder, error) {
 	wake, stop := c.Store.Watch(id)
 	defer stop()
 	patience := time.NewTimer(most)

@@ -11,10 +11,41 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// throttle counts a payment that is about to claim something, by its payer. It is verified before: what a payer has
+// A request that brings a payment is counted by where it comes from before its signature is looked at, because
+// wallets cost nothing; by its payer once that is known; and as an unpaid one when the payment is not authentic.
+// What asks for an order that is claimed is counted nowhere: an answer that is owed is given however often it is
+// asked for.
+
+// countPayment counts a payment that is presented by its address. When there were too many of them the error is a
+// Refusal, unless the payment names a purchase that is claimed. In that case only excess is the Refusal, and the
+// answer as long as the payment is not authentic.
+func (c *Checkout) countPayment(ctx context.Context, p Purchase, payer x402.Address) (excess, err error) {
+	if _, _, excess = c.Limits.Take(limit.PaidAddress, limit.Address(ctx)); excess == nil {
+		return nil, nil
+	}
+	claimed, err := c.isClaimed(ctx, p, payer)
+	if err == nil && !claimed {
+		limit.NotUnpaid(ctx)
+		err = excess
+	}
+	return excess, err
+}
+
+// unproven is the answer to a payment that is not authentic, unless there were too many of them.
+func (c *Checkout) unproven(ctx context.Context, excess error, answer func() error) error {
+	if excess != nil {
+		return excess
+	}
+	if err := c.Limits.Unproven(ctx); err != nil {
+		return err
+	}
+	return answer()
+}
+
+// countClaim counts a payment that is about to claim something, by its payer. It is verified before: what a payer has
 // signed and spent is public, and whoever repeats it must not use up the payer's own limits. The address it comes from
-// was counted before the signature was looked at. created says that the order exists already.
-func (c *Checkout) throttle(ctx context.Context, payer x402.Address, created bool) (leave func(), err error) {
+// was counted before the signature was looked at. created says that the order exists already. leave ends the claim.
+func (c *Checkout) countClaim(payer x402.Address, created bool) (leave func(), err error) {
 	if _, _, err := c.Limits.Take(limit.Paid, payer.Lower()); err != nil {
 		return nil, err
 	}
@@ -32,14 +63,32 @@ func undecided() *fault.Fault {
 		After(5 * time.Second)
 }
 
-// turns is what a claim counts where all processes meet.
-func (c *Checkout) turns(pay payment.Signed, created bool) []limit.Turn {
+// claimTurns is what a claim counts where all processes meet.
+func (c *Checkout) claimTurns(pay payment.Signed, created bool) []limit.Turn {
 	payer := pay.Authorization.From.Lower()
 	turns := c.Limits.Turn(limit.Paid, payer)
 	if !created {
 		turns = append(turns, c.Limits.Turn(limit.Orders, payer)...)
 	}
 	return turns
+}
+
+// mostUndecided is how many payments of a payer may be undecided; zero is any number.
+func (c *Checkout) mostUndecided() int { return c.Limits.Most(limit.Undecided) }
+
+// countOrder counts an order that is about to be created, by the address that asks for it. uncount takes it out of the
+// count again, when the order existed.
+func (c *Checkout) countOrder(ctx context.Context) (uncount func(), err error) {
+	address := limit.Address(ctx)
+	if _, _, err := c.Limits.Take(limit.OrdersAddress, address); err != nil {
+		return nil, err
+	}
+	return func() { c.Limits.Give(limit.OrdersAddress, address) }, nil
+}
+
+// bounds are what an owner's new order has to fit into.
+func (c *Checkout) bounds(owner x402.Address, alone bool) Bounds {
+	return Bounds{Alone: alone, MostUnpaid: c.MostUnpaid, Turns: c.Limits.Turn(limit.Orders, owner.Lower())}
 }
 
 // longestPause is how long a repeat is held back at most.
