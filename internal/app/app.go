@@ -17,7 +17,6 @@ import (
 
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/chain"
-	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/facilitator"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/payment"
@@ -58,7 +57,7 @@ type App struct {
 	// catchUp is nil where nothing is sold.
 	catchUp *reconcile.CatchUp
 	// products are what is sold, and payments what each sale of them depends on.
-	products []checkout.Product
+	products []product
 	payments *availability.Payments
 	metrics  *telemetry.Metrics
 	// page is nil when metrics are not shown.

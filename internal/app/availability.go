@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/availability"
-	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/reconcile"
 )
@@ -26,7 +25,7 @@ func (a *App) newPayments(history *reconcile.CatchUp) (*availability.Payments, e
 	}), nil
 }
 
-func availabilities(products []checkout.Product) map[order.Kind]availability.Product {
+func availabilities(products []product) map[order.Kind]availability.Product {
 	all := map[order.Kind]availability.Product{}
 	for _, p := range products {
 		all[p.Kind()] = p.Availability()

@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/availability"
-	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/reconcile"
+	"github.com/roamcard/roamcard/internal/settlement"
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
@@ -64,7 +64,7 @@ func (a *App) gauges(ctx context.Context, now time.Time) telemetry.Gauges {
 			return
 		}
 		// None is a number too: a series that is not there cannot rise.
-		for _, kind := range []job.Kind{checkout.Fulfilling, checkout.Confirming, card.FeeJob} {
+		for _, kind := range []job.Kind{settlement.Fulfilling, settlement.Confirming, card.FeeJob} {
 			for _, status := range []job.Status{job.Queued, job.OperatorReview} {
 				if !seen[kind][status] {
 					out.Jobs = append(out.Jobs, telemetry.JobGauge{Kind: string(kind), State: string(status)})

@@ -3,8 +3,9 @@ package app
 import (
 	"time"
 
-	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/admin"
 	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/settlement"
 	"github.com/roamcard/roamcard/internal/transport/discovery"
 	"github.com/roamcard/roamcard/internal/transport/rpc"
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
@@ -41,9 +42,9 @@ func (a *App) services(p *parts, site *discovery.Site) rpc.Services {
 	}
 }
 
-func (a *App) admin(p *parts) checkout.Admin {
-	return checkout.Admin{
-		Records: a.store.Admin(), Switches: a.store.Admin(), Refunds: p.refunds, Products: p.products,
-		Evidence: a.chain,
+func (a *App) admin(p *parts) admin.Admin {
+	return admin.Admin{
+		Records: a.store.Admin(), Switches: a.store.Admin(), Refunds: p.refunds, Evidence: a.chain,
+		Products: listed(p.products, func(p product) admin.Product { return p }), Confirm: settlement.ConfirmJob,
 	}
 }

@@ -80,8 +80,8 @@ func (t Topups) Availability() availability.Product {
 
 // Offer implements checkout.Product: the amount asked for, while the float covers it. A promised top-up is
 // honoured as it was split.
-func (t Topups) Offer(ctx context.Context, request json.RawMessage, quoted *order.Offer) (order.Offer, error) {
-	split, err := splitOf(request, quoted)
+func (t Topups) Offer(ctx context.Context, r order.OfferRequest) (order.Offer, error) {
+	split, err := splitOf(r.Body, r.Quoted)
 	if err != nil {
 		return order.Offer{}, err
 	}
@@ -166,7 +166,7 @@ func (t Topups) fundable(ctx context.Context, owner x402.Address, within time.Du
 	return c, nil
 }
 
-// Deliver implements checkout.Product: one load of the credit, confirmed by the issuer's record of it and
+// Deliver implements settlement.Product: one load of the credit, confirmed by the issuer's record of it and
 // then by the balance.
 func (t Topups) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order.Progress, error) {
 	split, err := TopupItem(o)
@@ -184,7 +184,7 @@ func (t Topups) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order
 			if err := faultpoint.Fail("load.before_send"); err != nil {
 				return Moved{}, err
 			}
-			m, err := t.Issuer.Move(ctx, Movement{Ref: ref, Account: c.Account, Direction: Load, Amount: split.Credit, Scenario: o.Scenario})
+			m, err := t.Issuer.Move(ctx, Movement{Ref: ref, Account: c.Account, Direction: Load, Amount: split.Credit})
 			return m, errors.Join(err, faultpoint.Fail("load.after_send"))
 		},
 		Read: func(ctx context.Context) (Moved, error) { return t.Issuer.Moved(ctx, ref) },
@@ -216,7 +216,7 @@ func (t Topups) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order
 	return attempt.Pending(), nil
 }
 
-// Postings implements checkout.Product.
+// Postings implements settlement.Product.
 func (t Topups) Postings(o order.Order) ([]ledger.Posting, error) {
 	split, err := TopupItem(o)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/settlement"
 	"github.com/roamcard/roamcard/internal/testing/apptest"
 	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 	"github.com/roamcard/roamcard/internal/testing/invariants"
@@ -133,7 +133,7 @@ func (w *world) followsUp(t *testing.T) {
 	for end := time.Now().Add(recovery); ; time.Sleep(100 * time.Millisecond) {
 		var open int
 		w.query(t, "SELECT count(*) FROM jobs WHERE kind = ANY($1) AND status IN ('queued', 'processing')",
-			[]any{[]string{string(checkout.Confirming), string(checkout.RefundConfirming)}}, &open)
+			[]any{[]string{string(settlement.Confirming), string(settlement.RefundConfirming)}}, &open)
 		switch {
 		case open == 0:
 			p.stop(t)
