@@ -71,7 +71,7 @@ type claimed struct {
 
 // advance goes from what is stored of an order to what each step has stored.
 func (s *Settlement) advance(ctx context.Context, l *job.Lease, o order.Order, known *claimed) (job.Outcome, error) {
-	faultpoint.Reach("carry.leased")
+	faultpoint.Reach("fulfill.leased")
 	for {
 		if o.Status != order.Settling && !o.Status.Final() && !l.Enter(job.Deliver) {
 			return job.HandOver(job.Deliver), nil
@@ -82,7 +82,7 @@ func (s *Settlement) advance(ctx context.Context, l *job.Lease, o order.Order, k
 		}
 		switch {
 		case wait < 0:
-			faultpoint.Reach("carry.done")
+			faultpoint.Reach("fulfill.done")
 			return job.Done(), nil
 		case wait > 0:
 			return job.Snooze(wait), nil
@@ -227,7 +227,7 @@ func (s *Settlement) markDead(ctx context.Context, l *job.Lease, o order.Order, 
 	}
 	s.Metrics.Settled(ctx, string(o.Kind), "dead")
 	s.Metrics.Moved(ctx, string(o.Kind), string(m.From), string(m.To))
-	faultpoint.Reach("bury.committed")
+	faultpoint.Reach("void.committed")
 	return o, pay, nil
 }
 

@@ -133,7 +133,7 @@ func (o Orders) Claim(ctx context.Context, p checkout.ClaimRequest) (checkout.Cl
 	}
 	switch {
 	case err == nil:
-		faultpoint.Reach("place.committed")
+		faultpoint.Reach("claim.committed")
 		return placed, nil
 	case errors.Is(err, ErrUnknownCommit):
 		return o.whatBecameOf(ctx, placed, err)
@@ -169,7 +169,7 @@ func (o Orders) insertClaim(ctx context.Context, p checkout.ClaimRequest, alone 
 		o.s.caughtUp(tx)
 		takeTurns(tx, p.Turns)
 		takeReservations(tx, p, o.s.stamp(), alone)
-		return faultpoint.Fail("place.before_commit")
+		return faultpoint.Fail("claim.before_commit")
 	})
 	return placed, err
 }
@@ -286,7 +286,7 @@ func (o Orders) MarkDead(ctx context.Context, f job.Fence, p payment.Payment, m 
 		if err != nil {
 			return err
 		}
-		return faultpoint.Fail("bury.before_commit")
+		return faultpoint.Fail("void.before_commit")
 	})
 }
 

@@ -47,10 +47,10 @@ func (o Orders) Create(ctx context.Context, ord order.Order, b checkout.Bounds) 
 			return err
 		}
 		takeTurns(tx, b.Turns)
-		return faultpoint.Fail("open.before_commit")
+		return faultpoint.Fail("create.before_commit")
 	})
 	if err == nil {
-		faultpoint.Reach("open.committed")
+		faultpoint.Reach("create.committed")
 		return stored, nil
 	}
 	if !violates(err, "orders_purchase") && !errors.Is(err, ErrUnknownCommit) {

@@ -295,7 +295,7 @@ func survivable(mode string) []string {
 		switch {
 		case mode == "error" && !p.Fails:
 		case mode == "panic" && !torture() && !slices.Contains([]string{
-			"place.committed", "attempt.sent", "settle.seen", "issuer.after_open", "fee.after_withdraw", "supplier.after_order",
+			"claim.committed", "attempt.sent", "settle.seen", "issuer.after_open", "fee.after_withdraw", "supplier.after_order",
 		}, p.Name):
 		default:
 			faults = append(faults, p.Name+":"+mode)
@@ -309,7 +309,7 @@ func survivable(mode string) []string {
 func TestCancelledWhileTheProgramIsDown(t *testing.T) {
 	t.Parallel()
 	note := record{Flow: issue + ", cancelled by the payer", Settler: relayer, Mode: "kill", First: "attempt.stored",
-		Second: "bury.before_commit, bury.committed", Failed: true}
+		Second: "void.before_commit, void.committed", Failed: true}
 	defer func() { note.write(t) }()
 	w := newWorld(t)
 	b := w.buyer(t)
@@ -320,7 +320,7 @@ func TestCancelledWhileTheProgramIsDown(t *testing.T) {
 	dead := b.press(t, p, "", false)
 	p.awaitKill(t, recovery)
 	b.cancel(t, dead)
-	for _, point := range []string{"bury.before_commit", "bury.committed"} {
+	for _, point := range []string{"void.before_commit", "void.committed"} {
 		p = w.start(t, relayer, fault(point, "kill"))
 		p.awaitKill(t, recovery)
 	}
