@@ -21,12 +21,12 @@ const module = "github.com/roamcard/roamcard/"
 // rows is the import table: a package of internal imports only packages of lower rows. Names that end
 // in /* stand for every package below the folder.
 var rows = [][]string{
-	0:  {"money", "secret", "fault", "testing/faultpoint", "telemetry"},
+	0:  {"money", "secret", "fault", "testing/faultpoint", "telemetry", "provider/sandbox/scenario"},
 	1:  {"x402", "limit", "ledger"},
 	2:  {"curve", "handshake", "order", "job"},
 	3:  {"auth", "payment", "fulfilment", "availability", "activity", "agent/keys", "agent/install"},
 	4:  {"product/*"},
-	5:  {"checkout", "reconcile"},
+	5:  {"checkout", "settlement", "admin", "reconcile", "provider/sandbox/trigger"},
 	6:  {"store", "chain", "facilitator", "provider/*"},
 	7:  {"transport/rpcx"},
 	8:  {"transport/rpc"},
@@ -44,6 +44,9 @@ const (
 	rowEdge     = 10
 )
 
+// sellers are what no adapter but the store imports.
+var sellers = []string{"checkout", "settlement", "admin"}
+
 // only names the few packages that may import what is dangerous or wide. The key is an import path or
 // the folder above it; it holds for the folder's own packages too.
 var only = map[string][]string{
@@ -54,6 +57,10 @@ var only = map[string][]string{
 	module + "gen/go": {
 		"transport/rpcx", "transport/rpc", "transport/rest", "agent",
 	},
+	// No code that production runs knows a scenario.
+	module + "internal/provider/sandbox/scenario": {"provider/sandbox", "provider/sandbox/trigger"},
+	module + "internal/provider/sandbox/trigger":  {"app"},
+
 	module + "clients/go": {"devtools/demo", "agent", "agent/keys", "testing/devserver"},
 }
 
@@ -70,6 +77,8 @@ var allowed = map[string][]string{
 		// And what serves it to an agent, which no service runs.
 		module + "internal/agent", module + "internal/agent/keys", module + "internal/agent/install",
 	},
+	// The issuer of the tests plays the sandbox's scenarios, too.
+	"product/card/cardtest": {module + "internal/provider/sandbox/scenario"},
 	// Each test gets a database, which the development network runs.
 	"store/storetest": {module + "internal/devtools/devnet"},
 }
@@ -150,6 +159,11 @@ func TestTheCheckerFindsEveryKindOfViolation(t *testing.T) {
 		"availability of a product":  {"internal/availability/card.go", pkg("availability", "~product/card"), "internal/availability (row 3) imports internal/product/card (row 4)"},
 		"provider sells":             {"internal/provider/sandbox/sell.go", pkg("sandbox", "~checkout"), "internal/provider/sandbox imports internal/checkout"},
 		"chain sells":                {"internal/chain/sell.go", pkg("chain", "~checkout"), "internal/chain imports internal/checkout"},
+		"chain settles orders":       {"internal/chain/settle.go", pkg("chain", "~settlement"), "internal/chain imports internal/settlement"},
+		"checkout settles":           {"internal/checkout/settle.go", pkg("checkout", "~settlement"), "internal/checkout (row 5) imports internal/settlement (row 5)"},
+		"settlement sells":           {"internal/settlement/sell.go", pkg("settlement", "~checkout"), "internal/settlement (row 5) imports internal/checkout (row 5)"},
+		"scenario in a product":      {"internal/product/card/play.go", pkg("card", "~provider/sandbox/scenario"), "internal/product/card imports " + module + "internal/provider/sandbox/scenario"},
+		"scenario in the checkout":   {"internal/checkout/play.go", pkg("checkout", "~provider/sandbox/trigger"), "internal/checkout imports " + module + "internal/provider/sandbox/trigger"},
 		"provider and provider":      {"internal/provider/acme/acme.go", pkg("acme", "~provider/sandbox"), "internal/provider/acme (row 6) imports internal/provider/sandbox (row 6)"},
 		"adapter in the services":    {"internal/transport/rpc/store.go", pkg("rpc", "~store"), "internal/transport/rpc (row 8) imports internal/store (row 6)"},
 		"adapter below the services": {"internal/transport/rpcx/store.go", pkg("rpcx", "~store"), "internal/transport/rpcx (row 7) imports internal/store (row 6): requests"},
@@ -327,8 +341,8 @@ func (p source) check() []string {
 			add(" (row %d) imports internal/%s (row %d)", row, local, theirRow)
 		case row >= rowRPCX && row <= rowEdge && theirRow == rowAdapters:
 			add(" (row %d) imports internal/%s (row %d): requests come in by the domain", row, local, theirRow)
-		case row == rowAdapters && own != "store" && local == "checkout":
-			add(" imports internal/checkout: an adapter does not sell")
+		case row == rowAdapters && own != "store" && slices.Contains(sellers, local):
+			add(" imports internal/%s: an adapter does not sell", local)
 		}
 	}
 	return found

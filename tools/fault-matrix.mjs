@@ -5,8 +5,9 @@ import { readFileSync } from 'node:fs';
 const [file, seed] = process.argv.slice(2);
 const runs = readFileSync(file, 'utf8').split('\n').filter(Boolean).map((line) => JSON.parse(line));
 const docs = new Map(
-  [...readFileSync(new URL('../internal/testing/faultpoint/points.go', import.meta.url), 'utf8').matchAll(/\{"([^"]+)", (?:true|false), "([^"]+)"\}/g)]
-    .map(([, name, doc]) => [name, doc]),
+  [...readFileSync(new URL('../internal/testing/faultpoint/points.go', import.meta.url), 'utf8')
+    .matchAll(/\{\s*"([^"]+)",\s*(?:true|false),\s*((?:"[^"]*"(?:\s*\+\s*)?)+),?\s*\}/g)]
+    .map(([, name, doc]) => [name, [...doc.matchAll(/"([^"]*)"/g)].map(([, part]) => part).join('')]),
 );
 const order = [...docs.keys()];
 const place = (point) => {

@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/availability"
-	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/reconcile"
+	"github.com/roamcard/roamcard/internal/settlement"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/transport/rpc"
 )
@@ -38,7 +38,7 @@ func (a *App) cards(p *parts) (made, error) {
 		Store: a.store.Cards(), Issuer: a.issuer, Vault: a.issuer, Stock: a.issuer, Roll: a.issuer, Traits: a.issuer.Traits(),
 		Capabilities: a.issuer.Capabilities(), Log: a.log, Now: time.Now,
 		Paused: c.IssuePaused, Switches: p.switches, Payments: a.payments,
-		Workers: availability.Workers(a.store.Jobs(), time.Now, checkout.Fulfilling, card.FeeJob),
+		Workers: availability.Workers(a.store.Jobs(), time.Now, settlement.Fulfilling, card.FeeJob),
 		Poll:    c.IssuerPoll, CallTimeout: c.IssuerCallTimeout, Deadline: c.IssuerDeadline,
 		UnsettledPercent: c.Fairness.UnsettledPercent, StatesEvery: c.IssuerStatesEvery,
 	})

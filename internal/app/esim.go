@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/availability"
-	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
 	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/secret"
+	"github.com/roamcard/roamcard/internal/settlement"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/telemetry"
 	"github.com/roamcard/roamcard/internal/transport/rpc"
@@ -144,7 +144,7 @@ func (a *App) esims(p *parts) (made, error) {
 	e := esim.New(esim.Config{
 		Store: a.store.Esims(), Supplier: supplier, Traits: supplier.Traits(), Keys: keys, TokenKey: tokenKey, Log: a.log, Now: time.Now,
 		Paused: c.Paused, Switches: p.switches, Payments: a.payments,
-		Workers:   availability.Workers(a.store.Jobs(), time.Now, checkout.Fulfilling, esim.Syncing),
+		Workers:   availability.Workers(a.store.Jobs(), time.Now, settlement.Fulfilling, esim.Syncing),
 		MarginBPS: c.MarginBPS, StaleAfter: c.StaleAfter, Poll: c.Poll, CallTimeout: supplierCallTimeout, Deadline: c.Deadline,
 		Waiters: c.Waiters, UnsettledPercent: a.config.Fairness.UnsettledPercent, SyncEvery: c.SyncEvery,
 	})

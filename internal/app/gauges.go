@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/availability"
-	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/reconcile"
+	"github.com/roamcard/roamcard/internal/settlement"
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
@@ -122,7 +122,7 @@ func (a *App) gauges(ctx context.Context, now time.Time) telemetry.Gauges {
 
 // gaugedJobs are the kinds of jobs that somebody waits for.
 func (a *App) gaugedJobs() []job.Kind {
-	all := []job.Kind{checkout.Fulfilling, checkout.Confirming}
+	all := []job.Kind{settlement.Fulfilling, settlement.Confirming}
 	for _, w := range a.productJobs() {
 		if w.Args == nil {
 			all = append(all, w.Kind)

@@ -8,7 +8,9 @@ import (
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/provider/sandbox/trigger"
 	"github.com/roamcard/roamcard/internal/reconcile"
+	"github.com/roamcard/roamcard/internal/settlement"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/transport/rpc"
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
@@ -76,9 +78,15 @@ type made struct {
 	deliveries rpcx.Deliveries
 }
 
-// product is what is sold, with its jobs.
-type product interface {
+// sold is what checkout sells and settlement delivers.
+type sold interface {
 	checkout.Product
+	settlement.Product
+}
+
+// product is what is sold and delivered, with its jobs.
+type product interface {
+	sold
 	// Jobs are those that are its own; an order's delivery is none of them.
 	Jobs() []job.Work
 }
@@ -146,9 +154,34 @@ func (a *App) makeProducts(p *parts) error {
 			p.deliveries = made.deliveries
 		}
 		// The product itself: checkout asks it for more than the interface promises.
-		p.products = append(p.products, made.product)
+		p.products = append(p.products, a.config.triggered(made.product))
 	}
 	return nil
+}
+
+// triggered is a product. In the sandbox it plays the scenarios of idempotency keys.
+func (c Config) triggered(p sold) sold {
+	if c.Environment != Sandbox {
+		return p
+	}
+	return trigger.Product{Sold: p}
+}
+
+// triggeredSettlement is the settlement. In the sandbox it plays the scenarios of idempotency keys.
+func (c Config) triggeredSettlement(s *settlement.Settlement) checkout.Settlement {
+	if c.Environment != Sandbox {
+		return s
+	}
+	return trigger.Settlement{Settler: s, Wait: c.Wait}
+}
+
+// listed is the products as one of their users sees them.
+func listed[T any](products []sold, as func(sold) T) []T {
+	all := make([]T, len(products))
+	for i, p := range products {
+		all[i] = as(p)
+	}
+	return all
 }
 
 // recoverable are the products as their providers' books have them.

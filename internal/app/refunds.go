@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/chain"
-	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/settlement"
 )
 
 const (
@@ -19,8 +19,8 @@ const (
 
 // refunds is what brings money back: the treasury's key, and the relayer that sends for it. A facilitator
 // settles payments to us; whether it would settle one from us is not asked.
-func (a *App) refunds() (checkout.Refunds, error) {
-	r := checkout.Refunds{Deadline: cmp.Or(a.config.TreasuryDeadline, refundDeadline)}
+func (a *App) refunds() (settlement.Refunds, error) {
+	r := settlement.Refunds{Deadline: cmp.Or(a.config.TreasuryDeadline, refundDeadline)}
 	if a.config.TreasuryKey.IsZero() {
 		return r, nil
 	}

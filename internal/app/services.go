@@ -1,10 +1,11 @@
 package app
 
 import (
+	"github.com/roamcard/roamcard/internal/admin"
 	"github.com/roamcard/roamcard/internal/availability"
-	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/settlement"
 	"github.com/roamcard/roamcard/internal/transport/discovery"
 	"github.com/roamcard/roamcard/internal/transport/rpc"
 )
@@ -51,9 +52,9 @@ type selling struct {
 	availability map[order.Kind]availability.Product
 }
 
-func (a *App) admin(p *parts) checkout.Admin {
-	return checkout.Admin{
-		Records: a.store.Admin(), Switches: a.store.Admin(), Refunds: p.refunds, Products: p.products,
-		Evidence: a.chain,
+func (a *App) admin(p *parts) admin.Admin {
+	return admin.Admin{
+		Records: a.store.Admin(), Switches: a.store.Admin(), Refunds: p.refunds, Evidence: a.chain,
+		Products: listed(p.products, func(p sold) admin.Product { return p }), Confirm: settlement.ConfirmJob,
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/reconcile"
+	"github.com/roamcard/roamcard/internal/settlement"
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -29,10 +30,11 @@ type parts struct {
 	switches *availability.Switches
 
 	cards    *card.Cards
-	products []checkout.Product
+	products []sold
 	// deliveries knows the tokens that open single orders.
 	deliveries rpcx.Deliveries
-	refunds    checkout.Refunds
+	refunds    settlement.Refunds
+	settles    *settlement.Settlement
 	sells      *checkout.Checkout
 
 	treasury *reconcile.Reconciler
@@ -81,6 +83,7 @@ func (a *App) parts() (p *parts, err error) {
 			return nil, err
 		}
 	}
+	p.settles = a.settlement(p)
 	p.sells, err = a.checkout(p)
 	return p, err
 }
@@ -99,11 +102,22 @@ func (a *App) newRunner(p *parts) *job.Runner {
 	return job.NewRunner(job.Config{
 		Queue: a.store.Jobs(), Log: a.log, Now: time.Now, Slots: c.Slots, ClassSlots: c.classSlots(), TTL: c.LeaseTTL, AdoptOnly: c.NoWorker, Metrics: a.metrics,
 		OnParked: func(ctx context.Context, l *job.Lease, reason string) error {
-			if l.Row().Kind != checkout.Fulfilling {
+			if l.Row().Kind != settlement.Fulfilling {
 				return nil
 			}
-			return p.sells.Park(ctx, l, reason)
+			return p.settles.Park(ctx, l, reason)
 		},
+	})
+}
+
+func (a *App) settlement(p *parts) *settlement.Settlement {
+	return settlement.New(settlement.Config{
+		Store: a.store.Orders(), Products: listed(p.products, func(p sold) settlement.Product { return p }),
+		Chain: a.verifying(), Final: a.chain.Final(), Evidence: a.chain.Final(),
+		Collect: payment.NewCollector(payment.CollectorConfig{
+			Chain: a.chain, Settler: a.settler(), Timeout: lookTimeout, Log: a.log,
+		}),
+		Refunds: p.refunds, Log: a.log, Now: time.Now, Metrics: a.metrics, SuspendAfter: a.config.Fairness.SuspendAfter,
 	})
 }
 
@@ -118,22 +132,20 @@ func (a *App) checkout(p *parts) (*checkout.Checkout, error) {
 		return nil, errors.New("decode the quote key: not hex")
 	}
 	return checkout.New(checkout.Config{
-		Store: a.store.Orders(), Products: p.products, Terms: c.terms(), Refunds: p.refunds, Chain: a.verifying(), Final: a.chain.Final(), Evidence: a.chain.Final(),
-		Collect: payment.NewCollector(payment.CollectorConfig{
-			Chain: a.chain, Settler: a.settler(), Timeout: lookTimeout, Log: a.log,
-		}),
-		Runner: a.runner, Log: a.log, Now: time.Now, QuoteKey: quoteKey, Sandbox: c.Environment == Sandbox,
+		Store: a.store.Orders(), Products: listed(p.products, func(p sold) checkout.Product { return p }),
+		Terms: c.terms(), Chain: a.verifying(), Settlement: c.triggeredSettlement(p.settles), Runner: a.runner,
+		Log: a.log, Now: time.Now, QuoteKey: quoteKey,
 		Adopted: a.store.Orders(),
 		Session: rpcx.SessionOf(p.who), BlockTime: a.chain.BlockTime, Shown: a.chain.Shown,
 		Unexplained: a.unexplained(made), Returned: a.returned,
-		Wait: c.Wait, PayableFor: c.PayableFor, MostUnpaid: c.MostUnpaid, SuspendAfter: c.Fairness.SuspendAfter, Limits: p.limits, Metrics: a.metrics,
+		Wait: c.Wait, PayableFor: c.PayableFor, MostUnpaid: c.MostUnpaid, Limits: p.limits, Metrics: a.metrics,
 	}), nil
 }
 
 func (a *App) registerJobs(p *parts) {
-	a.runner.Register(checkout.Fulfilling, p.sells.Fulfill)
-	a.runner.Register(checkout.Confirming, p.sells.Confirm)
-	a.runner.Register(checkout.RefundConfirming, p.sells.ConfirmRefund)
+	a.runner.Register(settlement.Fulfilling, p.settles.Fulfill)
+	a.runner.Register(settlement.Confirming, p.settles.Confirm)
+	a.runner.Register(settlement.RefundConfirming, p.settles.ConfirmRefund)
 	for _, w := range a.productJobs() {
 		a.runner.Add(w)
 	}

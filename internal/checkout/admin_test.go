@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/admin"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
@@ -19,7 +19,7 @@ import (
 func moneyOf(atomic int64) money.USDC { return money.USDC(atomic) }
 
 // decide carries a decision out, under a key made of its reason.
-func (s *shop) decide(t *testing.T, id order.ID, d checkout.Decision, reason string) checkout.ReviewItem {
+func (s *shop) decide(t *testing.T, id order.ID, d admin.Decision, reason string) admin.ReviewItem {
 	t.Helper()
 	q, err := s.admin.Decide(t.Context(), id, d, order.Act{Operator: "ada", Key: reason, Reason: reason})
 	if err != nil {
@@ -50,7 +50,7 @@ func TestARetryAfterARefusalHasAReferenceOfItsOwn(t *testing.T) {
 	s.issuer.Fault(cardtest.Open, fulfilmenttest.Rejected)
 	sold := s.mustBuy(t, p)
 	s.reaches(t, sold.Order.ID, order.OperatorReview)
-	s.decide(t, sold.Order.ID, checkout.DecideRetry, "the issuer is well again")
+	s.decide(t, sold.Order.ID, admin.DecideRetry, "the issuer is well again")
 	s.reaches(t, sold.Order.ID, order.Fulfilled)
 	life, err := s.admin.Inspect(t.Context(), sold.Order.ID, order.Act{Operator: "ada"})
 	if err != nil || len(life.References) != 2 || life.References[0].Reference == life.References[1].Reference {
@@ -79,7 +79,7 @@ func TestARetryOfATopUpAfterARefusalLoadsOnce(t *testing.T) {
 	s.issuer.Fault(cardtest.Move, fulfilmenttest.Rejected)
 	sold := s.mustBuy(t, p)
 	s.reaches(t, sold.Order.ID, order.OperatorReview)
-	s.decide(t, sold.Order.ID, checkout.DecideRetry, "once more")
+	s.decide(t, sold.Order.ID, admin.DecideRetry, "once more")
 	s.reaches(t, sold.Order.ID, order.Fulfilled)
 	if bal, err := s.cards.Balance(t.Context(), c.ID, b.address); err != nil || bal.Available != 1500+2450 {
 		t.Errorf("balance %v, %v", bal.Available, err)
@@ -94,7 +94,7 @@ func TestARetryAfterADoubtReadsAndNeverSendsAgain(t *testing.T) {
 	sold := s.mustBuy(t, p)
 	s.reaches(t, sold.Order.ID, order.OperatorReview)
 	reads := s.issuer.Calls(cardtest.Account)
-	s.decide(t, sold.Order.ID, checkout.DecideRetry, "look again")
+	s.decide(t, sold.Order.ID, admin.DecideRetry, "look again")
 	until(t, "the order is in review again", func() bool { return s.moved(t, sold.Order.ID, order.OperatorReview) == 2 })
 	if n := s.issuer.Calls(cardtest.Open); n != 1 {
 		t.Errorf("sent %d times", n)
@@ -102,7 +102,7 @@ func TestARetryAfterADoubtReadsAndNeverSendsAgain(t *testing.T) {
 	if s.issuer.Calls(cardtest.Account) == reads {
 		t.Error("nothing was read")
 	}
-	s.decide(t, sold.Order.ID, checkout.DecideFulfilled, "the issuer opened it by hand")
+	s.decide(t, sold.Order.ID, admin.DecideFulfilled, "the issuer opened it by hand")
 	s.reaches(t, sold.Order.ID, order.Fulfilled)
 	if held, err := s.store.Cards().Reserved(t.Context(), "float/card", time.Now()); err != nil || held != 0 {
 		t.Errorf("float still held: %d, %v", held, err)
@@ -118,22 +118,22 @@ func TestAnOrderIsDecidedOnceForEachKeyAndOnlyInReview(t *testing.T) {
 	s.reaches(t, id, order.OperatorReview)
 	act := order.Act{Operator: "ada", Key: "1", Reason: "delivered at the counter"}
 	for range 3 {
-		q, err := s.admin.Decide(t.Context(), id, checkout.DecideFulfilled, act)
+		q, err := s.admin.Decide(t.Context(), id, admin.DecideFulfilled, act)
 		if err != nil || q.Order.Status != order.Fulfilled || q.Reason != act.Reason {
 			t.Errorf("decided %+v, %v", q, err)
 		}
 	}
 	for name, c := range map[string]struct {
 		id       order.ID
-		decision checkout.Decision
+		decision admin.Decision
 		act      order.Act
 		want     fault.Code
 	}{
-		"another decision": {id, checkout.DecideRetry, act, fault.IdempotencyKeyReused},
-		"another reason":   {id, checkout.DecideFulfilled, order.Act{Operator: "ada", Key: "1", Reason: "other"}, fault.IdempotencyKeyReused},
-		"another key":      {id, checkout.DecideFulfilled, order.Act{Operator: "ada", Key: "2", Reason: act.Reason}, fault.OrderNotInReview},
-		"another operator": {id, checkout.DecideRetry, order.Act{Operator: "bob", Key: "1", Reason: act.Reason}, fault.OrderNotInReview},
-		"no such order":    {"ord_none", checkout.DecideRetry, act, fault.OrderNotFound},
+		"another decision": {id, admin.DecideRetry, act, fault.IdempotencyKeyReused},
+		"another reason":   {id, admin.DecideFulfilled, order.Act{Operator: "ada", Key: "1", Reason: "other"}, fault.IdempotencyKeyReused},
+		"another key":      {id, admin.DecideFulfilled, order.Act{Operator: "ada", Key: "2", Reason: act.Reason}, fault.OrderNotInReview},
+		"another operator": {id, admin.DecideRetry, order.Act{Operator: "bob", Key: "1", Reason: act.Reason}, fault.OrderNotInReview},
+		"no such order":    {"ord_none", admin.DecideRetry, act, fault.OrderNotFound},
 	} {
 		_, err := s.admin.Decide(t.Context(), c.id, c.decision, c.act)
 		if f, ok := fault.As(err); !ok || f.Code != c.want {
@@ -156,7 +156,7 @@ func TestOfManyDecisionsAtOnceOneHolds(t *testing.T) {
 	errs := make([]error, 8)
 	for i := range errs {
 		all.Go(func() {
-			decision := []checkout.Decision{checkout.DecideRefund, checkout.DecideFulfilled}[i%2]
+			decision := []admin.Decision{admin.DecideRefund, admin.DecideFulfilled}[i%2]
 			_, errs[i] = s.admin.Decide(t.Context(), sold.Order.ID, decision, order.Act{Operator: fmt.Sprint("op", i), Key: "1", Reason: "mine"})
 		})
 	}
@@ -193,7 +193,7 @@ func TestTheQueueHoldsWhatWaits(t *testing.T) {
 		s.reaches(t, sold.Order.ID, order.OperatorReview)
 		ids = append(ids, sold.Order.ID)
 	}
-	q := checkout.QueueQuery{Status: order.OperatorReview, Limit: 2}
+	q := admin.QueueQuery{Status: order.OperatorReview, Limit: 2}
 	first, next, err := s.admin.Queue(t.Context(), q, order.Act{Operator: "ada"})
 	if err != nil || len(first) != 2 || first[0].Order.ID != ids[2] || next != ids[1] || first[0].Reason != card.RefusedHolder {
 		t.Fatalf("first page %+v, next %s, %v", first, next, err)
@@ -203,7 +203,7 @@ func TestTheQueueHoldsWhatWaits(t *testing.T) {
 	if err != nil || len(rest) != 1 || rest[0].Order.ID != ids[0] || next != "" {
 		t.Fatalf("second page %+v, next %s, %v", rest, next, err)
 	}
-	q = checkout.QueueQuery{Status: order.RefundPending, Limit: 2}
+	q = admin.QueueQuery{Status: order.RefundPending, Limit: 2}
 	if none, _, err := s.admin.Queue(t.Context(), q, order.Act{Operator: "ada"}); err != nil || len(none) != 0 {
 		t.Errorf("refunds %+v, %v", none, err)
 	}

@@ -13,8 +13,8 @@ import (
 
 // AdoptedStore knows the orders that were made anew for goods, after data loss. Nobody knew the keys that they were bought with.
 type AdoptedStore interface {
-	// Rebind gives the order of some goods the key and the request under which its buyer knows it, once. ErrNotFound when
-	// there is none, or it has its key.
+	// Rebind gives the order of some goods the key and the request under which its buyer knows it, once.
+	// order.ErrNotFound when there is none, or it has its key.
 	Rebind(ctx context.Context, r Rebinding) (order.Order, error)
 }
 
@@ -28,10 +28,15 @@ type Rebinding struct {
 	Reference uuid.UUID
 }
 
+// referrer is a Product whose provider knows orders by references of ours.
+type referrer interface {
+	References(o order.Order) []order.Reference
+}
+
 // find finds the order of a purchase by its key, or by the goods that a purchase with this key was delivered.
 func (c *Checkout) find(ctx context.Context, p Purchase, payer x402.Address) (order.Order, error) {
 	known, err := c.Store.FindByKey(ctx, p.Kind, payer, p.Key)
-	if c.Adopted == nil || !errors.Is(err, ErrNotFound) {
+	if c.Adopted == nil || !errors.Is(err, order.ErrNotFound) {
 		return known, err
 	}
 	named, ok := c.products[p.Kind].(referrer)

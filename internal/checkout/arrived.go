@@ -25,7 +25,7 @@ type ArrivedStore interface {
 	Arrive(ctx context.Context, a payment.Arrived) error
 	// Unmatched finds the oldest transfer of a payer and a value that was made by an authorization, that no order has
 	// claimed, whatever became of the order, and about which no operator has decided. It may have been read from one
-	// node only, and need not be there. ErrNotFound when there is none.
+	// node only, and need not be there. order.ErrNotFound when there is none.
 	Unmatched(ctx context.Context, q UnmatchedQuery) (payment.Arrived, error)
 }
 
@@ -138,7 +138,7 @@ func (c *Checkout) proven(ctx context.Context, p Purchase, pay payment.Signed) b
 
 // owed finds money of the payer's that arrived and pays for an offer, for a payer who is proven by a payment that
 // nobody has seen. That one is never sent. What was read may be the word of one node of two, so the chain is asked
-// again, and nothing is claimed with money that it does not show now. ErrNotFound when there is none.
+// again, and nothing is claimed with money that it does not show now. order.ErrNotFound when there is none.
 func (c *Checkout) owed(ctx context.Context, pay payment.Signed, offer order.Offer) (payment.Arrived, error) {
 	q := UnmatchedQuery{
 		Network: c.Terms.Network, Asset: c.Terms.Asset, PayTo: c.Terms.PayTo, Payer: pay.Authorization.From, Value: offer.Price.USDC(),
@@ -151,7 +151,7 @@ func (c *Checkout) owed(ctx context.Context, pay payment.Signed, offer order.Off
 	case err != nil:
 		return a, fmt.Errorf("look for the payment: %w", errors.Join(err, noChain()))
 	case !unseen:
-		return a, ErrNotFound
+		return a, order.ErrNotFound
 	}
 	for {
 		if a.Receipt.SettledAt.IsZero() {
@@ -213,7 +213,7 @@ func (c *Checkout) unseen(ctx context.Context, pay payment.Signed) (bool, error)
 // errTaken says that money which arrived was claimed, or resolved by an operator, at the same moment.
 var errTaken = errors.New("the money that arrived is taken")
 
-// spend buys with money that arrived. ErrNotFound when there is none that this payment proves.
+// spend buys with money that arrived. order.ErrNotFound when there is none that this payment proves.
 func (c *Checkout) spend(ctx context.Context, p Purchase, pay payment.Signed, known *order.Order, offer order.Offer) (PaidOrder, error) {
 	for {
 		a, err := c.owed(ctx, pay, offer)
@@ -311,7 +311,8 @@ func (c *Checkout) giveBack(ctx context.Context, p Purchase, pay payment.Signed,
 		return PaidOrder{}, authorizationReused()
 	case Fresh:
 	}
-	c.Runner.Adopt(placed.Job, c.Fulfill)
+	// The buyer is answered at once: the money goes back whatever becomes of the job's first attempt.
+	c.Runner.Adopt(placed.Job, c.Settlement.Begin(placed.Order, placement.Payment, make(chan payment.Decided, 1)))
 	return PaidOrder{}, returning(placed.Order)
 }
 

@@ -22,20 +22,20 @@ import (
 // Buy answers a purchase: a *Challenge until it is paid, then the order with its proven payment. A
 // repeat of a paid purchase gets the same order again and is never charged again.
 func (c *Checkout) Buy(ctx context.Context, p Purchase) (PaidOrder, error) {
+	ctx, cancel := c.detached(ctx, p.Payment)
+	defer cancel()
 	pay, excess, err := c.presented(ctx, p)
 	if err != nil {
 		return PaidOrder{}, err
 	}
 	ctx, span := otel.Tracer("checkout").Start(ctx, "checkout.buy")
 	defer span.End()
-	ctx, cancel := c.seenThrough(ctx)
-	defer cancel()
 	known, err := c.find(ctx, p, pay.Authorization.From)
 	switch {
 	case err == nil && known.Status != order.PaymentRequired:
 		c.pace(ctx, excess, known)
 		return c.repeat(ctx, p, pay, known)
-	case err != nil && !errors.Is(err, ErrNotFound):
+	case err != nil && !errors.Is(err, order.ErrNotFound):
 		return PaidOrder{}, fmt.Errorf("look the purchase up: %w", err)
 	case excess != nil:
 		return PaidOrder{}, excess // it was claimed a moment ago, and that claim is dead
@@ -45,13 +45,17 @@ func (c *Checkout) Buy(ctx context.Context, p Purchase) (PaidOrder, error) {
 	return c.claim(ctx, p, pay, &known)
 }
 
-// seenThrough is ctx for a paid request. A buyer who hangs up has paid all the same: what the payment
-// asks for is seen through.
-func (c *Checkout) seenThrough(ctx context.Context) (context.Context, context.CancelFunc) {
+// detached is ctx for a request that may bring a payment. A paid request survives client disconnect and the client's
+// own deadline: one that is dropped half-way leaves a signed authorization with us, and a client that may never ask
+// again.
+func (c *Checkout) detached(ctx context.Context, paid string) (context.Context, context.CancelFunc) {
+	if paid == "" || paid == x402.PaymentV1 {
+		return ctx, func() {}
+	}
 	return context.WithTimeout(context.WithoutCancel(ctx), c.Wait+paidGrace)
 }
 
-// paidGrace is what a paid request may take beside waiting for its settlement.
+// paidGrace is what a paid request may take in addition to waiting for its settlement.
 const paidGrace = 10 * time.Second
 
 // claim verifies a payment, places the order and waits for the settlement. known is the order when its
@@ -71,7 +75,7 @@ func (c *Checkout) claim(ctx context.Context, p Purchase, pay payment.Signed, kn
 	if err := c.Terms.Check(pay, offer.Price.USDC(), c.Now()); err != nil {
 		return c.refuse(ctx, p, pay, known, &offer, err)
 	}
-	if sold, err := c.spend(ctx, p, pay, known, offer); !errors.Is(err, ErrNotFound) {
+	if sold, err := c.spend(ctx, p, pay, known, offer); !errors.Is(err, order.ErrNotFound) {
 		return sold, err
 	}
 	if err := c.verify(ctx, pay, offer); err != nil {
@@ -110,7 +114,7 @@ func noChain() *fault.Fault {
 
 // claimOrder claims an order and waits until its payment is decided.
 func (c *Checkout) claimOrder(ctx context.Context, p Purchase, pay payment.Signed, placement ClaimRequest) (PaidOrder, error) {
-	leave, err := c.throttle(ctx, pay.Authorization.From, placement.Again)
+	leave, err := c.countClaim(pay.Authorization.From, placement.Again)
 	if err != nil {
 		return c.unlessKnown(ctx, p, pay, err)
 	}
@@ -145,8 +149,8 @@ func (c *Checkout) claimOrder(ctx context.Context, p Purchase, pay payment.Signe
 		return PaidOrder{}, authorizationReused()
 	case Fresh:
 	}
-	decided := make(chan PaidOrder, 1)
-	c.Runner.Adopt(placed.Job, c.begin(placed.Order, placement.Payment, decided))
+	decided := make(chan payment.Decided, 1)
+	c.Runner.Adopt(placed.Job, c.Settlement.Begin(placed.Order, placement.Payment, decided))
 	return c.await(ctx, p, placed.Order.ID, decided, c.Wait)
 }
 
@@ -172,28 +176,11 @@ func (c *Checkout) offer(ctx context.Context, p Purchase, promised *order.Offer)
 	if promised == nil && p.of != nil {
 		promised = frozen(*p.of)
 	}
-	if c.Sandbox && scenario(p.Key) == "007" {
-		return order.Offer{}, fault.New(fault.FloatUnavailable, "The sandbox was asked to be out of float.")
-	}
-	if c.Sandbox && promised != nil && repriced(c.products[p.Kind]) {
-		switch scenario(p.Key) {
-		case "008":
-			return order.Offer{}, fault.New(fault.TermsChanged, "The sandbox was asked to change the price.")
-		case "009":
-			return order.Offer{}, fault.New(fault.TermsChanged, "The sandbox was asked to be out of stock.")
-		}
-	}
 	product := c.products[p.Kind]
 	if err := product.Availability().Open(ctx); err != nil {
 		return order.Offer{}, err
 	}
-	return product.Offer(ctx, p.Request, promised)
-}
-
-// repriced says that a product's prices change, so that the sandbox can play it.
-func repriced(p Product) bool {
-	r, ok := p.(interface{ Repriced() bool })
-	return ok && r.Repriced()
+	return product.Offer(ctx, order.OfferRequest{Key: p.Key, Body: p.Request, Quoted: promised})
 }
 
 func (c *Checkout) claimRequest(p Purchase, pay payment.Signed, offer order.Offer, admission order.Claim, known *order.Order) ClaimRequest {
@@ -208,9 +195,9 @@ func (c *Checkout) claimRequest(p Purchase, pay payment.Signed, offer order.Offe
 			ID: id, Order: o.ID, Status: payment.Claimed, Network: c.Terms.Network, Asset: c.Terms.Asset,
 			Authorization: pay.Authorization, Signature: pay.Signature, CreatedAt: c.Now(),
 		},
-		Reservations: admission.Reservations, Undecided: c.Limits.Most(limit.Undecided),
-		Turns: c.turns(pay, known != nil),
-		Job:   c.Runner.Own(FulfillJob(o.ID, id.String())),
+		Reservations: admission.Reservations, Undecided: c.mostUndecided(),
+		Turns: c.claimTurns(pay, known != nil),
+		Job:   c.Runner.Own(c.Settlement.Job(o.ID, id.String())),
 		Again: known != nil,
 	}
 }
@@ -218,14 +205,10 @@ func (c *Checkout) claimRequest(p Purchase, pay payment.Signed, offer order.Offe
 // newOrder is an order for a purchase, not stored yet.
 func (c *Checkout) newOrder(p Purchase, owner x402.Address, price money.Cents, item json.RawMessage) order.Order {
 	now := c.Now()
-	o := order.Order{
+	return order.Order{
 		ID: order.NewID(now), Operation: newID(), Kind: p.Kind, Owner: owner, Key: p.Key, Fingerprint: p.fingerprint(),
 		Price: price, Item: item, Reference: order.ReferenceOf(p.Kind, owner, p.Key), Delivery: 1, CreatedAt: now, UpdatedAt: now,
 	}
-	if c.Sandbox {
-		o.Scenario = scenario(p.Key)
-	}
-	return o
 }
 
 // repeat answers a purchase that exists from its record, once its payment is decided.
@@ -242,7 +225,9 @@ func (c *Checkout) repeat(ctx context.Context, p Purchase, pay payment.Signed, o
 
 // await waits until the order's payment is decided, for no longer than it is given. The payment goes on without
 // it. here tells of it first when its job began in this process; it is nil for a repeat, which looks at once.
-func (c *Checkout) await(ctx context.Context, p Purchase, id order.ID, here <-chan PaidOrder, most time.Duration) (PaidOrder, error) {
+func (c *Checkout) await(
+	ctx context.Context, p Purchase, id order.ID, here <-chan payment.Decided, most time.Duration,
+) (PaidOrder, error) {
 	wake, stop := c.Store.Watch(id)
 	defer stop()
 	patience := time.NewTimer(most)
@@ -360,18 +345,4 @@ func authorizationReused() *fault.Fault {
 
 func keyReused(id order.ID) *fault.Fault {
 	return fault.New(fault.IdempotencyKeyReused, "This idempotencyKey was used with another body.").About(string(id))
-}
-
-// scenario is the sandbox trigger at the end of a key: "~" and three digits.
-func scenario(key string) string {
-	if len(key) < 4 || key[len(key)-4] != '~' {
-		return ""
-	}
-	digits := key[len(key)-3:]
-	for _, d := range []byte(digits) {
-		if d < '0' || d > '9' {
-			return ""
-		}
-	}
-	return digits
 }

@@ -1,14 +1,13 @@
-// Package checkout sells: it prices, takes the payment, and sees an order through to delivery or refund.
+// Package checkout sells: it quotes, claims an order with its payment, and answers once the payment is decided.
 //
-//	Open:  offer ─► admit ─► an unpaid order, payable for a while
-//	Pay:   Buy for an order that was opened, by its owner
-//	Buy:   known key? answer from the record
-//	       offer ─► verify ─► admit ─► place (order, payment, job, holds: one transaction) ─► wait
-//	Carry: settling ─ collect ─► settled ─► provisioning ─ deliver ─► fulfilled
-//	                                                        └─ refused ─► refund_pending ─ refund ─► refunded
+//	Create: offer ─► reserve ─► an unpaid order, payable for a while
+//	Pay:    Buy for an order that was created, by its owner
+//	Buy:    known key? answer from the record
+//	        offer ─► verify ─► reserve ─► claim ─► await
 //
-// Buy never moves money itself. It places the order with a job that this process already holds, and the
-// job carries the order, here or, after a crash, in any other process, by the same loop.
+// Buy never moves money itself. It claims order, payment, reservations and job in one transaction. This process already
+// holds the job, which settles the order (see Settlement), here or, after a crash, in any other process. The stored
+// status joins the two.
 package checkout
 
 import (
@@ -23,7 +22,6 @@ import (
 
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/job"
-	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
@@ -40,15 +38,9 @@ type Product interface {
 	Availability() availability.Product
 	// Offer prices a request while it can be sold, or refuses with a fault what is asked for. With a quoted offer it
 	// returns that offer as long as it can be honoured, and terms_changed when it no longer can.
-	Offer(ctx context.Context, request json.RawMessage, quoted *order.Offer) (order.Offer, error)
+	Offer(ctx context.Context, r order.OfferRequest) (order.Offer, error)
 	// Reserve judges the buyer, once known, before anything is claimed, and says what the order is claimed with.
 	Reserve(ctx context.Context, owner x402.Address, o order.Offer) (order.Claim, error)
-	// Deliver takes one step. It is called again until it says Delivered, Refused or Doubtful, also
-	// after a crash at any point of it.
-	Deliver(ctx context.Context, l *job.Lease, o order.Order) (order.Progress, error)
-	// Postings are what the ledger gets when an order is fulfilled, by its delivery or by hand. What a delivery posted on
-	// its way is not among them.
-	Postings(o order.Order) ([]ledger.Posting, error)
 }
 
 // ErrUndecided says that a payer has as many undecided payments as it may have.
@@ -59,16 +51,12 @@ type Inviter interface {
 	Invite(ctx context.Context, owner x402.Address) error
 }
 
-// ErrNotFound says that there is no such order for this owner.
-var ErrNotFound = errors.New("no such order")
-
 // ErrHistoryLost says that nothing is claimed in a database that was not compared with the chain.
 var ErrHistoryLost = errors.New("the database is not the one that was compared with the chain")
 
-// Store keeps orders and their payments. A write made for a job carries its fence and does nothing,
-// with job.ErrLeaseLost, once another worker has the job.
+// Store keeps orders and their payments.
 type Store interface {
-	// Find finds an order by id; FindByKey by the identity of its purchase. ErrNotFound when there is none.
+	// Find finds an order by id; FindByKey by the identity of its purchase. order.ErrNotFound when there is none.
 	Find(ctx context.Context, id order.ID) (order.Order, error)
 	FindByKey(ctx context.Context, kind order.Kind, owner x402.Address, key string) (order.Order, error)
 	// Claimed reports whether an order has claimed an authorization, whatever became of it.
@@ -86,20 +74,8 @@ type Store interface {
 	// *order.Shortage or a *limit.Refusal says why not, and availability.ErrPaused that a switch, which any process
 	// may have set, closes the sale.
 	Claim(ctx context.Context, p ClaimRequest) (ClaimResult, error)
-	// Settle records a proven payment, moves its order to settled, and enqueues the job that follows the
-	// payment until it is final. Whatever moves an order posts what the move says, in the same transaction, and returns
-	// the order as it is stored then.
-	Settle(ctx context.Context, f job.Fence, p payment.Payment, m order.Move, follow job.New) (order.Order, error)
-	// Reprove records where a paid payment's transfer stands for good.
-	Reprove(ctx context.Context, f job.Fence, p payment.Payment) error
-	// MarkDead records that a payment can never arrive, gives its order's holds back, and makes the order
-	// payable again.
-	MarkDead(ctx context.Context, f job.Fence, p payment.Payment, m order.Move) (order.Order, error)
-	// Suspend gives what an unpaid order holds of floats back until Settle, which takes it again.
-	Suspend(ctx context.Context, f job.Fence, id order.ID) error
-	// Move takes a step of an order. When it ends the order, its holds are given back.
-	Move(ctx context.Context, f job.Fence, m order.Move) (order.Order, error)
-	RefundStore
+	// Refunds finds the refunds of orders; an order without one is left out.
+	Refunds(ctx context.Context, ids ...order.ID) (map[order.ID]payment.Refund, error)
 	ArrivedStore
 	// Watch wakes when an order may have changed. Wake-ups may be missed or idle: look again anyway.
 	Watch(id order.ID) (wake <-chan struct{}, stop func())
@@ -133,7 +109,7 @@ type ClaimRequest struct {
 	Undecided int
 	// Turns are counted with the claim; one too many undoes it with a *limit.Refusal.
 	Turns []limit.Turn
-	// Job carries the order; it is born leased to this process.
+	// Job settles the order; it is born leased to this process.
 	Job job.New
 	// Again is set when Order exists unpaid, opened or with a dead authorization: the payment becomes its
 	// next attempt, unless its time is over. From then on it does not expire.
@@ -148,7 +124,7 @@ type ClaimResult struct {
 	Job job.Row
 }
 
-// ClaimOutcome is how a placement ended.
+// ClaimOutcome is how a claim ended.
 type ClaimOutcome int
 
 // The claims. A shortage of something held is an *order.Shortage error instead.
@@ -161,11 +137,14 @@ const (
 	Reused
 )
 
-// Collector brings a claimed payment to a verdict.
-type Collector interface {
-	// Collect looks once. It never fails: while the chain does not decide, or does not answer, the verdict is
-	// Unknown or Unused.
-	Collect(ctx context.Context, p payment.Payment) payment.Verdict
+// Settlement settles claimed orders.
+type Settlement interface {
+	// Job makes the job of one claim of an order.
+	Job(id order.ID, claim string) job.New
+	// Begin handles the first attempt of that job in the process that has just claimed the order. It sends how the
+	// payment was decided, if it is decided in this attempt, and closes decided when the attempt ends. decided has room
+	// for one.
+	Begin(o order.Order, pay payment.Payment, decided chan<- payment.Decided) job.Handler
 }
 
 // Runner runs jobs that are born in the hands of this process.
@@ -182,22 +161,16 @@ type Config struct {
 	Products []Product
 	Terms    payment.Terms
 	Chain    payment.Chain
-	// Final is the same chain, judged at a block that nothing can undo.
-	Final payment.Chain
-	// Evidence looks into a transaction at that block, too. Nil does not.
-	Evidence Evidence
-	Collect  Collector
-	Refunds  Refunds
+	// Settlement settles what is claimed, in jobs that Runner runs.
+	Settlement Settlement
+	Runner     Runner
 	// Adopted knows the orders of a recovery; nil when there are none.
 	Adopted AdoptedStore
-	Runner  Runner
 	Log     *slog.Logger
 	Now     func() time.Time
 	// QuoteKey signs quotes; every process of a deployment has the same. At least 32 bytes.
 	QuoteKey []byte
-	// Sandbox lets an idempotency key ending in ~NNN make the sandbox misbehave.
-	Sandbox bool
-	Metrics *telemetry.Metrics
+	Metrics  *telemetry.Metrics
 	// Limits counts new purchases of a payer; nil does not limit.
 	Limits *limit.Limiter
 	// Session reports whether a session of a wallet came with the call that ctx belongs to. Nil knows none.
@@ -219,9 +192,6 @@ type Config struct {
 	PayableFor time.Duration
 	// MostUnpaid is how many unpaid orders an owner may have open at once; zero does not limit.
 	MostUnpaid int
-	// SuspendAfter is how old an unpaid claim is at least when its payer is found not to have the money, and it gives
-	// its share of a float back. Zero is 15 s.
-	SuspendAfter time.Duration
 }
 
 // Checkout sells products.
@@ -232,16 +202,12 @@ type Checkout struct {
 	unpaid   challenges
 }
 
-// The standards of Config.PayableFor and Config.SuspendAfter.
-const (
-	payableFor   = 30 * time.Minute
-	suspendAfter = 15 * time.Second
-)
+// defaultPayableFor is the default of Config.PayableFor.
+const defaultPayableFor = 30 * time.Minute
 
 // New makes a Checkout.
 func New(c Config) *Checkout {
-	c.PayableFor = cmp.Or(c.PayableFor, payableFor)
-	c.SuspendAfter = cmp.Or(c.SuspendAfter, suspendAfter)
+	c.PayableFor = cmp.Or(c.PayableFor, defaultPayableFor)
 	co := &Checkout{Config: c, products: map[order.Kind]Product{}, quotes: quotes{key: c.QuoteKey, now: c.Now}}
 	for _, p := range c.Products {
 		co.products[p.Kind()] = p

@@ -1,6 +1,7 @@
 package checkout_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,7 +29,7 @@ func TestAnUnpaidRequestStoresNothing(t *testing.T) {
 	if a := required.Accepts[0]; a.Amount != "25000000" || a.Network != x402.NetworkID || a.Scheme != x402.Scheme {
 		t.Errorf("terms are %+v", a)
 	}
-	if _, err := s.store.Orders().FindByKey(t.Context(), card.Kind, x402.Address{}, "k"); !errors.Is(err, checkout.ErrNotFound) {
+	if _, err := s.store.Orders().FindByKey(t.Context(), card.Kind, x402.Address{}, "k"); !errors.Is(err, order.ErrNotFound) {
 		t.Errorf("an unpaid request left an order: %v", err)
 	}
 	if calls := s.chain.Calls(); calls != (paymenttest.Calls{}) {
@@ -123,6 +124,29 @@ func TestOneAuthorizationBuysOneThingWhateverTheKey(t *testing.T) {
 	}
 	if won != 1 || refused != 1 || s.spent(b) != price {
 		t.Errorf("won %d, refused %d, spent %d", won, refused, s.spent(b))
+	}
+}
+
+func TestCheckoutPaidRequestSurvivesClientDisconnect(t *testing.T) {
+	s := open(t, options{})
+	b := s.newBuyer(t)
+	gone, disconnect := context.WithCancel(t.Context())
+	disconnect()
+	sold, err := s.Buy(gone, s.paid(t, b, "bought"))
+	if err != nil || !sold.Order.Status.Paid() || s.spent(b) != price {
+		t.Errorf("bought %+v, %v, for %v", sold.Order, err, s.spent(b))
+	}
+	// A deadline of the client's is no different.
+	other := s.newBuyer(t)
+	opened, err := s.Create(t.Context(), other.opening("opened"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	late, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	defer cancel()
+	sold, err = s.Pay(late, opened.Order.ID, other.pay(t, s.terms(t, opened.Order.ID)), at)
+	if err != nil || !sold.Order.Status.Paid() || s.spent(other) != price {
+		t.Errorf("paid %+v, %v, for %v", sold.Order, err, s.spent(other))
 	}
 }
 

@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/settlement"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -29,7 +29,7 @@ func (s *shop) followed(t *testing.T, p payment.Payment) job.Row {
 	until(t, "the payment is followed to the end", func() bool {
 		var found bool
 		var err error
-		if row, found, err = s.store.Jobs().Find(t.Context(), checkout.Confirming, p.ID.String()); err != nil {
+		if row, found, err = s.store.Jobs().Find(t.Context(), settlement.Confirming, p.ID.String()); err != nil {
 			t.Fatal(err)
 		}
 		return found && row.FinishedAt != nil

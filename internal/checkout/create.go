@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/roamcard/roamcard/internal/availability"
-	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -35,7 +34,7 @@ func (c *Checkout) Create(ctx context.Context, n CreateRequest) (PaidOrder, erro
 		if err == nil {
 			return c.opened(ctx, n, known)
 		}
-		if !errors.Is(err, ErrNotFound) {
+		if !errors.Is(err, order.ErrNotFound) {
 			return PaidOrder{}, fmt.Errorf("look the order up: %w", err)
 		}
 	}
@@ -57,12 +56,11 @@ func (c *Checkout) Create(ctx context.Context, n CreateRequest) (PaidOrder, erro
 	}
 	until := o.CreatedAt.Add(c.PayableFor)
 	o.Resource, o.ExpiresAt = n.Resource, &until
-	address := limit.Address(ctx)
-	if _, _, err := c.Limits.Take(limit.OrdersAddress, address); err != nil {
+	uncount, err := c.countOrder(ctx)
+	if err != nil {
 		return PaidOrder{}, err
 	}
-	bounds := Bounds{Alone: n.Alone && n.Key == "", MostUnpaid: c.MostUnpaid, Turns: c.Limits.Turn(limit.Orders, n.Owner.Lower())}
-	stored, err := c.Store.Create(ctx, o, bounds)
+	stored, err := c.Store.Create(ctx, o, c.bounds(n.Owner, n.Alone && n.Key == ""))
 	if errors.Is(err, availability.ErrPaused) {
 		return PaidOrder{}, c.products[n.Kind].Availability().Fault()
 	}
@@ -70,7 +68,7 @@ func (c *Checkout) Create(ctx context.Context, n CreateRequest) (PaidOrder, erro
 		return PaidOrder{}, fmt.Errorf("open the order: %w", err)
 	}
 	if stored.ID != o.ID {
-		c.Limits.Give(limit.OrdersAddress, address)
+		uncount()
 	}
 	return c.opened(ctx, n, stored)
 }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/admin"
 	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/order"
@@ -47,7 +47,7 @@ func TestATopUpIsPostedWhoeverDeliversIt(t *testing.T) {
 			if byHand {
 				s.reaches(t, id, order.OperatorReview)
 				s.wantPosted(t, id, ledger.Settled(string(id), price))
-				s.decide(t, id, checkout.DecideFulfilled, "loaded at the counter")
+				s.decide(t, id, admin.DecideFulfilled, "loaded at the counter")
 			}
 			s.reaches(t, id, order.Fulfilled)
 			s.wantPosted(t, id, ledger.Settled(string(id), price),

@@ -19,8 +19,10 @@ import (
 func (c *Checkout) Pay(ctx context.Context, id order.ID, paid string, resource x402.Resource) (PaidOrder, error) {
 	ctx, span := otel.Tracer("checkout").Start(ctx, "checkout.pay")
 	defer span.End()
+	ctx, cancel := c.detached(ctx, paid)
+	defer cancel()
 	o, err := c.Store.Find(ctx, id)
-	if errors.Is(err, ErrNotFound) {
+	if errors.Is(err, order.ErrNotFound) {
 		return PaidOrder{}, fault.New(fault.OrderNotFound, "There is no order with this id.")
 	}
 	if err != nil {
@@ -35,8 +37,6 @@ func (c *Checkout) Pay(ctx context.Context, id order.ID, paid string, resource x
 	if err != nil {
 		return PaidOrder{}, err
 	}
-	ctx, cancel := c.seenThrough(ctx)
-	defer cancel()
 	if pay.Authorization.From != o.Owner {
 		return c.refuseCounted(ctx, p, pay, excess, notTheOwner())
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/admin"
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/fault"
@@ -36,7 +37,7 @@ func TestATransactionIsBelievedOnlyAsTheChainShowsIt(t *testing.T) {
 	right, wrong := x402.Hash{1}, x402.Hash{2}
 	s.admin.Evidence = evidence{right: {Transaction: right, Block: 7, BlockHash: x402.Hash{3}, LogIndex: 4, SettledAt: time.Now().UTC()}}
 	act := order.Act{Operator: "ada", Key: "key", Reason: "the logs are gone"}
-	prove := func(id order.ID, transaction x402.Hash, act order.Act) (checkout.ReviewItem, error) {
+	prove := func(id order.ID, transaction x402.Hash, act order.Act) (admin.ReviewItem, error) {
 		return s.admin.Prove(t.Context(), id, transaction, act)
 	}
 	_, err = prove(id, wrong, act)

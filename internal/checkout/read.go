@@ -14,7 +14,7 @@ import (
 // Order shows one order of a wallet. Another wallet's order does not exist.
 func (c *Checkout) Order(ctx context.Context, id order.ID, owner x402.Address) (PaidOrder, error) {
 	o, err := c.Store.Find(ctx, id)
-	if errors.Is(err, ErrNotFound) || (err == nil && o.Owner != owner) {
+	if errors.Is(err, order.ErrNotFound) || (err == nil && o.Owner != owner) {
 		return PaidOrder{}, fault.New(fault.OrderNotFound, "This wallet has no order with this id.")
 	}
 	if err != nil {
@@ -94,7 +94,7 @@ func (c *Checkout) payment(ctx context.Context, id order.ID) (payment.Payment, e
 	}
 	p, ok := found[id]
 	if !ok {
-		return payment.Payment{}, fmt.Errorf("order %s: %w", id, ErrNotFound)
+		return payment.Payment{}, fmt.Errorf("order %s: %w", id, order.ErrNotFound)
 	}
 	return p, nil
 }

@@ -58,7 +58,7 @@ func (c *Checkout) unlessKnown(ctx context.Context, p Purchase, pay payment.Sign
 	switch {
 	case lookup == nil && known.Status != order.PaymentRequired:
 		return c.repeat(ctx, p, pay, known)
-	case lookup != nil && !errors.Is(lookup, ErrNotFound):
+	case lookup != nil && !errors.Is(lookup, order.ErrNotFound):
 		return PaidOrder{}, fmt.Errorf("look the purchase up again: %w", lookup)
 	}
 	return PaidOrder{}, err
@@ -68,7 +68,7 @@ func (c *Checkout) unlessKnown(ctx context.Context, p Purchase, pay payment.Sign
 func (c *Checkout) claimedBefore(ctx context.Context, pay payment.Signed, known *order.Order, offer *order.Offer, refused error) error {
 	if known != nil && known.ExpiresAt == nil {
 		own, err := c.payment(ctx, known.ID)
-		if err != nil && !errors.Is(err, ErrNotFound) {
+		if err != nil && !errors.Is(err, order.ErrNotFound) {
 			return fmt.Errorf("read the payment: %w", err)
 		}
 		if err == nil && own.Authorization.Nonce == pay.Authorization.Nonce && own.Status == payment.Dead {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/crypto"
 
+	"github.com/roamcard/roamcard/internal/admin"
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/curve"
@@ -28,6 +29,8 @@ import (
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/card/cardtest"
 	"github.com/roamcard/roamcard/internal/product/topup"
+	"github.com/roamcard/roamcard/internal/provider/sandbox/trigger"
+	"github.com/roamcard/roamcard/internal/settlement"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/store/storetest"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -48,13 +51,14 @@ func domain() x402.Domain {
 // shop is one deployment: a real store, a chain and an issuer in memory.
 type shop struct {
 	*checkout.Checkout
-	store  *store.Store
-	chain  *paymenttest.Chain
-	issuer *cardtest.Issuer
-	runner *job.Runner
-	cards  *card.Cards
-	admin  checkout.Admin
-	now    *atomic.Int64 // offset from the wall clock
+	settlement *settlement.Settlement
+	store      *store.Store
+	chain      *paymenttest.Chain
+	issuer     *cardtest.Issuer
+	runner     *job.Runner
+	cards      *card.Cards
+	admin      admin.Admin
+	now        *atomic.Int64 // offset from the wall clock
 }
 
 // options vary a shop.
@@ -122,28 +126,37 @@ func open(t *testing.T, o options) *shop {
 	collect := payment.NewCollector(payment.CollectorConfig{
 		Chain: s.chain, Settler: s.chain, Timeout: 200 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
 	})
-	refunds := checkout.Refunds{Deadline: refundDeadline}
+	refunds := settlement.Refunds{Deadline: refundDeadline}
 	if o.treasury != nil {
 		refunds.Treasury = payment.NewTreasury(o.treasury, domain(), refundWindow)
 	}
 	if !o.unsent {
 		refunds.Collect = collect
 	}
-	products := []checkout.Product{s.cards, topup.Topups{Cards: s.cards, Switches: s.cards.Switches, Payments: s.cards.Payments}}
-	s.admin = checkout.Admin{Records: s.store.Admin(), Switches: s.store.Admin(), Refunds: refunds, Products: products}
+	cards := trigger.Product{Sold: s.cards}
+	topups := trigger.Product{Sold: topup.Topups{Cards: s.cards, Switches: s.cards.Switches, Payments: s.cards.Payments}}
+	s.admin = admin.Admin{
+		Records: s.store.Admin(), Switches: s.store.Admin(), Refunds: refunds, Products: []admin.Product{cards, topups},
+		Confirm: settlement.ConfirmJob,
+	}
 	if o.shown == nil {
 		o.shown = s.chain.Shown
 	}
+	quiet := slog.New(slog.DiscardHandler)
+	s.settlement = settlement.New(settlement.Config{
+		Store: s.store.Orders(), Products: []settlement.Product{cards, topups}, Chain: s.chain, Final: o.final(s.chain),
+		Collect: collect, Refunds: refunds, Log: quiet, Now: now,
+	})
 	s.Checkout = checkout.New(checkout.Config{
-		Store: s.store.Orders(), Products: products, Terms: terms, Chain: s.chain, Final: o.final(s.chain),
-		Collect: collect, Refunds: refunds,
-		Runner: runner, Log: slog.New(slog.DiscardHandler), Now: now, QuoteKey: make([]byte, 32), Sandbox: true, Wait: o.wait,
+		Store: s.store.Orders(), Products: []checkout.Product{cards, topups}, Terms: terms, Chain: s.chain,
+		Settlement: trigger.Settlement{Settler: s.settlement, Wait: o.wait}, Runner: runner,
+		Log: quiet, Now: now, QuoteKey: make([]byte, 32), Wait: o.wait,
 		Session: signedIn, Look: o.look, Shown: o.shown, Unexplained: unexplained(s.store, s.issuer),
 		Limits: limit.New(o.limits, now), MostUnpaid: o.mostUnpaid,
 	})
-	s.runner.Register(checkout.Fulfilling, s.Fulfill)
-	s.runner.Register(checkout.Confirming, s.Confirm)
-	s.runner.Register(checkout.RefundConfirming, s.ConfirmRefund)
+	s.runner.Register(settlement.Fulfilling, s.settlement.Fulfill)
+	s.runner.Register(settlement.Confirming, s.settlement.Confirm)
+	s.runner.Register(settlement.RefundConfirming, s.settlement.ConfirmRefund)
 	s.runner.Register(card.FeeJob, s.cards.WithdrawFee)
 	if !o.dead {
 		run(t, s.runner)

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -18,6 +19,9 @@ import (
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/x402"
 )
+
+// ErrNotFound says that there is no such order, or nothing of an order of what was asked for.
+var ErrNotFound = errors.New("no such order")
 
 // ID names an order to the outside: "ord_", the time in milliseconds and 128 random bits, in hex. It sorts
 // by time and cannot be guessed.
@@ -42,8 +46,6 @@ type Order struct {
 	Price       money.Cents
 	// Item is what the product needs to deliver, as the product wrote it when it priced the order.
 	Item json.RawMessage
-	// Scenario makes a sandbox provider misbehave on purpose; always empty in production.
-	Scenario string
 	// Resource is the URL that a payer is told the payment is for; empty for the order's own address.
 	Resource string
 	// Reference names the order to providers, see ReferenceOf; nil for an order without a key of its caller's, or older than that.

@@ -18,6 +18,16 @@ type Offer struct {
 	Description string
 }
 
+// OfferRequest asks a product for an offer.
+type OfferRequest struct {
+	// Key is the caller's idempotency key; empty for a preview.
+	Key string
+	// Body is the product's part of the request in canonical JSON.
+	Body json.RawMessage
+	// Quoted is an earlier offer that is asked for again; nil asks for a new one.
+	Quoted *Offer
+}
+
 // Claim is what an order is claimed with, once its buyer is known.
 type Claim struct {
 	// Item becomes the order's: the offer's, with what only the buyer decides.

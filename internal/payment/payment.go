@@ -66,6 +66,12 @@ func (p Payment) Postings() []ledger.Posting {
 	return []ledger.Posting{ledger.Matched(string(p.Order), r.Transaction.String(), r.LogIndex, r.Amount), settled}
 }
 
+// Decided is an order with its payment, once the chain has decided the payment.
+type Decided struct {
+	Order   order.Order
+	Payment Payment
+}
+
 // lookback is how long before a payment's claim the chain is searched for its transfer: a copy of
 // the authorization may have been submitted first, and clocks differ.
 const lookback = 5 * time.Minute

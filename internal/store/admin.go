@@ -17,14 +17,15 @@ import (
 	entpayment "github.com/roamcard/roamcard/ent/payment"
 	entrefund "github.com/roamcard/roamcard/ent/refund"
 	enttimeline "github.com/roamcard/roamcard/ent/timeline"
-	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/admin"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/settlement"
 )
 
-// Admin keeps orders for operators. It implements checkout.Records, checkout.Switches and availability.SwitchStore.
+// Admin keeps orders for operators. It implements admin.Records, admin.Switches and availability.SwitchStore.
 type Admin struct{ s *Store }
 
 // Admin is the part of the store that operators use.
@@ -38,9 +39,9 @@ const (
 	actProve   = "order.prove_payment"
 )
 
-// Queue implements checkout.Records.
-func (d Admin) Queue(ctx context.Context, q checkout.QueueQuery, act order.Act) ([]checkout.ReviewItem, error) {
-	var page []checkout.ReviewItem
+// Queue implements admin.Records.
+func (d Admin) Queue(ctx context.Context, q admin.QueueQuery, act order.Act) ([]admin.ReviewItem, error) {
+	var page []admin.ReviewItem
 	err := d.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		query := tx.Order.Query().Where(entorder.StatusEQ(entorder.Status(q.Status)))
 		if q.Before != "" {
@@ -58,25 +59,25 @@ func (d Admin) Queue(ctx context.Context, q checkout.QueueQuery, act order.Act) 
 	return page, err
 }
 
-// ReviewItem implements checkout.Records.
-func (d Admin) ReviewItem(ctx context.Context, id order.ID) (checkout.ReviewItem, error) {
+// ReviewItem implements admin.Records.
+func (d Admin) ReviewItem(ctx context.Context, id order.ID) (admin.ReviewItem, error) {
 	row, err := d.s.ent.Order.Get(ctx, string(id))
 	if ent.IsNotFound(err) {
-		return checkout.ReviewItem{}, checkout.ErrNotFound
+		return admin.ReviewItem{}, order.ErrNotFound
 	}
 	if err != nil {
-		return checkout.ReviewItem{}, mapError(err)
+		return admin.ReviewItem{}, mapError(err)
 	}
 	page, err := reviewItemOf(ctx, d.s.ent.Timeline, row)
 	if err != nil {
-		return checkout.ReviewItem{}, mapError(err)
+		return admin.ReviewItem{}, mapError(err)
 	}
 	return page[0], nil
 }
 
 // reviewItemOf adds to orders why they are where they are.
-func reviewItemOf(ctx context.Context, timeline *ent.TimelineClient, rows ...*ent.Order) ([]checkout.ReviewItem, error) {
-	page, ids := make([]checkout.ReviewItem, len(rows)), make([]string, len(rows))
+func reviewItemOf(ctx context.Context, timeline *ent.TimelineClient, rows ...*ent.Order) ([]admin.ReviewItem, error) {
+	page, ids := make([]admin.ReviewItem, len(rows)), make([]string, len(rows))
 	for i, row := range rows {
 		o, err := orderOf(row)
 		if err != nil {
@@ -98,14 +99,14 @@ func reviewItemOf(ctx context.Context, timeline *ent.TimelineClient, rows ...*en
 	return page, nil
 }
 
-// History implements checkout.Records: all of it as it is at one moment.
-func (d Admin) History(ctx context.Context, id order.ID, act order.Act) (checkout.History, error) {
-	var life checkout.History
+// History implements admin.Records: all of it as it is at one moment.
+func (d Admin) History(ctx context.Context, id order.ID, act order.Act) (admin.History, error) {
+	var life admin.History
 	err := d.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		life = checkout.History{}
+		life = admin.History{}
 		row, err := tx.Order.Get(ctx, string(id))
 		if ent.IsNotFound(err) {
-			return checkout.ErrNotFound
+			return order.ErrNotFound
 		}
 		if err != nil {
 			return err
@@ -129,7 +130,7 @@ func (d Admin) History(ctx context.Context, id order.ID, act order.Act) (checkou
 }
 
 // historyOfMoney reads the payments and the refund of an order, and returns the keys of their jobs.
-func historyOfMoney(ctx context.Context, tx *ent.Tx, life *checkout.History) (keys []string, err error) {
+func historyOfMoney(ctx context.Context, tx *ent.Tx, life *admin.History) (keys []string, err error) {
 	payments, err := tx.Payment.Query().Where(entpayment.OrderID(string(life.Order.ID))).Order(entpayment.ByCreatedAt()).All(ctx)
 	if err != nil {
 		return nil, err
@@ -167,7 +168,7 @@ func jobsBehind(ctx context.Context, tx *ent.Tx, id order.ID, keys []string) ([]
 	for _, c := range cards {
 		keys = append(keys, c.String())
 	}
-	kinds := []job.Kind{checkout.Fulfilling, checkout.Confirming, checkout.RefundConfirming, card.FeeJob}
+	kinds := []job.Kind{settlement.Fulfilling, settlement.Confirming, settlement.RefundConfirming, card.FeeJob}
 	rows, err := raw(tx).Query(ctx, jobsBehindSQL, kindNames(kinds), keys)
 	if err != nil {
 		return nil, err
@@ -207,7 +208,7 @@ type decided struct {
 	Status order.Status `json:"status"`
 }
 
-// Decide implements checkout.Records. The job's lock comes first, as for every worker, so that of two
+// Decide implements admin.Records. The job's lock comes first, as for every worker, so that of two
 // decisions one finds the order moved.
 func (d Admin) Decide(ctx context.Context, m order.Move, act order.Act) error {
 	id := m.Order
@@ -227,13 +228,13 @@ func (d Admin) Decide(ctx context.Context, m order.Move, act order.Act) error {
 			return err
 		}
 		if row.Status != entorder.StatusOperatorReview {
-			return checkout.ErrNotInReview
+			return admin.ErrNotInReview
 		}
 		if err := nothingComesBack(ctx, tx, id); err != nil {
 			return err
 		}
 		if !m.To.Final() {
-			later(tx, decideJobSQL, checkout.Fulfilling, key)
+			later(tx, decideJobSQL, settlement.Fulfilling, key)
 			wakeClasses(func(class string) { wakeOnCommit(tx, topicJobs, class) }, "")
 		}
 		moveOrder(tx, m, d.s.stamp(), new(order.Order))
@@ -248,18 +249,18 @@ func (d Admin) Decide(ctx context.Context, m order.Move, act order.Act) error {
 // lockJob locks the job that carries a paid order, and returns its key.
 func lockJob(ctx context.Context, tx *ent.Tx, id order.ID) (key string, err error) {
 	if _, err := tx.Order.Get(ctx, string(id)); ent.IsNotFound(err) {
-		return "", checkout.ErrNotFound
+		return "", order.ErrNotFound
 	} else if err != nil {
 		return "", err
 	}
 	paid, err := tx.Payment.Query().Where(entpayment.OrderID(string(id)), entpayment.StatusEQ(entpayment.StatusPaid)).OnlyID(ctx)
 	if ent.IsNotFound(err) {
-		return "", checkout.ErrNotInReview
+		return "", admin.ErrNotInReview
 	}
 	if err != nil {
 		return "", err
 	}
-	err = raw(tx).QueryRow(ctx, lockJobSQL, checkout.Fulfilling, paid.String()).Scan()
+	err = raw(tx).QueryRow(ctx, lockJobSQL, settlement.Fulfilling, paid.String()).Scan()
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = fmt.Errorf("order %s has no job", id)
 	}
@@ -290,7 +291,7 @@ func (s *Store) repeats(ctx context.Context, tx *ent.Tx, act order.Act, action, 
 	}
 	same, err := sameJSON(before.After, after)
 	if err == nil && (!same || before.Reason != act.Reason) {
-		err = checkout.ErrKeyReused
+		err = admin.ErrKeyReused
 	}
 	return err == nil, err
 }

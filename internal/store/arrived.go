@@ -10,6 +10,7 @@ import (
 	"github.com/roamcard/roamcard/ent"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/testing/faultpoint"
@@ -81,7 +82,7 @@ func (o Orders) Unmatched(ctx context.Context, q checkout.UnmatchedQuery) (payme
 		int64(q.Value), except).
 		Scan(&nonce, &after, &before, &transaction, &index, &number, &block, &at)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return a, checkout.ErrNotFound
+		return a, order.ErrNotFound
 	}
 	if err != nil {
 		return a, mapError(err)

@@ -63,7 +63,7 @@ func read(t *testing.T, books store.Treasury, a payment.Arrived) reconcile.Trans
 
 func TestArrivedMoneyIsFoundUntilItIsClaimed(t *testing.T) {
 	s := storetest.New(t)
-	if _, err := s.Orders().Unmatched(t.Context(), query()); !errors.Is(err, checkout.ErrNotFound) {
+	if _, err := s.Orders().Unmatched(t.Context(), query()); !errors.Is(err, order.ErrNotFound) {
 		t.Errorf("before: %v", err)
 	}
 	shown := moneyIn()
@@ -97,7 +97,7 @@ func TestArrivedMoneyIsFoundUntilItIsClaimed(t *testing.T) {
 	} {
 		q := query()
 		other(&q)
-		if got, err := s.Orders().Unmatched(t.Context(), q); !errors.Is(err, checkout.ErrNotFound) {
+		if got, err := s.Orders().Unmatched(t.Context(), q); !errors.Is(err, order.ErrNotFound) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
@@ -163,7 +163,7 @@ func TestArrivedMoneyIsClaimedOrResolved(t *testing.T) {
 			t.Errorf("round %d: bought %v, sent back %v", i, bought, sentBack)
 		}
 		outcomes[fmt.Sprint(bought)]++
-		if got, err := s.Orders().Unmatched(t.Context(), query()); !errors.Is(err, checkout.ErrNotFound) {
+		if got, err := s.Orders().Unmatched(t.Context(), query()); !errors.Is(err, order.ErrNotFound) {
 			t.Errorf("round %d: still there: %+v, %v", i, got, err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/admin"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/job"
@@ -19,6 +20,7 @@ import (
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/product/topup"
+	"github.com/roamcard/roamcard/internal/settlement"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/store/storetest"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -45,7 +47,7 @@ func claimRequest(key string, change ...func(*checkout.ClaimRequest)) checkout.C
 		f(&p)
 	}
 	p.Payment.Authorization.From = p.Order.Owner
-	p.Job = checkout.FulfillJob(p.Order.ID, p.Payment.ID.String())
+	p.Job = settlement.FulfillJob(p.Order.ID, p.Payment.ID.String())
 	p.Job.LeaseOwner, p.Job.LeaseTTL = "buyer", time.Minute
 	return p
 }
@@ -148,7 +150,7 @@ func TestAnOrderIsPlacedWithItsJobOrNotAtAll(t *testing.T) {
 	s := storetest.New(t)
 	p := claimRequest("k")
 	placed := claim(t, s, p)
-	row, found, err := s.Jobs().Find(t.Context(), checkout.Fulfilling, p.Payment.ID.String())
+	row, found, err := s.Jobs().Find(t.Context(), settlement.Fulfilling, p.Payment.ID.String())
 	if err != nil || !found || row.ID != placed.Job.ID || row.LeaseOwner != "buyer" || row.Status != job.Processing {
 		t.Errorf("job %+v, found %t, %v", row, found, err)
 	}
@@ -156,10 +158,10 @@ func TestAnOrderIsPlacedWithItsJobOrNotAtAll(t *testing.T) {
 	if _, err := s.Orders().Claim(t.Context(), short); !isShort(err) {
 		t.Fatalf("place: %v", err)
 	}
-	if _, err := s.Orders().Find(t.Context(), short.Order.ID); !errors.Is(err, checkout.ErrNotFound) {
+	if _, err := s.Orders().Find(t.Context(), short.Order.ID); !errors.Is(err, order.ErrNotFound) {
 		t.Errorf("the order is there: %v", err)
 	}
-	if _, found, err := s.Jobs().Find(t.Context(), checkout.Fulfilling, short.Payment.ID.String()); err != nil || found {
+	if _, found, err := s.Jobs().Find(t.Context(), settlement.Fulfilling, short.Payment.ID.String()); err != nil || found {
 		t.Errorf("its job: found %t, %v", found, err)
 	}
 	// Nor is its authorization spent.
@@ -209,14 +211,14 @@ func settled(p checkout.ClaimRequest) payment.Payment {
 	return paid
 }
 
-// move is a step of an order, with what checkout posts with it.
+// move is a step of an order, with what is posted with it.
 func move(p checkout.ClaimRequest, from, to order.Status) order.Move {
 	m := order.Move{Order: p.Order.ID, From: from, To: to, Actor: "worker", Reason: "test"}
 	switch to {
 	case order.Settled:
 		m.Postings = settled(p).Postings()
 	case order.Fulfilled:
-		for _, sold := range []checkout.Product{&card.Cards{}, topup.Topups{}, &esim.Esims{}} {
+		for _, sold := range []admin.Product{&card.Cards{}, topup.Topups{}, &esim.Esims{}} {
 			if sold.Kind() == p.Order.Kind {
 				m.Postings, _ = sold.Postings(p.Order) // an item that cannot be read posts nothing
 			}
@@ -334,7 +336,7 @@ func TestAMoveStartsWhereTheOrderIs(t *testing.T) {
 }
 
 func follow(p checkout.ClaimRequest) job.New {
-	return job.New{Args: checkout.ConfirmArgs{Order: p.Order.ID}, UniqueKey: p.Payment.ID.String()}
+	return job.New{Args: settlement.ConfirmArgs{Order: p.Order.ID}, UniqueKey: p.Payment.ID.String()}
 }
 
 // errOf is how a move of an order went.
@@ -348,7 +350,7 @@ func TestOnlyTheOwnerPays(t *testing.T) {
 	if placed, err := s.Orders().Claim(t.Context(), p); err == nil {
 		t.Errorf("claimed: %+v", placed)
 	}
-	if _, err := s.Orders().Find(t.Context(), p.Order.ID); !errors.Is(err, checkout.ErrNotFound) {
+	if _, err := s.Orders().Find(t.Context(), p.Order.ID); !errors.Is(err, order.ErrNotFound) {
 		t.Errorf("the order: %v, want none", err)
 	}
 }

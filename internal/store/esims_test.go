@@ -15,6 +15,7 @@ import (
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/product/esim/esimtest"
+	"github.com/roamcard/roamcard/internal/settlement"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/store/storetest"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -70,7 +71,7 @@ func TestEsimsKeepTheRulesOfTheirStore(t *testing.T) {
 			o.Owner = x402.Address{19: 7}
 			pay := payment.Payment{ID: uuid.New(), Order: o.ID, Status: payment.Claimed, CreatedAt: o.CreatedAt,
 				Authorization: x402.Authorization{From: o.Owner, Value: 1_000_000, Nonce: x402.Hash(order.FingerprintOf(o.Kind, nil))}}
-			args := job.New{Args: checkout.FulfillArgs{Order: o.ID}, UniqueKey: pay.ID.String(), LeaseOwner: "me", LeaseTTL: time.Minute}
+			args := job.New{Args: settlement.FulfillArgs{Order: o.ID}, UniqueKey: pay.ID.String(), LeaseOwner: "me", LeaseTTL: time.Minute}
 			if _, err := s.Orders().Claim(t.Context(), checkout.ClaimRequest{Order: o, Payment: pay, Job: args}); err != nil {
 				t.Fatal(err)
 			}

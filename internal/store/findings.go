@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/roamcard/roamcard/ent"
-	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/admin"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/reconcile"
@@ -205,7 +205,7 @@ func (t Treasury) ResolveFinding(ctx context.Context, id int64, act order.Act) (
 		lock(tx, "finding/"+subject)
 		word := resolved{reconcile.Explained}
 		repeated, err := t.s.repeats(ctx, tx, act, actExplain, subject, word)
-		if errors.Is(err, checkout.ErrKeyReused) {
+		if errors.Is(err, admin.ErrKeyReused) {
 			return reconcile.ErrKeyReused
 		}
 		if err != nil {

@@ -20,20 +20,20 @@ import (
 func insertOrder(ctx context.Context, tx *ent.Tx, o order.Order) error {
 	return tx.Order.Create().SetID(string(o.ID)).SetOperationID(o.Operation).SetKind(entorder.Kind(o.Kind)).
 		SetStatus(entorder.Status(o.Status)).SetOwner(o.Owner.Lower()).SetIdempotencyKey(o.Key).
-		SetFingerprint(o.Fingerprint[:]).SetPriceUsdCents(int64(o.Price)).SetItem(o.Item).SetScenario(o.Scenario).SetResource(o.Resource).
+		SetFingerprint(o.Fingerprint[:]).SetPriceUsdCents(int64(o.Price)).SetItem(o.Item).SetResource(o.Resource).
 		SetNillableReference(o.Reference).SetNillableAdoptedReference(o.Adopted).SetRefundReason(o.Returned).
 		SetVersion(o.Version).SetDeliveryAttempt(max(1, o.Delivery)).SetCreatedAt(o.CreatedAt).SetUpdatedAt(o.UpdatedAt).
 		SetNillableExpiresAt(o.ExpiresAt).Exec(ctx)
 }
 
 // orderColumns is what scanOrder reads.
-const orderColumns = `id, operation_id, kind, status, owner, idempotency_key, fingerprint, price_usd_cents, item, scenario, resource,
+const orderColumns = `id, operation_id, kind, status, owner, idempotency_key, fingerprint, price_usd_cents, item, resource,
 	reference, adopted_reference, refund_reason, version, delivery_attempt, created_at, updated_at, expires_at`
 
 func scanOrder(row pgx.Row) (order.Order, error) {
 	var r ent.Order
 	err := row.Scan(&r.ID, &r.OperationID, &r.Kind, &r.Status, &r.Owner, &r.IdempotencyKey, &r.Fingerprint,
-		&r.PriceUsdCents, &r.Item, &r.Scenario, &r.Resource, &r.Reference, &r.AdoptedReference, &r.RefundReason,
+		&r.PriceUsdCents, &r.Item, &r.Resource, &r.Reference, &r.AdoptedReference, &r.RefundReason,
 		&r.Version, &r.DeliveryAttempt, &r.CreatedAt, &r.UpdatedAt, &r.ExpiresAt)
 	if err != nil {
 		return order.Order{}, err
@@ -48,7 +48,7 @@ func orderOf(row *ent.Order) (order.Order, error) {
 	}
 	o := order.Order{
 		ID: order.ID(row.ID), Operation: row.OperationID, Kind: order.Kind(row.Kind), Status: order.Status(row.Status),
-		Owner: owner, Key: row.IdempotencyKey, Price: money.Cents(row.PriceUsdCents), Item: row.Item, Scenario: row.Scenario, Resource: row.Resource,
+		Owner: owner, Key: row.IdempotencyKey, Price: money.Cents(row.PriceUsdCents), Item: row.Item, Resource: row.Resource,
 		Reference: row.Reference, Adopted: row.AdoptedReference, Returned: row.RefundReason,
 		Version: row.Version, Delivery: row.DeliveryAttempt, CreatedAt: row.CreatedAt.UTC(), UpdatedAt: row.UpdatedAt.UTC(),
 	}

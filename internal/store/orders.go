@@ -23,7 +23,7 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Orders keeps orders, their payments and reservations. It implements checkout.Store.
+// Orders keeps orders, their payments and reservations. It implements checkout.Store and settlement.Store.
 type Orders struct{ s *Store }
 
 // Orders is the part of the store that checkout uses.
@@ -32,10 +32,10 @@ func (s *Store) Orders() Orders { return Orders{s} }
 // topicOrder is the notification topic whose keys are order ids.
 const topicOrder = "order"
 
-// Find implements checkout.Store.
+// Find implements checkout.Store and settlement.Store.
 func (o Orders) Find(ctx context.Context, id order.ID) (order.Order, error) {
 	if strings.ContainsRune(string(id), 0) {
-		return order.Order{}, checkout.ErrNotFound // PostgreSQL would refuse to look
+		return order.Order{}, order.ErrNotFound // PostgreSQL would refuse to look
 	}
 	return findOrder(o.s.pool.QueryRow(ctx, findOrderSQL, id))
 }
@@ -48,7 +48,7 @@ func (o Orders) FindByKey(ctx context.Context, kind order.Kind, owner x402.Addre
 func findOrder(row pgx.Row) (order.Order, error) {
 	found, err := scanOrder(row)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return order.Order{}, checkout.ErrNotFound
+		return order.Order{}, order.ErrNotFound
 	}
 	return found, mapError(err)
 }
@@ -88,7 +88,7 @@ func (o Orders) Orders(ctx context.Context, owner x402.Address, q checkout.Query
 	return out, nil
 }
 
-// Payments implements checkout.Store.
+// Payments implements checkout.Store and settlement.Store.
 func (o Orders) Payments(ctx context.Context, ids ...order.ID) (map[order.ID]payment.Payment, error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -133,7 +133,7 @@ func (o Orders) Claim(ctx context.Context, p checkout.ClaimRequest) (checkout.Cl
 	}
 	switch {
 	case err == nil:
-		faultpoint.Reach("place.committed")
+		faultpoint.Reach("claim.committed")
 		return placed, nil
 	case errors.Is(err, ErrUnknownCommit):
 		return o.whatBecameOf(ctx, placed, err)
@@ -169,7 +169,7 @@ func (o Orders) insertClaim(ctx context.Context, p checkout.ClaimRequest, alone 
 		o.s.caughtUp(tx)
 		takeTurns(tx, p.Turns)
 		takeReservations(tx, p, o.s.stamp(), alone)
-		return faultpoint.Fail("place.before_commit")
+		return faultpoint.Fail("claim.before_commit")
 	})
 	return placed, err
 }
@@ -189,7 +189,7 @@ func (o Orders) whatBecameOf(ctx context.Context, placed checkout.ClaimResult, u
 // reused tells a copy of the very purchase apart from another purchase with the same authorization.
 func (o Orders) reused(ctx context.Context, p checkout.ClaimRequest) (checkout.ClaimResult, error) {
 	known, err := o.FindByKey(ctx, p.Order.Kind, p.Order.Owner, p.Order.Key)
-	if errors.Is(err, checkout.ErrNotFound) || (err == nil && known.Status == order.PaymentRequired) {
+	if errors.Is(err, order.ErrNotFound) || (err == nil && known.Status == order.PaymentRequired) {
 		return checkout.ClaimResult{Claim: checkout.Reused}, nil
 	}
 	return checkout.ClaimResult{Claim: checkout.Repeated, Order: known}, err
@@ -244,7 +244,7 @@ const (
 		SELECT ` + orderColumns + ` FROM moved`
 )
 
-// Settle implements checkout.Store.
+// Settle implements settlement.Store.
 func (o Orders) Settle(ctx context.Context, f job.Fence, p payment.Payment, m order.Move, follow job.New) (order.Order, error) {
 	return o.moving(ctx, f, m, func(ctx context.Context, tx *ent.Tx) error {
 		prove(tx, p, entpayment.StatusClaimed)
@@ -256,7 +256,7 @@ func (o Orders) Settle(ctx context.Context, f job.Fence, p payment.Payment, m or
 	})
 }
 
-// Reprove implements checkout.Store.
+// Reprove implements settlement.Store.
 func (o Orders) Reprove(ctx context.Context, f job.Fence, p payment.Payment) error {
 	return o.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		fence(tx, f)
@@ -273,7 +273,7 @@ func prove(tx *ent.Tx, p payment.Payment, from entpayment.Status) {
 		p.Authorization.From.Lower())
 }
 
-// MarkDead implements checkout.Store.
+// MarkDead implements settlement.Store.
 func (o Orders) MarkDead(ctx context.Context, f job.Fence, p payment.Payment, m order.Move) (order.Order, error) {
 	return o.moving(ctx, f, m, func(ctx context.Context, tx *ent.Tx) error {
 		n, err := tx.Payment.Update().
@@ -286,11 +286,11 @@ func (o Orders) MarkDead(ctx context.Context, f job.Fence, p payment.Payment, m 
 		if err != nil {
 			return err
 		}
-		return faultpoint.Fail("bury.before_commit")
+		return faultpoint.Fail("void.before_commit")
 	})
 }
 
-// Suspend implements checkout.Store.
+// Suspend implements settlement.Store.
 func (o Orders) Suspend(ctx context.Context, f job.Fence, id order.ID) error {
 	return o.s.tx(ctx, func(_ context.Context, tx *ent.Tx) error {
 		fence(tx, f)
@@ -299,7 +299,7 @@ func (o Orders) Suspend(ctx context.Context, f job.Fence, id order.ID) error {
 	})
 }
 
-// Move implements checkout.Store.
+// Move implements settlement.Store.
 func (o Orders) Move(ctx context.Context, f job.Fence, m order.Move) (order.Order, error) {
 	return o.moving(ctx, f, m, func(context.Context, *ent.Tx) error { return faultpoint.Fail("move.before_commit") })
 }

@@ -10,10 +10,11 @@ import (
 	"github.com/roamcard/roamcard/ent"
 	entorder "github.com/roamcard/roamcard/ent/order"
 	entpayment "github.com/roamcard/roamcard/ent/payment"
-	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/admin"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/settlement"
 	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -23,20 +24,20 @@ type proved struct {
 	Transaction string `json:"transaction"`
 }
 
-// Unproven implements checkout.Records.
+// Unproven implements admin.Records.
 func (d Admin) Unproven(ctx context.Context, id order.ID, transaction x402.Hash, act order.Act) (p payment.Payment, done bool, err error) {
 	err = d.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		if done, err = d.s.repeats(ctx, tx, act, actProve, string(id), proved{transaction.String()}); err != nil || done {
 			return err
 		}
 		if _, err := tx.Order.Get(ctx, string(id)); ent.IsNotFound(err) {
-			return checkout.ErrNotFound
+			return order.ErrNotFound
 		} else if err != nil {
 			return err
 		}
 		row, err := tx.Payment.Query().Where(entpayment.OrderID(string(id)), entpayment.StatusEQ(entpayment.StatusClaimed)).Only(ctx)
 		if ent.IsNotFound(err) {
-			return checkout.ErrNotSettling
+			return admin.ErrNotSettling
 		}
 		if err != nil {
 			return err
@@ -47,7 +48,7 @@ func (d Admin) Unproven(ctx context.Context, id order.ID, transaction x402.Hash,
 	return p, done, err
 }
 
-// Prove implements checkout.Records. As in Decide, the job's lock comes first, and a worker that is just settling the
+// Prove implements admin.Records. As in Decide, the job's lock comes first, and a worker that is just settling the
 // order loses its lease: what it finds out is not recorded twice.
 func (d Admin) Prove(ctx context.Context, p payment.Payment, m order.Move, follow job.New, act order.Act) error {
 	if err := m.Check(); err != nil {
@@ -55,7 +56,7 @@ func (d Admin) Prove(ctx context.Context, p payment.Payment, m order.Move, follo
 	}
 	after := proved{p.Receipt.Transaction.String()}
 	err := d.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		err := raw(tx).QueryRow(ctx, lockJobSQL, checkout.Fulfilling, p.ID.String()).Scan()
+		err := raw(tx).QueryRow(ctx, lockJobSQL, settlement.Fulfilling, p.ID.String()).Scan()
 		if errors.Is(err, pgx.ErrNoRows) {
 			err = fmt.Errorf("payment %s has no job", p.ID)
 		}
@@ -70,9 +71,9 @@ func (d Admin) Prove(ctx context.Context, p payment.Payment, m order.Move, follo
 			return err
 		}
 		if row.Status != entorder.StatusSettling {
-			return checkout.ErrNotSettling
+			return admin.ErrNotSettling
 		}
-		later(tx, decideJobSQL, checkout.Fulfilling, p.ID.String())
+		later(tx, decideJobSQL, settlement.Fulfilling, p.ID.String())
 		wakeOnCommit(tx, topicJobs, "")
 		prove(tx, p, entpayment.StatusClaimed)
 		settleReservations(tx, p.Order, p.Authorization.From, d.s.stamp())

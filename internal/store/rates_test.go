@@ -89,7 +89,7 @@ func TestAClaimTooManyClaimsNothing(t *testing.T) {
 		t.Fatalf("a second claim: %v", err)
 	}
 	unclaimed(t, s, second)
-	if _, err := s.Orders().Find(t.Context(), second.Order.ID); !errors.Is(err, checkout.ErrNotFound) {
+	if _, err := s.Orders().Find(t.Context(), second.Order.ID); !errors.Is(err, order.ErrNotFound) {
 		t.Errorf("its order: %v", err)
 	}
 	// A repeat is no claim, whatever the rate.

@@ -15,6 +15,7 @@ import (
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/reconcile"
+	"github.com/roamcard/roamcard/internal/settlement"
 	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -244,11 +245,11 @@ func (r Recovery) write(ctx context.Context, tx *ent.Tx, k taking, pay payment.P
 	if err := insertPayment(ctx, tx, pay); err != nil {
 		return err
 	}
-	if _, _, err := insertJob(ctx, tx, checkout.FulfillJob(k.order.ID, pay.ID.String()), k.order.Owner); err != nil {
+	if _, _, err := insertJob(ctx, tx, settlement.FulfillJob(k.order.ID, pay.ID.String()), k.order.Owner); err != nil {
 		return err
 	}
 	if k.step != "" {
-		later(tx, markAdoptedSQL, checkout.Fulfilling, pay.ID.String(), k.step)
+		later(tx, markAdoptedSQL, settlement.Fulfilling, pay.ID.String(), k.step)
 	}
 	k.act.Key = k.transfer.Place().String()
 	return s.record(ctx, tx, k.act, k.action, string(k.order.ID), nil, adopted{k.act.Key, k.reference})

@@ -15,7 +15,7 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Refunds implements checkout.RefundStore.
+// Refunds implements settlement.RefundStore and checkout.Store.
 func (o Orders) Refunds(ctx context.Context, ids ...order.ID) (map[order.ID]payment.Refund, error) {
 	names := make([]string, len(ids))
 	for i, id := range ids {
@@ -36,7 +36,7 @@ func (o Orders) Refunds(ctx context.Context, ids ...order.ID) (map[order.ID]paym
 	return found, nil
 }
 
-// SignRefund implements checkout.RefundStore. The earlier window is the guard: of two that sign at once,
+// SignRefund implements settlement.RefundStore. The earlier window is the guard: of two that sign at once,
 // one finds it replaced.
 func (o Orders) SignRefund(ctx context.Context, f job.Fence, r payment.Refund, earlier *payment.Refund) error {
 	return o.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
@@ -70,7 +70,7 @@ const (
 		WHERE order_id = $1 AND owner = $2 AND status = 'PENDING'`
 )
 
-// Refunded implements checkout.RefundStore.
+// Refunded implements settlement.RefundStore.
 func (o Orders) Refunded(ctx context.Context, f job.Fence, r payment.Refund, m order.Move, follow job.New) (order.Order, error) {
 	return o.moving(ctx, f, m, func(ctx context.Context, tx *ent.Tx) error {
 		proveRefund(tx, r, entrefund.StatusSigned)
@@ -82,7 +82,7 @@ func (o Orders) Refunded(ctx context.Context, f job.Fence, r payment.Refund, m o
 	})
 }
 
-// GiveUpRefund implements checkout.RefundStore.
+// GiveUpRefund implements settlement.RefundStore.
 func (o Orders) GiveUpRefund(ctx context.Context, f job.Fence, r payment.Refund, m order.Move) (order.Order, error) {
 	return o.moving(ctx, f, m, func(ctx context.Context, tx *ent.Tx) error {
 		n, err := tx.Refund.Update().
@@ -97,7 +97,7 @@ func (o Orders) GiveUpRefund(ctx context.Context, f job.Fence, r payment.Refund,
 	})
 }
 
-// ReproveRefund implements checkout.RefundStore.
+// ReproveRefund implements settlement.RefundStore.
 func (o Orders) ReproveRefund(ctx context.Context, f job.Fence, r payment.Refund) error {
 	return o.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		fence(tx, f)

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/admin"
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/fulfilment"
@@ -21,6 +22,7 @@ import (
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/product/topup"
+	"github.com/roamcard/roamcard/internal/settlement"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/store/storetest"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -69,7 +71,7 @@ func refundOf(t *testing.T, s *store.Store, id order.ID) payment.Refund {
 }
 
 func followRefund(r payment.Refund) job.New {
-	return job.New{Args: checkout.RefundConfirmArgs{Order: r.Order}, UniqueKey: r.ID.String()}
+	return job.New{Args: settlement.RefundConfirmArgs{Order: r.Order}, UniqueKey: r.ID.String()}
 }
 
 func TestARefundIsKeptBeforeItIsSentAndSignedAgainOverWhatWasRead(t *testing.T) {
@@ -148,7 +150,7 @@ func TestARefundIsRecordedOnceWithItsOrderAndItsFollowUp(t *testing.T) {
 	if held, err := s.Cards().Reserved(t.Context(), "float/k", time.Now().Add(time.Minute)); err != nil || held != 0 {
 		t.Errorf("holds %d, %v", held, err)
 	}
-	if _, found, err := s.Jobs().Find(t.Context(), checkout.RefundConfirming, r.ID.String()); err != nil || !found {
+	if _, found, err := s.Jobs().Find(t.Context(), settlement.RefundConfirming, r.ID.String()); err != nil || !found {
 		t.Errorf("nobody follows the refund: %v", err)
 	}
 	moved := r
@@ -170,7 +172,7 @@ func TestADecisionIsWrittenWithItsAuditRowOrNotAtAll(t *testing.T) {
 	p, fence := paidOrder(t, s, "k", order.Provisioning, order.OperatorReview)
 	carrier := func() job.Row {
 		t.Helper()
-		row, found, err := s.Jobs().Find(t.Context(), checkout.Fulfilling, p.Payment.ID.String())
+		row, found, err := s.Jobs().Find(t.Context(), settlement.Fulfilling, p.Payment.ID.String())
 		if err != nil || !found {
 			t.Fatalf("job: %v", err)
 		}
@@ -202,11 +204,11 @@ func TestADecisionIsWrittenWithItsAuditRowOrNotAtAll(t *testing.T) {
 		"another reason": {Operator: "ann", Key: "k", Reason: "other"}, "nothing to decide": {Operator: "ann", Key: "k2", Reason: "because"},
 	} {
 		err := s.Admin().Decide(t.Context(), decided(p, order.Provisioning, act), act)
-		if !errors.Is(err, checkout.ErrKeyReused) && !errors.Is(err, checkout.ErrNotInReview) {
+		if !errors.Is(err, admin.ErrKeyReused) && !errors.Is(err, admin.ErrNotInReview) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := s.Admin().Decide(t.Context(), decided(p, order.Fulfilled, ann), ann); !errors.Is(err, checkout.ErrKeyReused) {
+	if err := s.Admin().Decide(t.Context(), decided(p, order.Fulfilled, ann), ann); !errors.Is(err, admin.ErrKeyReused) {
 		t.Errorf("another decision with the key: %v", err)
 	}
 	life, err := s.Admin().History(t.Context(), p.Order.ID, order.Act{Operator: "ann"})
@@ -258,7 +260,7 @@ func TestASwitchIsSetOnceForEachKeyAndSeenByAll(t *testing.T) {
 			t.Fatalf("set %+v, %v", set, err)
 		}
 	}
-	if _, err := s.Admin().SetSwitch(t.Context(), topup.Kind, false, ann); !errors.Is(err, checkout.ErrKeyReused) {
+	if _, err := s.Admin().SetSwitch(t.Context(), topup.Kind, false, ann); !errors.Is(err, admin.ErrKeyReused) {
 		t.Errorf("another change with the key: %v", err)
 	}
 	if all, err = other.Admin().Switches(t.Context()); err != nil || all[0].Paused || !all[1].Paused || all[2].Paused {

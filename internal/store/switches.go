@@ -24,7 +24,7 @@ func (d Admin) Switches(ctx context.Context) ([]availability.Switch, error) {
 	return all, mapError(err)
 }
 
-// LookAtSwitches implements checkout.Switches.
+// LookAtSwitches implements admin.Switches.
 func (d Admin) LookAtSwitches(ctx context.Context, act order.Act) ([]availability.Switch, error) {
 	var all []availability.Switch
 	err := d.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) (err error) {
@@ -61,7 +61,7 @@ type switched struct {
 	Paused bool `json:"paused"`
 }
 
-// SetSwitch implements checkout.Switches.
+// SetSwitch implements admin.Switches.
 func (d Admin) SetSwitch(ctx context.Context, product order.Kind, paused bool, act order.Act) (availability.Switch, error) {
 	var now availability.Switch
 	err := d.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {

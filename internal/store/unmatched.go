@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/roamcard/roamcard/ent"
-	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/admin"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/reconcile"
 )
@@ -60,7 +60,7 @@ func (t Treasury) Resolve(ctx context.Context, at reconcile.Place, as reconcile.
 	err := t.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		lock(tx, "transfer/"+at.String())
 		repeated, err := t.s.repeats(ctx, tx, act, actResolve, at.String(), resolved{as})
-		if errors.Is(err, checkout.ErrKeyReused) {
+		if errors.Is(err, admin.ErrKeyReused) {
 			return reconcile.ErrKeyReused
 		}
 		if err != nil {

@@ -34,7 +34,7 @@ func (o Orders) Create(ctx context.Context, ord order.Order, b checkout.Bounds) 
 		}
 		if b.Alone {
 			known, err := o.unpaid(ctx, tx, ord)
-			if !errors.Is(err, checkout.ErrNotFound) {
+			if !errors.Is(err, order.ErrNotFound) {
 				stored = known
 				return err
 			}
@@ -47,10 +47,10 @@ func (o Orders) Create(ctx context.Context, ord order.Order, b checkout.Bounds) 
 			return err
 		}
 		takeTurns(tx, b.Turns)
-		return faultpoint.Fail("open.before_commit")
+		return faultpoint.Fail("create.before_commit")
 	})
 	if err == nil {
-		faultpoint.Reach("open.committed")
+		faultpoint.Reach("create.committed")
 		return stored, nil
 	}
 	if !violates(err, "orders_purchase") && !errors.Is(err, ErrUnknownCommit) {
@@ -82,7 +82,7 @@ func (o Orders) roomForAnother(ctx context.Context, tx *ent.Tx, ord order.Order,
 	if open < most {
 		return nil
 	}
-	if _, err := findOrder(raw(tx).QueryRow(ctx, findOrderByKeySQL, ord.Kind, ord.Owner.Lower(), ord.Key)); !errors.Is(err, checkout.ErrNotFound) {
+	if _, err := findOrder(raw(tx).QueryRow(ctx, findOrderByKeySQL, ord.Kind, ord.Owner.Lower(), ord.Key)); !errors.Is(err, order.ErrNotFound) {
 		return err // the insert finds it again
 	}
 	return limit.Full(most, next, fmt.Sprintf("%d orders of this wallet wait to be paid. Pay one of them, or wait until one expires.", open))
@@ -93,7 +93,7 @@ func (o Orders) unpaid(ctx context.Context, tx *ent.Tx, like order.Order) (order
 	row, err := tx.Order.Query().Where(entorder.KindEQ(entorder.Kind(like.Kind)), entorder.Owner(like.Owner.Lower()),
 		entorder.StatusEQ(entorder.StatusPaymentRequired), o.s.inTime()).Order(entorder.ByID(sql.OrderDesc())).First(ctx)
 	if ent.IsNotFound(err) {
-		return order.Order{}, checkout.ErrNotFound
+		return order.Order{}, order.ErrNotFound
 	}
 	if err != nil {
 		return order.Order{}, err

@@ -14,6 +14,7 @@ import (
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/product/topup"
+	"github.com/roamcard/roamcard/internal/settlement"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/store/storetest"
 )
@@ -75,7 +76,7 @@ func unclaimed(t *testing.T, s *store.Store, p checkout.ClaimRequest) {
 	if found, err := s.Orders().Payments(t.Context(), p.Order.ID); err != nil || len(found) != 0 {
 		t.Errorf("payments %v, %v", found, err)
 	}
-	if _, found, err := s.Jobs().Find(t.Context(), checkout.Fulfilling, p.Payment.ID.String()); err != nil || found {
+	if _, found, err := s.Jobs().Find(t.Context(), settlement.Fulfilling, p.Payment.ID.String()); err != nil || found {
 		t.Errorf("a job is there: %t, %v", found, err)
 	}
 	if held, err := s.Cards().Reserved(t.Context(), "float", time.Now().Add(time.Minute)); err != nil || held != 0 {
@@ -118,7 +119,7 @@ func TestAnUnpaidOrderIsPaidInItsTimeAndThenStays(t *testing.T) {
 
 func claimOf(t *testing.T, s *store.Store, p checkout.ClaimRequest) job.Fence {
 	t.Helper()
-	row, found, err := s.Jobs().Find(t.Context(), checkout.Fulfilling, p.Payment.ID.String())
+	row, found, err := s.Jobs().Find(t.Context(), settlement.Fulfilling, p.Payment.ID.String())
 	if err != nil || !found {
 		t.Fatalf("the job: %t, %v", found, err)
 	}

@@ -25,7 +25,8 @@ type catalogue map[string]problem
 
 var (
 	constant = regexp.MustCompile(`(\w+)\s+(?:Code|NextAction)\s+= "(\w+)"`)
-	row      = regexp.MustCompile(`Kind\{(\w+), http\.Status(\w+), ("(?:[^"\\]|\\.)*"), (true|false), (true|false), (\w+)\}`)
+	literal  = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+	row      = regexp.MustCompile(`Kind\{\s*(\w+),\s*http\.Status(\w+),\s*((?:"(?:[^"\\]|\\.)*"(?:\s*\+\s*)?)+),\s*(true|false),\s*(true|false),\s*(\w+),?\s*\}`)
 )
 
 // readCatalogue reads the rows Kind{Code, Status, Title, Retryable, SafeToPayAgain, NextAction} from
@@ -47,7 +48,7 @@ func readCatalogue(folder string) (catalogue, error) {
 	for _, match := range row.FindAllStringSubmatch(string(rows), -1) {
 		p := problem{code: constants[match[1]], status: statuses[match[2]]}
 		action := constants[match[6]]
-		if p.title, err = strconv.Unquote(match[3]); err != nil || p.code == "" || p.status == 0 || action == "" {
+		if p.title, err = unquote(match[3]); err != nil || p.code == "" || p.status == 0 || action == "" {
 			return nil, fmt.Errorf("cannot read the row %s", match[0])
 		}
 		p.example = object{
@@ -60,6 +61,19 @@ func readCatalogue(folder string) (catalogue, error) {
 		return nil, errors.New("it has no rows that can be read")
 	}
 	return problems, nil
+}
+
+// unquote reads a title, which may be several literals with a plus between them.
+func unquote(literals string) (string, error) {
+	var whole strings.Builder
+	for _, l := range literal.FindAllString(literals, -1) {
+		part, err := strconv.Unquote(l)
+		if err != nil {
+			return "", err
+		}
+		whole.WriteString(part)
+	}
+	return whole.String(), nil
 }
 
 // statuses are the HTTP errors by the names net/http gives them.

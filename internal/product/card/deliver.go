@@ -15,7 +15,7 @@ import (
 	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 )
 
-// Deliver implements checkout.Product: one look at how far the card of a paid order has come, and one
+// Deliver implements settlement.Product: one look at how far the card of a paid order has come, and one
 // step further where that is possible. It may be called any number of times.
 func (c *Cards) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order.Progress, error) {
 	now := c.Now()
@@ -44,7 +44,7 @@ func (c *Cards) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order
 				return Account{}, err
 			}
 			a, err := c.Issuer.Open(ctx, Opening{
-				Ref: card.Ref, Load: card.Load, Limit: card.Load < o.Price, Buyer: order.BuyerOf(o.Owner), Scenario: o.Scenario,
+				Ref: card.Ref, Load: card.Load, Limit: card.Load < o.Price, Buyer: order.BuyerOf(o.Owner),
 			})
 			return a, errors.Join(err, faultpoint.Fail("issuer.after_open"))
 		},
@@ -65,7 +65,7 @@ func (c *Cards) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order
 	return attempt.Pending(), nil
 }
 
-// Postings implements checkout.Product. A card is posted when it becomes ACTIVE, which may be after an operator has
+// Postings implements settlement.Product. A card is posted when it becomes ACTIVE, which may be after an operator has
 // delivered it by hand, and its fee when the fee's job ends.
 func (c *Cards) Postings(order.Order) ([]ledger.Posting, error) { return nil, nil }
 

@@ -27,8 +27,7 @@ type FeeArgs struct {
 	Amount  money.Cents `json:"amountUsdCents"`
 	Version int         `json:"version"`
 	// Opening is the reference of the card's opening; empty for a job older than that.
-	Opening  string `json:"opening,omitempty"`
-	Scenario string `json:"scenario,omitempty"`
+	Opening string `json:"opening,omitempty"`
 	// Kept says that the card opened without the fee: to take it is bookkeeping.
 	Kept bool `json:"kept,omitempty"`
 	// Owed says that a withdrawal met too little on the card, WrittenOff that an operator has given the fee up.
@@ -84,7 +83,7 @@ func feeJob(c Card, o order.Order) job.New {
 	return job.New{
 		Args: FeeArgs{
 			Card: c.ID, Order: string(c.Order), Account: c.Account, Amount: Fee, Version: 1,
-			Opening: c.Ref.String(), Scenario: o.Scenario, Kept: c.Load < o.Price,
+			Opening: c.Ref.String(), Kept: c.Load < o.Price,
 		},
 		UniqueKey: c.ID.String(), Class: job.Deliver,
 	}
@@ -111,7 +110,7 @@ func (c *Cards) WithdrawFee(ctx context.Context, l *job.Lease) (job.Outcome, err
 				return Moved{}, err
 			}
 			m, err := c.Issuer.Move(ctx, Movement{
-				Ref: a.Ref(), Account: a.Account, Direction: Withdrawal, Amount: a.Amount, Scenario: a.Scenario,
+				Ref: a.Ref(), Account: a.Account, Direction: Withdrawal, Amount: a.Amount,
 			})
 			return m, errors.Join(err, faultpoint.Fail("fee.after_withdraw"))
 		},

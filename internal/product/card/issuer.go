@@ -65,8 +65,6 @@ type Opening struct {
 	Limit bool
 	// Buyer is a note of whom the card is for, see order.BuyerOf. An issuer that keeps none leaves it out.
 	Buyer string
-	// Scenario makes a sandbox issuer misbehave; empty in production.
-	Scenario string
 }
 
 // Account is a card as its issuer sees it.
@@ -124,7 +122,6 @@ type Movement struct {
 	Account   string
 	Direction Direction
 	Amount    money.Cents
-	Scenario  string
 }
 
 // Moved is a movement as the issuer sees it.

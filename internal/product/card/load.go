@@ -50,9 +50,7 @@ func (c *Cards) Load(ctx context.Context, l *job.Lease, o order.Order, load orde
 			if err := faultpoint.Fail("load.before_send"); err != nil {
 				return Moved{}, err
 			}
-			m, err := c.Issuer.Move(ctx, Movement{
-				Ref: ref, Account: on.Account, Direction: Load, Amount: load.Amount, Scenario: o.Scenario,
-			})
+			m, err := c.Issuer.Move(ctx, Movement{Ref: ref, Account: on.Account, Direction: Load, Amount: load.Amount})
 			return m, errors.Join(err, faultpoint.Fail("load.after_send"))
 		},
 		Read: func(ctx context.Context) (Moved, error) { return c.Issuer.Moved(ctx, ref) },

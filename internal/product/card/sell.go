@@ -135,10 +135,10 @@ func (c *Cards) ranged(ctx context.Context) error {
 }
 
 // Offer implements checkout.Product: the fixed price or the one that was promised, while the float covers it.
-func (c *Cards) Offer(ctx context.Context, _ json.RawMessage, quoted *order.Offer) (order.Offer, error) {
+func (c *Cards) Offer(ctx context.Context, r order.OfferRequest) (order.Offer, error) {
 	o := order.Offer{Price: Price, Item: marshal(item{})}
-	if quoted != nil {
-		o = *quoted
+	if r.Quoted != nil {
+		o = *r.Quoted
 	}
 	if err := c.Covers(ctx, o.Price); err != nil {
 		return order.Offer{}, err

@@ -2,7 +2,6 @@ package card_test
 
 import (
 	"context"
-	"encoding/json"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -76,7 +75,7 @@ func working(err error) availability.Check {
 // product is what checkout asks of one.
 type product interface {
 	Availability() availability.Product
-	Offer(ctx context.Context, request json.RawMessage, quoted *order.Offer) (order.Offer, error)
+	Offer(ctx context.Context, r order.OfferRequest) (order.Offer, error)
 }
 
 // offered is what a product offers, if it can be sold now.
@@ -84,7 +83,7 @@ func offered(ctx context.Context, p product, quoted *order.Offer) (order.Offer, 
 	if err := p.Availability().Open(ctx); err != nil {
 		return order.Offer{}, err
 	}
-	return p.Offer(ctx, nil, quoted)
+	return p.Offer(ctx, order.OfferRequest{Quoted: quoted})
 }
 
 // fulfill delivers a card with what the issuer is capable of now.

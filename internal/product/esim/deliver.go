@@ -16,7 +16,7 @@ import (
 	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 )
 
-// Deliver implements checkout.Product: one look at how far the eSIM of a paid order has come, and one
+// Deliver implements settlement.Product: one look at how far the eSIM of a paid order has come, and one
 // step further where that is possible. It may be called any number of times.
 func (e *Esims) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order.Progress, error) {
 	item, err := ItemOf(o)
@@ -72,7 +72,6 @@ func (e *Esims) ordering(o order.Order, p Profile, plan Plan) fulfilment.Call[Pu
 			}
 			got, err := e.Supplier.Order(ctx, Request{
 				Ref: p.Ref, Code: plan.Code, MaxCost: o.Price.USDC(), Buyer: order.BuyerOf(o.Owner),
-				Scenario: o.Scenario,
 			})
 			return got, errors.Join(err, faultpoint.Fail("supplier.after_order"))
 		},
@@ -110,7 +109,7 @@ func (e *Esims) install(
 	return attempt.Delivered(ready), nil
 }
 
-// Postings implements checkout.Product. The cost is posted when the eSIM is made, whatever becomes of its order.
+// Postings implements settlement.Product. The cost is posted when the eSIM is made, whatever becomes of its order.
 func (e *Esims) Postings(o order.Order) ([]ledger.Posting, error) {
 	return []ledger.Posting{ledger.Sold(string(o.ID), o.Price)}, nil
 }

@@ -126,12 +126,12 @@ func (e *Esims) Availability() availability.Product {
 
 // Offer implements checkout.Product: the plan at the catalogue's price or, for a live quote, at the price
 // that was quoted, as long as that covers what the supplier asks.
-func (e *Esims) Offer(ctx context.Context, request json.RawMessage, quoted *order.Offer) (order.Offer, error) {
+func (e *Esims) Offer(ctx context.Context, r order.OfferRequest) (order.Offer, error) {
 	on, err := e.catalogue(ctx)
 	if err != nil {
 		return order.Offer{}, err
 	}
-	plan, made, err := e.offered(ctx, on, request, quoted)
+	plan, made, err := e.offered(ctx, on, r.Body, r.Quoted)
 	if err != nil {
 		return order.Offer{}, err
 	}

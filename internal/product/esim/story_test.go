@@ -119,7 +119,7 @@ func (s *shop) offered(request string, quoted *order.Offer) (order.Offer, error)
 	if err := s.Availability().Open(s.Context()); err != nil {
 		return order.Offer{}, err
 	}
-	return s.Offer(s.Context(), []byte(request), quoted)
+	return s.Offer(s.Context(), order.OfferRequest{Body: []byte(request), Quoted: quoted})
 }
 
 // paid lets an order for the cheapest plan be delivered.

@@ -66,8 +66,6 @@ type Request struct {
 	MaxCost money.USDC
 	// Buyer is a note of whom the profile is for, see order.BuyerOf. A supplier that keeps none leaves it out.
 	Buyer string
-	// Scenario makes a sandbox supplier misbehave; empty in production.
-	Scenario string
 }
 
 // Purchase is an order as its supplier sees it.

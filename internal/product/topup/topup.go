@@ -131,8 +131,8 @@ func (t Topups) Availability() availability.Product {
 
 // Offer implements checkout.Product: the amount asked for, while the float covers it. A promised top-up is
 // honoured as it was split.
-func (t Topups) Offer(ctx context.Context, request json.RawMessage, quoted *order.Offer) (order.Offer, error) {
-	split, err := agreed(request, quoted)
+func (t Topups) Offer(ctx context.Context, r order.OfferRequest) (order.Offer, error) {
+	split, err := agreed(r.Body, r.Quoted)
 	if err != nil {
 		return order.Offer{}, err
 	}
@@ -196,7 +196,7 @@ func (t Topups) Invite(ctx context.Context, owner x402.Address) error {
 	return err
 }
 
-// Deliver implements checkout.Product: one load of the credit.
+// Deliver implements settlement.Product: one load of the credit.
 func (t Topups) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order.Progress, error) {
 	split, err := ItemOf(o)
 	if err != nil {
@@ -208,7 +208,7 @@ func (t Topups) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order
 	})
 }
 
-// Postings implements checkout.Product.
+// Postings implements settlement.Product.
 func (t Topups) Postings(o order.Order) ([]ledger.Posting, error) {
 	split, err := ItemOf(o)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
+	"github.com/roamcard/roamcard/internal/provider/sandbox/scenario"
 )
 
 func TestBooksSurviveARestart(t *testing.T) {
@@ -131,9 +132,9 @@ func TestBooksKeepEveryCent(t *testing.T) {
 	var done sync.WaitGroup
 	for n := range 8 {
 		done.Go(func() {
-			scenario := []string{"", "002", "003", "005", "006", "", "", "001"}[n]
+			played := []string{"", "002", "003", "005", "006", "", "", "001"}[n]
 			ref := fulfilmenttest.NewRef()
-			account, err := patient.Open(t.Context(), card.Opening{Ref: ref, Load: 2500, Scenario: scenario})
+			account, err := patient.Open(scenario.With(t.Context(), played), card.Opening{Ref: ref, Load: 2500})
 			if err != nil {
 				t.Errorf("open: %v", err)
 				return
@@ -144,9 +145,8 @@ func TestBooksKeepEveryCent(t *testing.T) {
 					direction = card.Withdrawal
 				}
 				// A refusal is as good an end as a success here.
-				_, _ = patient.Move(t.Context(), card.Movement{
+				_, _ = patient.Move(scenario.With(t.Context(), []string{"", "006"}[step%2]), card.Movement{
 					Ref: fulfilmenttest.NewRef(), Account: account.ID, Direction: direction, Amount: 1100,
-					Scenario: []string{"", "006"}[step%2],
 				})
 			}
 		})

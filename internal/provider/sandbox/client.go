@@ -13,6 +13,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/provider/sandbox/scenario"
 	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
@@ -86,7 +87,7 @@ func (i *Issuer) Open(ctx context.Context, o card.Opening) (card.Account, error)
 	err := i.call(ctx, request{
 		op: "open", method: http.MethodPost, path: []string{"cards"}, route: "/v1/cards",
 		body: map[string]any{
-			"reference": o.Ref.String(), amount: int64(o.Load), "currency": currencyUSD, "scenario": o.Scenario, "note": o.Buyer,
+			"reference": o.Ref.String(), amount: int64(o.Load), "currency": currencyUSD, "scenario": scenario.In(ctx), "note": o.Buyer,
 		},
 	}, &got)
 	if err != nil {
@@ -161,7 +162,7 @@ func (i *Issuer) Move(ctx context.Context, m card.Movement) (card.Moved, error) 
 		route: "/v1/cards/{id}/movements",
 		body: map[string]any{
 			"reference": m.Ref.String(), "direction": direction, "amountCents": int64(m.Amount),
-			"currency": currencyUSD, "scenario": m.Scenario,
+			"currency": currencyUSD, "scenario": scenario.In(ctx),
 		},
 	}, &got)
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/card/cardtest"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
+	"github.com/roamcard/roamcard/internal/provider/sandbox/scenario"
 )
 
 // clock is a time that moves when a test says so.
@@ -151,9 +152,9 @@ func (b *bench) books() shownBooks {
 	return shown
 }
 
-func (b *bench) open(scenario string) card.Account {
+func (b *bench) open(played string) card.Account {
 	b.t.Helper()
-	account, err := b.Open(b.t.Context(), card.Opening{Ref: fulfilmenttest.NewRef(), Load: 2500, Scenario: scenario})
+	account, err := b.Open(scenario.With(b.t.Context(), played), card.Opening{Ref: fulfilmenttest.NewRef(), Load: 2500})
 	if err != nil {
 		b.t.Fatalf("open: %v", err)
 	}
@@ -161,9 +162,9 @@ func (b *bench) open(scenario string) card.Account {
 }
 
 // active opens a card and waits until it is active.
-func (b *bench) active(scenario string) card.Account {
+func (b *bench) active(played string) card.Account {
 	b.t.Helper()
-	account := b.open(scenario)
+	account := b.open(played)
 	b.clock.pass(time.Second)
 	return b.want(account.Ref, card.AccountActive)
 }
@@ -177,11 +178,11 @@ func (b *bench) want(ref fulfilment.Ref, state card.AccountState) card.Account {
 	return account
 }
 
-func (b *bench) withdraw(account card.Account, amount money.Cents, scenario string) fulfilment.Ref {
+func (b *bench) withdraw(account card.Account, amount money.Cents, played string) fulfilment.Ref {
 	b.t.Helper()
 	ref := fulfilmenttest.NewRef()
-	_, err := b.Move(b.t.Context(), card.Movement{
-		Ref: ref, Account: account.ID, Direction: card.Withdrawal, Amount: amount, Scenario: scenario,
+	_, err := b.Move(scenario.With(b.t.Context(), played), card.Movement{
+		Ref: ref, Account: account.ID, Direction: card.Withdrawal, Amount: amount,
 	})
 	if err != nil {
 		b.t.Fatalf("withdraw: %v", err)

@@ -11,6 +11,7 @@ import (
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/product/esim/esimtest"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
+	"github.com/roamcard/roamcard/internal/provider/sandbox/scenario"
 )
 
 // supply is a running server and a client of its supplier.
@@ -113,11 +114,11 @@ func TestSuppliersBooksSurviveARestart(t *testing.T) {
 
 func TestScenariosOfAnESIM(t *testing.T) {
 	b, s := supply(t, sandbox.Config{AllocateAfter: time.Second, SlowAfter: time.Minute})
-	order := func(scenario string) fulfilment.Ref {
+	order := func(played string) fulfilment.Ref {
 		t.Helper()
 		ref := fulfilmenttest.NewRef()
-		if _, err := s.Order(t.Context(), esim.Request{Ref: ref, Code: "jp-1024mb-7d", MaxCost: 10_000_000, Scenario: scenario}); err != nil {
-			t.Fatalf("%q: %v", scenario, err)
+		if _, err := s.Order(scenario.With(t.Context(), played), esim.Request{Ref: ref, Code: "jp-1024mb-7d", MaxCost: 10_000_000}); err != nil {
+			t.Fatalf("%q: %v", played, err)
 		}
 		return ref
 	}

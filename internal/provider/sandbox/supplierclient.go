@@ -14,6 +14,7 @@ import (
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/esim"
+	"github.com/roamcard/roamcard/internal/provider/sandbox/scenario"
 	"github.com/roamcard/roamcard/internal/secret"
 )
 
@@ -91,7 +92,7 @@ func (s *Supplier) Order(ctx context.Context, r esim.Request) (esim.Purchase, er
 		confidential: true,
 		body: map[string]any{
 			"reference": r.Ref.String(), "plan": r.Code, "maxCostMicros": int64(r.MaxCost), "currency": currencyUSD,
-			"scenario": r.Scenario, "note": r.Buyer,
+			"scenario": scenario.In(ctx), "note": r.Buyer,
 		},
 	}, &got)
 	if err != nil {

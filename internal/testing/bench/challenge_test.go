@@ -18,13 +18,13 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/app"
-	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/devtools/dev"
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
 	"github.com/roamcard/roamcard/internal/secret"
+	"github.com/roamcard/roamcard/internal/settlement"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/telemetry"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -133,7 +133,7 @@ func announceWorker(b *testing.B, db string) {
 		b.Fatal(err)
 	}
 	defer s.Close()
-	kinds := []job.Kind{checkout.Fulfilling, checkout.Confirming, card.FeeJob}
+	kinds := []job.Kind{settlement.Fulfilling, settlement.Confirming, card.FeeJob}
 	if err := s.Jobs().Announce(b.Context(), "elsewhere", kinds, 24*time.Hour); err != nil {
 		b.Fatal(err)
 	}

@@ -30,6 +30,7 @@ import (
 	"github.com/roamcard/roamcard/internal/payment/paymenttest"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/card/cardtest"
+	"github.com/roamcard/roamcard/internal/settlement"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -179,13 +180,13 @@ func (f floatless) Reserve(ctx context.Context, owner x402.Address, o order.Offe
 
 // counter is a store that counts how far orders have come.
 type counter struct {
-	checkout.Store
+	settlement.Store
 	// stay leaves orders at settled: what delivers them finds that it has lost its job.
 	stay      bool
 	fulfilled *sync.WaitGroup
 }
 
-// Move implements checkout.Store.
+// Move implements settlement.Store.
 func (c counter) Move(ctx context.Context, f job.Fence, m order.Move) (order.Order, error) {
 	if c.stay {
 		return order.Order{}, job.ErrLeaseLost
@@ -277,7 +278,7 @@ func terms() payment.Terms {
 }
 
 // shop sells cards of an issuer in memory that issues at once.
-func shop(s *store.Store, chain *paymenttest.Chain, orders checkout.Store, c course) *checkout.Checkout {
+func shop(s *store.Store, chain *paymenttest.Chain, orders settlement.Store, c course) *checkout.Checkout {
 	quiet := slog.New(slog.DiscardHandler)
 	issuer := cardtest.NewIssuer(cardtest.Config{Instant: true, Float: 1 << 40})
 	cards := card.New(card.Config{
@@ -285,20 +286,21 @@ func shop(s *store.Store, chain *paymenttest.Chain, orders checkout.Store, c cou
 		Workers: availability.Check{Name: "workers", Run: func(context.Context) error { return nil }},
 		Poll:    10 * time.Millisecond, CallTimeout: 5 * time.Second, Deadline: time.Hour,
 	})
-	var product checkout.Product = cards
+	var sold checkout.Product = cards
 	if c.apart {
-		product = floatless{cards}
+		sold = floatless{cards}
 	}
 	runner := job.NewRunner(job.Config{Queue: s.Jobs(), TTL: time.Minute, AdoptOnly: true})
-	sells := checkout.New(checkout.Config{
-		Store: orders, Products: []checkout.Product{product}, Terms: terms(), Chain: chain,
-		Collect: eager{
-			payment.NewCollector(payment.CollectorConfig{Chain: chain, Settler: chain, Timeout: time.Minute, Log: quiet}),
-		},
+	settles := settlement.New(settlement.Config{
+		Store: orders, Products: []settlement.Product{cards}, Chain: chain,
+		Collect: eager{payment.NewCollector(payment.CollectorConfig{Chain: chain, Settler: chain, Timeout: time.Minute, Log: quiet})},
+		Log:     quiet, Now: time.Now,
+	})
+	runner.Register(settlement.Fulfilling, settles.Fulfill)
+	return checkout.New(checkout.Config{
+		Store: s.Orders(), Products: []checkout.Product{sold}, Terms: terms(), Chain: chain, Settlement: settles,
 		Runner: runner, Log: quiet, Now: time.Now, QuoteKey: make([]byte, 32), Wait: time.Minute,
 	})
-	runner.Register(checkout.Fulfilling, sells.Fulfill)
-	return sells
 }
 
 // eager looks again at once until the chain has decided: this chain settles within the call.

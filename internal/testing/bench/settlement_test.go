@@ -46,7 +46,7 @@ func BenchmarkSettlement(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	s := settlement{node: node, relayer: relayer}
+	s := relaying{node: node, relayer: relayer}
 	s.call(b, nil, "evm_setAutomine", false)
 	s.fund(b, payee)
 	for _, size := range []int{1, 20, 100} {
@@ -54,12 +54,12 @@ func BenchmarkSettlement(b *testing.B) {
 	}
 }
 
-type settlement struct {
+type relaying struct {
 	node    *rpc.Client
 	relayer *ecdsa.PrivateKey
 }
 
-func (s settlement) call(b *testing.B, result any, method string, args ...any) {
+func (s relaying) call(b *testing.B, result any, method string, args ...any) {
 	b.Helper()
 	if err := s.node.CallContext(context.WithoutCancel(b.Context()), result, method, args...); err != nil {
 		b.Fatalf("%s: %v", method, err)
@@ -67,7 +67,7 @@ func (s settlement) call(b *testing.B, result any, method string, args ...any) {
 }
 
 // fund gives an account the price of a card: the token keeps balances in its slot 2.
-func (s settlement) fund(b *testing.B, account x402.Address) {
+func (s relaying) fund(b *testing.B, account x402.Address) {
 	b.Helper()
 	var slot [64]byte
 	copy(slot[12:], account[:])
@@ -76,7 +76,7 @@ func (s settlement) fund(b *testing.B, account x402.Address) {
 		common.BigToHash(card.Price.USDC().Big()))
 }
 
-func (s settlement) measure(b *testing.B, size int) {
+func (s relaying) measure(b *testing.B, size int) {
 	transfers := s.transfers(b)
 	var nonce hexutil.Uint64
 	s.call(b, &nonce, "eth_getTransactionCount", addressOf(s.relayer).String(), "latest")
@@ -109,7 +109,7 @@ func (s settlement) measure(b *testing.B, size int) {
 }
 
 // transfers are b.N signed authorizations, each of a payer with just enough, as calls of the token.
-func (s settlement) transfers(b *testing.B) [][]byte {
+func (s relaying) transfers(b *testing.B) [][]byte {
 	b.Helper()
 	all := make([][]byte, b.N)
 	for i := range all {
@@ -129,7 +129,7 @@ func (s settlement) transfers(b *testing.B) [][]byte {
 }
 
 // send sends payments in one transaction: one alone as it is, several by Multicall3.
-func (s settlement) send(b *testing.B, nonce uint64, transfers [][]byte) {
+func (s relaying) send(b *testing.B, nonce uint64, transfers [][]byte) {
 	to, data, gas := common.Address(usdc()), transfers[0], uint64(paymentGas)
 	if len(transfers) > 1 {
 		to, data, gas = common.HexToAddress(devnet.MulticallAddress), aggregate(transfers), uint64(batchGas+
@@ -177,7 +177,7 @@ func aggregate(transfers [][]byte) []byte {
 	return data
 }
 
-func (s settlement) balance(b *testing.B) int64 {
+func (s relaying) balance(b *testing.B) int64 {
 	b.Helper()
 	var word hexutil.Bytes
 	s.call(b, &word, "eth_call", map[string]any{"to": usdc().String(), "data": hexutil.Encode(x402.BalanceCall(payee))},

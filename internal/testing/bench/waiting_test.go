@@ -29,6 +29,7 @@ import (
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
+	"github.com/roamcard/roamcard/internal/settlement"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -168,7 +169,7 @@ func onTheirWay(b *testing.B, db string, n int) []proven {
 
 // underway stores an order up to its delivery. Its jobs are somebody else's, or far ahead.
 func underway(b *testing.B, s *store.Store, o order.Order, pay payment.Payment) error {
-	carry := checkout.FulfillJob(o.ID, pay.ID.String())
+	carry := settlement.FulfillJob(o.ID, pay.ID.String())
 	carry.LeaseOwner, carry.LeaseTTL = "elsewhere", time.Hour
 	placed, err := s.Orders().Claim(b.Context(), checkout.ClaimRequest{Order: o, Payment: pay, Job: carry})
 	if err != nil {
@@ -176,7 +177,7 @@ func underway(b *testing.B, s *store.Store, o order.Order, pay payment.Payment) 
 	}
 	pay.Receipt = &payment.Receipt{Transaction: newNonce(), SettledAt: pay.CreatedAt}
 	follow := job.New{
-		Args: checkout.ConfirmArgs{Order: o.ID}, UniqueKey: pay.ID.String(), RunAt: pay.CreatedAt.Add(time.Hour),
+		Args: settlement.ConfirmArgs{Order: o.ID}, UniqueKey: pay.ID.String(), RunAt: pay.CreatedAt.Add(time.Hour),
 	}
 	_, err = s.Orders().Settle(b.Context(), placed.Job.Fence(), pay,
 		order.Move{Order: o.ID, From: order.Settling, To: order.Settled, Actor: "worker"}, follow)

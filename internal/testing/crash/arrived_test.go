@@ -17,7 +17,7 @@ func TestKilledWhileArrivedMoneyIsRecorded(t *testing.T) {
 	t.Parallel()
 	worlds := pool(t)
 	for _, point := range []string{
-		"arrive.before_commit", "arrive.committed", "place.before_commit", "place.committed", "settle.seen",
+		"arrive.before_commit", "arrive.committed", "claim.before_commit", "claim.committed", "settle.seen",
 		"settle.before_commit", "settle.committed",
 	} {
 		t.Run(point, func(t *testing.T) {

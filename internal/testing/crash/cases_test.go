@@ -127,14 +127,14 @@ func once() []crash {
 // whileItRecovers takes the points at which something irreversible has just begun or ended.
 func whileItRecovers() []crash {
 	return []crash{
-		{first: "place.before_commit", second: "place.committed"},
+		{first: "claim.before_commit", second: "claim.committed"},
 		{first: "attempt.before_commit", second: "attempt.stored"},
 		{first: "attempt.stored", second: "attempt.sent"},
 		{first: "attempt.sent", second: "settle.seen"},
 		{first: "settle.before_commit", second: "settle.before_commit"},
 		{first: "issuer.before_open", second: "issuer.before_open"},
 		{first: "issuer.after_open", second: "card.before_commit"},
-		{first: "card.activated", second: "carry.leased"},
+		{first: "card.activated", second: "fulfill.leased"},
 		{first: "fee.after_withdraw", second: "fee.leased"},
 	}
 }
@@ -142,7 +142,7 @@ func whileItRecovers() []crash {
 // whileAFacilitatorSettles takes the points at which it matters who settles.
 func whileAFacilitatorSettles() []crash {
 	return []crash{
-		{settler: facilitator, first: "place.committed"},
+		{settler: facilitator, first: "claim.committed"},
 		{settler: facilitator, first: "facilitator.before_settle"},
 		{settler: facilitator, first: "facilitator.after_settle"},
 		{settler: facilitator, first: "facilitator.after_settle", signs: true},
@@ -156,12 +156,12 @@ func whileAFacilitatorSettles() []crash {
 // whileACardIsToppedUp takes the points at which a top-up differs from the sale of a card.
 func whileACardIsToppedUp() []crash {
 	return []crash{
-		{flow: topup, first: "place.committed"},
+		{flow: topup, first: "claim.committed"},
 		{flow: topup, first: "attempt.sent"},
 		{flow: topup, first: "load.before_send"},
 		{flow: topup, first: "load.after_send"},
 		{flow: topup, first: "load.after_send", second: "move.before_commit", signs: true},
-		{flow: topup, first: "carry.done", signs: true},
+		{flow: topup, first: "fulfill.done", signs: true},
 	}
 }
 
@@ -172,9 +172,9 @@ func whileAnOrderIsPaidLater() []crash {
 		cases = append(cases, crash{flow: later, first: p})
 	}
 	return append(cases,
-		crash{flow: later, first: "open.before_commit", second: "open.committed"},
-		crash{flow: later, first: "open.committed", second: "place.committed"},
-		crash{flow: later, first: "place.before_commit", second: "place.committed", signs: true},
+		crash{flow: later, first: "create.before_commit", second: "create.committed"},
+		crash{flow: later, first: "create.committed", second: "claim.committed"},
+		crash{flow: later, first: "claim.before_commit", second: "claim.committed", signs: true},
 		crash{flow: later, first: "attempt.sent", second: "settle.before_commit", signs: true},
 		crash{flow: later, first: "answer.half", signs: true},
 	)
@@ -190,14 +190,14 @@ func whileMoneyGoesBack() []crash {
 		{first: "attempt.before_commit@2"},
 		{first: "attempt.stored@2"},
 		{first: "attempt.sent@2"},
-		{first: "carry.done"},
+		{first: "fulfill.done"},
 		{first: "refund.stored", second: "refund.before_send"},
 		{first: "refund.before_send", second: "refund.sent"},
 		{first: "attempt.stored@2", second: "refund.seen"},
 		{first: "attempt.sent@2", second: "refund.before_commit"},
 		{first: "refund.sent", second: "refund.before_commit", signs: true},
 		{first: "refund.before_commit", second: "refund.before_commit"},
-		{first: "refund.committed", second: "carry.done", signs: true},
+		{first: "refund.committed", second: "fulfill.done", signs: true},
 		{settler: facilitator, first: "refund.sent"},
 	}
 	for _, p := range points(refund, relayer) {
@@ -216,7 +216,7 @@ func whileMoneyGoesBack() []crash {
 // whileAnESIMIsSold takes the points at which an eSIM differs from the sale of a card.
 func whileAnESIMIsSold() []crash {
 	return []crash{
-		{flow: esim, first: "place.committed"},
+		{flow: esim, first: "claim.committed"},
 		{flow: esim, first: "attempt.sent"},
 		{flow: esim, first: "settle.committed", signs: true},
 		{flow: esim, first: "esim.reserved"},
@@ -226,9 +226,9 @@ func whileAnESIMIsSold() []crash {
 		{flow: esim, first: "supplier.after_order", second: "esim.before_commit", signs: true},
 		{flow: esim, first: "esim.before_commit"},
 		{flow: esim, first: "esim.installed"},
-		{flow: esim, first: "esim.installed", second: "carry.leased"},
+		{flow: esim, first: "esim.installed", second: "fulfill.leased"},
 		{flow: esim, first: "answer.half"},
-		{flow: esim, first: "carry.done", signs: true},
+		{flow: esim, first: "fulfill.done", signs: true},
 	}
 }
 
@@ -236,7 +236,7 @@ func whileAnESIMIsSold() []crash {
 func andTheBuyerSignsAnew() []crash {
 	return []crash{
 		{first: "buy.verified", signs: true},
-		{first: "place.committed", signs: true},
+		{first: "claim.committed", signs: true},
 		{first: "attempt.stored", signs: true},
 		{first: "attempt.sent", signs: true},
 		{first: "settle.committed", signs: true},
@@ -247,10 +247,10 @@ func andTheBuyerSignsAnew() []crash {
 // again reports whether a program that died at the first point can reach the second when it recovers.
 func again(flow, settler, first, second string) bool {
 	all := points(flow, settler)
-	last := slices.Index(all, "place.before_commit") // what comes before is done by the buyer alone
+	last := slices.Index(all, "claim.before_commit") // what comes before is done by the buyer alone
 	i, j := slices.Index(all, first), slices.Index(all, second)
 	if strings.HasPrefix(first, "move.") && strings.HasSuffix(first, "@2") {
-		i = slices.Index(all, "carry.done") - 1
+		i = slices.Index(all, "fulfill.done") - 1
 	}
 	if strings.HasPrefix(first, "attempt.") && strings.HasSuffix(first, "@2") {
 		i = slices.Index(all, "refund.before_send")
@@ -259,7 +259,7 @@ func again(flow, settler, first, second string) bool {
 	switch {
 	case passed:
 		return false // the pass before may be done already
-	case name == "open.committed":
+	case name == "create.committed":
 		return i < j // the key finds the order
 	case strings.HasPrefix(name, "answer."):
 		return true // every repeat is answered
@@ -268,7 +268,7 @@ func again(flow, settler, first, second string) bool {
 	case name == "attempt.before_commit" || name == "attempt.stored":
 		return i <= slices.Index(all, "attempt.before_commit")
 	case name == "move.before_commit" || name == "move.committed":
-		return i <= slices.Index(all, "carry.done")-1
+		return i <= slices.Index(all, "fulfill.done")-1
 	case strings.HasSuffix(name, "committed"), strings.HasPrefix(name, "facilitator."), name == "attempt.sent", name == "issuer.after_open",
 		name == "card.activated", name == "fee.after_withdraw", name == "load.after_send",
 		name == "refund.stored", name == "refund.sent", name == "supplier.after_order", name == "esim.installed":

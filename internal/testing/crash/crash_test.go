@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/settlement"
 	"github.com/roamcard/roamcard/internal/testing/apptest"
 	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 	"github.com/roamcard/roamcard/internal/testing/invariants"
@@ -133,7 +133,7 @@ func (w *world) followsUp(t *testing.T) {
 	for end := time.Now().Add(recovery); ; time.Sleep(100 * time.Millisecond) {
 		var open int
 		w.query(t, "SELECT count(*) FROM jobs WHERE kind = ANY($1) AND status IN ('queued', 'processing')",
-			[]any{[]string{string(checkout.Confirming), string(checkout.RefundConfirming)}}, &open)
+			[]any{[]string{string(settlement.Confirming), string(settlement.RefundConfirming)}}, &open)
 		switch {
 		case open == 0:
 			p.stop(t)
@@ -295,7 +295,7 @@ func survivable(mode string) []string {
 		switch {
 		case mode == "error" && !p.Fails:
 		case mode == "panic" && !torture() && !slices.Contains([]string{
-			"place.committed", "attempt.sent", "settle.seen", "issuer.after_open", "fee.after_withdraw", "supplier.after_order",
+			"claim.committed", "attempt.sent", "settle.seen", "issuer.after_open", "fee.after_withdraw", "supplier.after_order",
 		}, p.Name):
 		default:
 			faults = append(faults, p.Name+":"+mode)
@@ -309,7 +309,7 @@ func survivable(mode string) []string {
 func TestCancelledWhileTheProgramIsDown(t *testing.T) {
 	t.Parallel()
 	note := record{Flow: issue + ", cancelled by the payer", Settler: relayer, Mode: "kill", First: "attempt.stored",
-		Second: "bury.before_commit, bury.committed", Failed: true}
+		Second: "void.before_commit, void.committed", Failed: true}
 	defer func() { note.write(t) }()
 	w := newWorld(t)
 	b := w.buyer(t)
@@ -320,7 +320,7 @@ func TestCancelledWhileTheProgramIsDown(t *testing.T) {
 	dead := b.press(t, p, "", false)
 	p.awaitKill(t, recovery)
 	b.cancel(t, dead)
-	for _, point := range []string{"bury.before_commit", "bury.committed"} {
+	for _, point := range []string{"void.before_commit", "void.committed"} {
 		p = w.start(t, relayer, fault(point, "kill"))
 		p.awaitKill(t, recovery)
 	}

@@ -158,7 +158,7 @@ func TestOrderExpiresWhileTheProgramIsDown(t *testing.T) {
 	for _, c := range []struct {
 		point string
 		paid  bool
-	}{{"buy.verified", false}, {"place.before_commit", false}, {"place.committed", true}, {"attempt.sent", true}} {
+	}{{"buy.verified", false}, {"claim.before_commit", false}, {"claim.committed", true}, {"attempt.sent", true}} {
 		t.Run(c.point, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)

@@ -26,7 +26,7 @@ func turns() []turn {
 		{
 			// The request sleeps from its claim until its lease is over and another process's worker has the job.
 			name:  "the worker first",
-			admin: []string{"FAULT=place.committed:sleep=4s@*", "WORKER__LEASE=1s"},
+			admin: []string{"FAULT=claim.committed:sleep=4s@*", "WORKER__LEASE=1s"},
 			right: func(a answer, claims int) error {
 				if claims < 2 {
 					return fmt.Errorf("the job was claimed %d times, so no worker took it from the request", claims)
@@ -40,7 +40,7 @@ func turns() []turn {
 		{
 			// The request has waited for as long as it may before the first step is taken.
 			name:  "the buyer first",
-			admin: []string{"FAULT=carry.leased:sleep=3s@*", "PAYMENT__WAIT=2s", "WORKER__LEASE=1s"},
+			admin: []string{"FAULT=fulfill.leased:sleep=3s@*", "PAYMENT__WAIT=2s", "WORKER__LEASE=1s"},
 			right: func(a answer, _ int) error {
 				if a.status != 503 || a.problem.Code != string(fault.SettlementUnknown) || a.problem.OrderID == "" {
 					return fmt.Errorf("%d %s, want 503 with the order", a.status, clipped(a.body))

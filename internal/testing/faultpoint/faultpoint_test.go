@@ -28,7 +28,7 @@ func arm(t *testing.T, spec string) {
 func TestUnarmedPointDoesNothing(t *testing.T) {
 	Reach("buy.decoded")
 	ReachAfter("answer.half", func() { t.Error("begun") })
-	if err := Fail("place.before_commit"); err != nil {
+	if err := Fail("claim.before_commit"); err != nil {
 		t.Error(err)
 	}
 	if n := testing.AllocsPerRun(100, func() { Reach("buy.decoded") }); n != 0 {
@@ -37,9 +37,9 @@ func TestUnarmedPointDoesNothing(t *testing.T) {
 }
 
 func TestFaultFiresAtItsPassOnly(t *testing.T) {
-	arm(t, "place.before_commit:error@2, buy.verified:sleep=30ms, settle.before_commit:error@*")
+	arm(t, "claim.before_commit:error@2, buy.verified:sleep=30ms, settle.before_commit:error@*")
 	for pass := 1; pass <= 4; pass++ {
-		if err := Fail("place.before_commit"); errors.Is(err, ErrInjected) != (pass == 2) {
+		if err := Fail("claim.before_commit"); errors.Is(err, ErrInjected) != (pass == 2) {
 			t.Errorf("pass %d: %v", pass, err)
 		}
 		if err := Fail("settle.before_commit"); !errors.Is(err, ErrInjected) {

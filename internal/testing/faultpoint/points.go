@@ -13,8 +13,8 @@ type Point struct {
 // the points of a top-up and of a refund where they differ.
 func Points() []Point {
 	return []Point{
-		{"open.before_commit", true, "an unpaid order is written; the transaction is open"},
-		{"open.committed", false, "an unpaid order is stored; nobody is told"},
+		{"create.before_commit", true, "an unpaid order is written; the transaction is open"},
+		{"create.committed", false, "an unpaid order is stored; nobody is told"},
 		{"expire.before_commit", true, "unpaid orders whose time is over are moved to expired; the transaction is open"},
 		{"expire.committed", false, "unpaid orders whose time is over are expired"},
 		{"catchup.read", true, "after a start or a change of the database: the transfers have been read; sales are not open"},
@@ -27,9 +27,9 @@ func Points() []Point {
 		{"buy.verified", false, "the payment is good; nothing is stored"},
 		{"arrive.before_commit", true, "a transfer that somebody showed us is written as arrived; the transaction is open"},
 		{"arrive.committed", false, "a transfer that somebody showed us is stored as arrived; nobody is told"},
-		{"place.before_commit", true, "order, payment, holds and job are written; the transaction is open"},
-		{"place.committed", false, "the claim is stored; nobody works on it yet"},
-		{"carry.leased", false, "the order's job is leased, by the buyer's own process or by another; no step is taken"},
+		{"claim.before_commit", true, "order, payment, reservations and job are written; the transaction is open"},
+		{"claim.committed", false, "the claim is stored; nobody works on it yet"},
+		{"fulfill.leased", false, "the order's job is leased, by the buyer's own process or by another; no step is taken"},
 		{"attempt.before_commit", true, "the settlement transaction is signed and written; its database transaction is open"},
 		{"attempt.stored", false, "the signed transaction is stored; it is not sent"},
 		{"attempt.reverted", false, "a block shows that a transaction moved nothing; that is not noted"},
@@ -45,8 +45,8 @@ func Points() []Point {
 		{"settle.before_commit", true, "the paid payment is written; the transaction is open"},
 		{"settle.committed", false, "the payment is recorded and the order settled; nobody is told"},
 		{"prove.before_commit", true, "a payment that an operator has proven is written; the transaction is open"},
-		{"bury.before_commit", true, "the dead payment is written; the transaction is open"},
-		{"bury.committed", false, "the dead payment is recorded and the order payable again; nobody is told"},
+		{"void.before_commit", true, "the dead payment is written; the transaction is open"},
+		{"void.committed", false, "the dead payment is recorded and the order payable again; nobody is told"},
 		{"answer.ready", false, "the paid request's answer is made; none of it is sent"},
 		{"answer.half", false, "half of the paid request's answer is sent"},
 		{
@@ -79,7 +79,7 @@ func Points() []Point {
 		{"refund.seen", false, "the chain shows the refund; it is not recorded"},
 		{"refund.before_commit", true, "the paid refund is written; the transaction is open"},
 		{"refund.committed", false, "the refund is recorded and the order refunded; its job is not closed"},
-		{"carry.done", false, "the order is final; its job is not closed"},
+		{"fulfill.done", false, "the order is final; its job is not closed"},
 		{"fee.leased", false, "the fee job is leased; no step is taken"},
 		{"fee.before_withdraw", true, "the withdrawal is about to be sent"},
 		{"fee.after_withdraw", true, "the issuer has the withdrawal; its answer is not recorded"},

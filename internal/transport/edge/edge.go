@@ -1,14 +1,12 @@
 package edge
 
 import (
-	"context"
 	"maps"
 	"net/http"
 	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
-	"time"
 
 	connectcors "connectrpc.com/cors"
 	"github.com/rs/cors"
@@ -35,31 +33,12 @@ func (s *Server) chain(routes http.Handler) http.Handler {
 		s.harden,   // security and cache headers
 		s.throttle, // rates, by address
 		s.limit,    // sizes
-		s.commit,   // a paid request survives client disconnect
 	}
 	h := routes
 	for _, layer := range slices.Backward(layers) {
 		h = layer(h)
 	}
 	return h
-}
-
-// paidTimeout is how long a paid request may run: the longest wait for a settlement, and some grace. It ends
-// before the write timeout does.
-const paidTimeout = writeTimeout - 5*time.Second
-
-// commit detaches a paid request from its connection, so that it survives client disconnect. We hold the signed
-// authorization: an abandoned purchase would leave it unsettled with a caller who may never repeat the request.
-func (s *Server) commit(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !pays(r) {
-			next.ServeHTTP(w, r)
-			return
-		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), paidTimeout)
-		defer cancel()
-		next.ServeHTTP(w, r.WithContext(ctx))
-	})
 }
 
 // identify sets the request id, the caller's own when it is valid, in the context and the answer. It adds the

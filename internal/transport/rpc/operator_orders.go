@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/internal/admin"
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/fault"
@@ -21,13 +22,13 @@ import (
 // OrderQueue is the orders that wait for an operator, or did.
 type OrderQueue interface {
 	// Queue is a page of them, newest first, and the id that the next page begins before; empty on the last.
-	Queue(ctx context.Context, q checkout.QueueQuery, act order.Act) (page []checkout.ReviewItem, next order.ID,
+	Queue(ctx context.Context, q admin.QueueQuery, act order.Act) (page []admin.ReviewItem, next order.ID,
 		err error)
-	Inspect(ctx context.Context, id order.ID, act order.Act) (checkout.History, error)
+	Inspect(ctx context.Context, id order.ID, act order.Act) (admin.History, error)
 	// Decide moves an order on, once for each key of the act.
-	Decide(ctx context.Context, id order.ID, d checkout.Decision, act order.Act) (checkout.ReviewItem, error)
+	Decide(ctx context.Context, id order.ID, d admin.Decision, act order.Act) (admin.ReviewItem, error)
 	// Prove settles an order by a transaction that paid it, once for each key of the act.
-	Prove(ctx context.Context, id order.ID, transaction x402.Hash, act order.Act) (checkout.ReviewItem, error)
+	Prove(ctx context.Context, id order.ID, transaction x402.Hash, act order.Act) (admin.ReviewItem, error)
 }
 
 // Switches close the sale of a product.
@@ -41,7 +42,7 @@ type Switches interface {
 func (s OperatorService) ListOrderQueue(
 	ctx context.Context, req *roamcardv1.ListOrderQueueRequest,
 ) (*roamcardv1.ListOrderQueueResponse, error) {
-	q := checkout.QueueQuery{Status: order.OperatorReview, Before: order.ID(req.GetPageToken()), Limit: defaultPage}
+	q := admin.QueueQuery{Status: order.OperatorReview, Before: order.ID(req.GetPageToken()), Limit: defaultPage}
 	if req.Status != nil {
 		q.Status = order.Status(req.GetStatus())
 	}
@@ -70,7 +71,7 @@ func (s OperatorService) InspectOrder(
 	if err != nil {
 		return nil, err
 	}
-	orders, err := s.orders(ctx, history.PaidOrder())
+	orders, err := s.orders(ctx, shownOrder(history))
 	if err != nil {
 		return nil, err
 	}
@@ -94,11 +95,20 @@ func (s OperatorService) InspectOrder(
 	return res, nil
 }
 
+// shownOrder is the order with the payment that decides it, as its owner sees it.
+func shownOrder(h admin.History) checkout.PaidOrder {
+	sold := checkout.PaidOrder{Order: h.Order, Refund: h.Refund}
+	if n := len(h.Payments); n > 0 {
+		sold.Payment = h.Payments[n-1]
+	}
+	return sold
+}
+
 // DecideOrder implements roamcardv1connect.OperatorServiceHandler.
 func (s OperatorService) DecideOrder(
 	ctx context.Context, req *roamcardv1.DecideOrderRequest,
 ) (*roamcardv1.DecideOrderResponse, error) {
-	q, err := s.Queue.Decide(ctx, order.ID(req.GetOrderId()), checkout.Decision(req.GetAction()),
+	q, err := s.Queue.Decide(ctx, order.ID(req.GetOrderId()), admin.Decision(req.GetAction()),
 		actOnce(ctx, req.GetReason()))
 	if err != nil {
 		return nil, err
@@ -147,7 +157,7 @@ func (s OperatorService) SetSwitch(
 	return &roamcardv1.SetSwitchResponse{Switch: switchMessage(set)}, nil
 }
 
-func reviewItemMessage(q checkout.ReviewItem) *roamcardv1.QueuedOrder {
+func reviewItemMessage(q admin.ReviewItem) *roamcardv1.QueuedOrder {
 	o := q.Order
 	return &roamcardv1.QueuedOrder{
 		OrderId: string(o.ID), Kind: string(o.Kind), Status: string(o.Status), Owner: o.Owner.String(),

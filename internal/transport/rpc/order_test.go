@@ -27,7 +27,7 @@ func TestOrderShowsPaymentOnceProven(t *testing.T) {
 	claimed := checkout.PaidOrder{
 		Order: order.Order{
 			ID: "ord_1", Operation: operation, Kind: card.Kind, Status: order.Settling, Owner: payer, Key: "k",
-			Price: 2500, CreatedAt: at, Scenario: "001",
+			Price: 2500, CreatedAt: at,
 		},
 		Payment: payment.Payment{Status: payment.Claimed, Network: x402.NetworkID, Asset: asset,
 			Authorization: x402.Authorization{From: payer, Value: 25_000_000}},

@@ -11,6 +11,7 @@ import (
 	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/provider/sandbox/scenario"
 	"github.com/roamcard/roamcard/internal/secret"
 )
 
@@ -84,7 +85,9 @@ func (i *Issuer) Open(ctx context.Context, o card.Opening) (card.Account, error)
 	defer i.Unlock()
 	a, mode, err := i.accounts.Take(ctx, i.Fake, fulfilmenttest.Entry[account]{
 		Op: Open, Ref: o.Ref,
-		Same: func(a account) bool { return a.Loaded == o.Load && a.limited == o.Limit && a.scenario == o.Scenario },
+		Same: func(a account) bool {
+			return a.Loaded == o.Load && a.limited == o.Limit && a.scenario == scenario.In(ctx)
+		},
 		Refuse: func() *fulfilment.Refusal {
 			switch {
 			case !slices.ContainsFunc(i.bins, func(b card.BIN) bool { return b.Open }):
@@ -94,7 +97,7 @@ func (i *Issuer) Open(ctx context.Context, o card.Opening) (card.Account, error)
 			}
 			return nil
 		},
-		Make: func(mode fulfilmenttest.Mode) *account { return i.open(o, mode) },
+		Make: func(mode fulfilmenttest.Mode) *account { return i.open(o, mode, scenario.In(ctx)) },
 	})
 	if err != nil {
 		return card.Account{}, err
@@ -102,15 +105,15 @@ func (i *Issuer) Open(ctx context.Context, o card.Opening) (card.Account, error)
 	return a.seen(mode), nil
 }
 
-func (i *Issuer) open(o card.Opening, mode fulfilmenttest.Mode) *account {
-	a := &account{scenario: o.Scenario, limited: o.Limit, number: number(len(i.accounts))}
+func (i *Issuer) open(o card.Opening, mode fulfilmenttest.Mode, played string) *account {
+	a := &account{scenario: played, limited: o.Limit, number: number(len(i.accounts))}
 	a.Account = card.Account{
 		ID: "acct-" + uuid.NewString(), Ref: o.Ref, State: card.AccountPending, Last4: a.number[12:], Loaded: o.Load,
 	}
 	i.float -= o.Load
 	i.byID[a.ID] = a
 	i.roll = append(i.roll, a)
-	i.Complete(mode, o.Scenario, func(rejected bool) {
+	i.Complete(mode, played, func(rejected bool) {
 		switch {
 		case a.State != card.AccountPending:
 		case rejected:
@@ -162,7 +165,7 @@ func (i *Issuer) Move(ctx context.Context, m card.Movement) (card.Moved, error) 
 			return known.Account == m.Account && known.Direction == m.Direction && known.Amount == m.Amount
 		},
 		Refuse: func() *fulfilment.Refusal { return i.declined(m) },
-		Make:   func(mode fulfilmenttest.Mode) *moved { return i.move(i.byID[m.Account], m, mode) },
+		Make:   func(mode fulfilmenttest.Mode) *moved { return i.move(i.byID[m.Account], m, mode, scenario.In(ctx)) },
 	})
 	if err != nil {
 		return card.Moved{}, err
@@ -188,17 +191,17 @@ func (i *Issuer) declined(m card.Movement) *fulfilment.Refusal {
 	return nil
 }
 
-func (i *Issuer) move(a *account, m card.Movement, mode fulfilmenttest.Mode) *moved {
+func (i *Issuer) move(a *account, m card.Movement, mode fulfilmenttest.Mode, played string) *moved {
 	one := &moved{card.Moved{
 		Ref: m.Ref, Account: m.Account, Direction: m.Direction, Amount: m.Amount, State: card.MovePending,
 	}}
 	if m.Direction == card.Load {
 		i.float -= m.Amount
 	}
-	i.Complete(mode, m.Scenario, func(rejected bool) {
+	i.Complete(mode, played, func(rejected bool) {
 		withdrawal := m.Direction == card.Withdrawal
 		switch {
-		case rejected || (withdrawal && (m.Scenario == "003" || a.scenario == "003")):
+		case rejected || (withdrawal && (played == "003" || a.scenario == "003")):
 			i.fail(one, fulfilment.RefusedUnstated)
 		case a.State != card.AccountActive:
 			i.fail(one, card.RefusedState)

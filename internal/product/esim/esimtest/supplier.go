@@ -183,7 +183,7 @@ func (s *Supplier) sell(r esim.Request, l *esim.Listing, mode fulfilmenttest.Mod
 	if left, counted := s.units[l.Code]; counted {
 		s.units[l.Code] = left - 1
 	}
-	s.Complete(mode, r.Scenario, func(rejected bool) {
+	s.Complete(mode, "", func(rejected bool) {
 		if !rejected {
 			b.State, b.ActivationData = esim.PurchaseReady, &b.activationData
 			return

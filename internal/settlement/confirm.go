@@ -1,4 +1,4 @@
-package checkout
+package settlement
 
 import (
 	"context"
@@ -24,7 +24,8 @@ type ConfirmArgs struct {
 // Kind implements job.Args.
 func (ConfirmArgs) Kind() job.Kind { return Confirming }
 
-func confirmJob(p payment.Payment) job.New {
+// ConfirmJob is the job that follows a payment once it is proven.
+func ConfirmJob(p payment.Payment) job.New {
 	return job.New{Args: ConfirmArgs{Order: p.Order}, UniqueKey: p.ID.String(), MaxAttempts: maxAttempts}
 }
 
@@ -37,19 +38,19 @@ const (
 
 // Confirm handles the job of a payment that was seen settled. A payment that a reorganisation undid is
 // brought to the chain again; one that can never come back goes to an operator.
-func (c *Checkout) Confirm(ctx context.Context, l *job.Lease) (job.Outcome, error) {
+func (s *Settlement) Confirm(ctx context.Context, l *job.Lease) (job.Outcome, error) {
 	a, err := job.Decode[ConfirmArgs](l.Row())
 	if err != nil {
 		return job.Outcome{}, fmt.Errorf("read the job: %w", err)
 	}
-	pay, err := c.payment(ctx, a.Order)
+	pay, err := s.payment(ctx, a.Order)
 	if err != nil {
 		return job.Outcome{}, fmt.Errorf("read the payment: %w", err)
 	}
-	final, err := c.Final.Verdict(ctx, pay.Authorization, pay.Since())
-	if err == nil && final.State == payment.Unknown && pay.Receipt != nil && c.Evidence != nil {
+	final, err := s.Final.Verdict(ctx, pay.Authorization, pay.Since())
+	if err == nil && final.State == payment.Unknown && pay.Receipt != nil && s.Evidence != nil {
 		// What no search finds may still stand where it was proven, by an operator's hint or before the logs were dropped.
-		final, err = c.Evidence.Prove(ctx, pay.Authorization, pay.Receipt.Transaction)
+		final, err = s.Evidence.Prove(ctx, pay.Authorization, pay.Receipt.Transaction)
 	}
 	if err != nil {
 		return job.Outcome{}, fmt.Errorf("judge the payment: %w", err)
@@ -57,18 +58,18 @@ func (c *Checkout) Confirm(ctx context.Context, l *job.Lease) (job.Outcome, erro
 	switch final.State {
 	case payment.Settled:
 		faultpoint.Reach("confirm.final")
-		return c.confirmed(ctx, l, pay, *final.Receipt)
+		return s.confirmed(ctx, l, pay, *final.Receipt)
 	case payment.Void:
-		return c.undone(ctx, l, pay, final.Reason)
+		return s.undone(ctx, l, pay, final.Reason)
 	case payment.Unknown, payment.Unused:
 	}
-	if c.Now().Sub(l.Row().CreatedAt) > confirmDeadline {
+	if s.Now().Sub(l.Row().CreatedAt) > confirmDeadline {
 		return job.Review("the payment never became final"), nil
 	}
-	if err := c.restore(ctx, pay); err != nil {
+	if err := s.restore(ctx, pay); err != nil {
 		return job.Outcome{}, err
 	}
-	return job.Snooze(confirmLater(c.Now().Sub(l.Row().CreatedAt))), nil
+	return job.Snooze(confirmLater(s.Now().Sub(l.Row().CreatedAt))), nil
 }
 
 // confirmLater is how long a payment that is not final yet rests: what stood for minutes is seldom undone, and many
@@ -78,23 +79,23 @@ func confirmLater(age time.Duration) time.Duration {
 }
 
 // restore brings a payment back to the chain when the latest block does not show it any more.
-func (c *Checkout) restore(ctx context.Context, pay payment.Payment) error {
-	latest, err := c.Chain.Verdict(ctx, pay.Authorization, pay.Since())
+func (s *Settlement) restore(ctx context.Context, pay payment.Payment) error {
+	latest, err := s.Chain.Verdict(ctx, pay.Authorization, pay.Since())
 	if err != nil {
 		return fmt.Errorf("look for the payment: %w", err)
 	}
 	if latest.State == payment.Unused {
-		c.Log.ErrorContext(ctx, "payment undone by a reorganisation", slog.String("order", string(pay.Order)))
-		c.Collect.Collect(ctx, pay)
+		s.Log.ErrorContext(ctx, "payment undone by a reorganisation", slog.String("order", string(pay.Order)))
+		s.Collect.Collect(ctx, pay)
 	}
 	return nil
 }
 
 // confirmed ends the watch. The transfer may stand in another transaction than the one first seen.
-func (c *Checkout) confirmed(ctx context.Context, l *job.Lease, pay payment.Payment, r payment.Receipt) (job.Outcome, error) {
+func (s *Settlement) confirmed(ctx context.Context, l *job.Lease, pay payment.Payment, r payment.Receipt) (job.Outcome, error) {
 	if pay.Receipt == nil || pay.Receipt.Transaction != r.Transaction || pay.Receipt.BlockHash != r.BlockHash {
 		pay.Receipt = &r
-		if err := c.Store.Reprove(ctx, l.Fence(), pay); err != nil {
+		if err := s.Store.Reprove(ctx, l.Fence(), pay); err != nil {
 			return job.Outcome{}, fmt.Errorf("record the final transfer: %w", err)
 		}
 	}
@@ -102,14 +103,14 @@ func (c *Checkout) confirmed(ctx context.Context, l *job.Lease, pay payment.Paym
 }
 
 // undone stops a delivery that is still under way; what is delivered stays, and an operator decides.
-func (c *Checkout) undone(ctx context.Context, l *job.Lease, pay payment.Payment, reason string) (job.Outcome, error) {
+func (s *Settlement) undone(ctx context.Context, l *job.Lease, pay payment.Payment, reason string) (job.Outcome, error) {
 	why := "the payment was undone: " + reason
-	o, err := c.Store.Find(ctx, pay.Order)
+	o, err := s.Store.Find(ctx, pay.Order)
 	if err != nil {
 		return job.Outcome{}, fmt.Errorf("read the order: %w", err)
 	}
 	if o.Status == order.Settled || o.Status == order.Provisioning {
-		if _, err := c.move(ctx, l, o, order.OperatorReview, order.Progress{Reason: why}); err != nil {
+		if _, err := s.move(ctx, l, o, order.OperatorReview, order.Progress{Reason: why}); err != nil {
 			return job.Outcome{}, err
 		}
 	}

@@ -1,4 +1,4 @@
-package checkout
+package settlement
 
 import (
 	"context"
@@ -28,79 +28,79 @@ func refundConfirmJob(r payment.Refund) job.New {
 
 // ConfirmRefund handles the job of a refund that was seen on chain. One that a reorganisation undid is
 // sent again; one whose window has passed meanwhile is signed again, with the same nonce.
-func (c *Checkout) ConfirmRefund(ctx context.Context, l *job.Lease) (job.Outcome, error) {
+func (s *Settlement) ConfirmRefund(ctx context.Context, l *job.Lease) (job.Outcome, error) {
 	a, err := job.Decode[RefundConfirmArgs](l.Row())
 	if err != nil {
 		return job.Outcome{}, fmt.Errorf("read the job: %w", err)
 	}
-	r, err := c.refundOf(ctx, a.Order)
+	r, err := s.refundOf(ctx, a.Order)
 	if err != nil {
 		return job.Outcome{}, err
 	}
-	final, err := c.Final.Verdict(ctx, r.Authorization, r.Since())
+	final, err := s.Final.Verdict(ctx, r.Authorization, r.Since())
 	if err != nil {
 		return job.Outcome{}, fmt.Errorf("judge the refund: %w", err)
 	}
 	switch final.State {
 	case payment.Settled:
 		faultpoint.Reach("refund.final")
-		if err := c.refundStands(ctx, l, r, *final.Receipt); err != nil {
+		if err := s.refundStands(ctx, l, r, *final.Receipt); err != nil {
 			return job.Outcome{}, err
 		}
 		return job.Done(), nil
 	case payment.Void:
-		if final.Reason != payment.ReasonExpired || c.Refunds.Unavailable() != "" {
+		if final.Reason != payment.ReasonExpired || s.Refunds.Unavailable() != "" {
 			return job.Review("the refund was undone: " + final.Reason), nil
 		}
-		if r, err = c.signAgain(ctx, l, r); err != nil {
+		if r, err = s.signAgain(ctx, l, r); err != nil {
 			return job.Outcome{}, err
 		}
 	case payment.Unknown, payment.Unused:
 	}
-	if c.Now().Sub(l.Row().CreatedAt) > confirmDeadline {
+	if s.Now().Sub(l.Row().CreatedAt) > confirmDeadline {
 		return job.Review("the refund never became final"), nil
 	}
-	if err := c.restoreRefund(ctx, r); err != nil {
+	if err := s.restoreRefund(ctx, r); err != nil {
 		return job.Outcome{}, err
 	}
-	return job.Snooze(confirmLater(c.Now().Sub(l.Row().CreatedAt))), nil
+	return job.Snooze(confirmLater(s.Now().Sub(l.Row().CreatedAt))), nil
 }
 
 // restoreRefund sends a refund again that the latest block does not show any more.
-func (c *Checkout) restoreRefund(ctx context.Context, r payment.Refund) error {
-	latest, err := c.Chain.Verdict(ctx, r.Authorization, r.Since())
+func (s *Settlement) restoreRefund(ctx context.Context, r payment.Refund) error {
+	latest, err := s.Chain.Verdict(ctx, r.Authorization, r.Since())
 	if err != nil {
 		return fmt.Errorf("look for the refund: %w", err)
 	}
-	if latest.State == payment.Unused && c.Refunds.Collect != nil {
-		c.Log.ErrorContext(ctx, "refund undone by a reorganisation", slog.String("order", string(r.Order)))
-		c.Refunds.Collect.Collect(ctx, r.Payment())
+	if latest.State == payment.Unused && s.Refunds.Collect != nil {
+		s.Log.ErrorContext(ctx, "refund undone by a reorganisation", slog.String("order", string(r.Order)))
+		s.Refunds.Collect.Collect(ctx, r.Payment())
 	}
 	return nil
 }
 
-func (c *Checkout) signAgain(ctx context.Context, l *job.Lease, earlier payment.Refund) (payment.Refund, error) {
-	pay, err := c.payment(ctx, earlier.Order)
+func (s *Settlement) signAgain(ctx context.Context, l *job.Lease, earlier payment.Refund) (payment.Refund, error) {
+	pay, err := s.payment(ctx, earlier.Order)
 	if err != nil {
 		return earlier, fmt.Errorf("read the payment: %w", err)
 	}
-	r, err := c.Refunds.Treasury.Refund(pay, &earlier, c.Now())
+	r, err := s.Refunds.Treasury.Refund(pay, &earlier, s.Now())
 	if err != nil {
 		return earlier, err
 	}
-	if err := c.Store.SignRefund(ctx, l.Fence(), r, &earlier); err != nil {
+	if err := s.Store.SignRefund(ctx, l.Fence(), r, &earlier); err != nil {
 		return earlier, fmt.Errorf("store the refund: %w", err)
 	}
 	return r, nil
 }
 
 // refundStands records the final transfer, which may stand in another transaction than the one first seen.
-func (c *Checkout) refundStands(ctx context.Context, l *job.Lease, r payment.Refund, final payment.Receipt) error {
+func (s *Settlement) refundStands(ctx context.Context, l *job.Lease, r payment.Refund, final payment.Receipt) error {
 	if r.Receipt != nil && r.Receipt.Transaction == final.Transaction && r.Receipt.BlockHash == final.BlockHash {
 		return nil
 	}
 	r.Receipt = &final
-	if err := c.Store.ReproveRefund(ctx, l.Fence(), r); err != nil {
+	if err := s.Store.ReproveRefund(ctx, l.Fence(), r); err != nil {
 		return fmt.Errorf("record the final transfer: %w", err)
 	}
 	return nil

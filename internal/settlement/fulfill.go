@@ -1,4 +1,4 @@
-package checkout
+package settlement
 
 import (
 	"context"
@@ -16,10 +16,10 @@ import (
 	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 )
 
-// Fulfilling is the kind of the job that stands behind every order.
+// Fulfilling is the kind of the job that stands behind every claimed order.
 const Fulfilling job.Kind = "order_fulfill"
 
-// FulfillArgs names the order to carry.
+// FulfillArgs names the order to fulfill.
 type FulfillArgs struct {
 	Order order.ID `json:"order"`
 }
@@ -27,59 +27,62 @@ type FulfillArgs struct {
 // Kind implements job.Args.
 func (FulfillArgs) Kind() job.Kind { return Fulfilling }
 
+// Job makes the job of one claim of an order.
+func (s *Settlement) Job(id order.ID, claim string) job.New { return FulfillJob(id, claim) }
+
 // FulfillJob is the job of one claim of an order.
 func FulfillJob(id order.ID, claim string) job.New {
 	return job.New{Args: FulfillArgs{Order: id}, UniqueKey: claim, MaxAttempts: maxAttempts, Class: job.Settle}
 }
 
 // maxAttempts is high because a crash or a dead dependency uses attempts up too; products and
-// payments have their own patience.
+// payments have deadlines of their own.
 const maxAttempts = 1000
 
 // Fulfill handles the job of an order: it takes the step that the stored status asks for, and the next,
 // until the order is final or has to wait. Steps never call one another.
-func (c *Checkout) Fulfill(ctx context.Context, l *job.Lease) (job.Outcome, error) {
+func (s *Settlement) Fulfill(ctx context.Context, l *job.Lease) (job.Outcome, error) {
 	a, err := job.Decode[FulfillArgs](l.Row())
 	if err != nil {
 		return job.Outcome{}, fmt.Errorf("read the job: %w", err)
 	}
-	o, err := c.Store.Find(ctx, a.Order)
+	o, err := s.Store.Find(ctx, a.Order)
 	if err != nil {
 		return job.Outcome{}, fmt.Errorf("read the order: %w", err)
 	}
-	return c.advance(ctx, l, o, nil)
+	return s.advance(ctx, l, o, nil)
 }
 
-// begin does the first attempt of the job of an order that this process has just claimed. It goes on from what
-// was stored, without reading it, and tells the buyer who waits here how the payment was decided. An attempt
-// that ends without that closes decided, and the buyer looks for himself.
-func (c *Checkout) begin(o order.Order, pay payment.Payment, decided chan<- PaidOrder) job.Handler {
+// Begin handles the first attempt of the job of an order that this process has just claimed. It goes on from what
+// was stored, without reading it, and tells decided, which takes it without waiting, how the payment was decided.
+// It closes decided when the attempt ends, told or not.
+func (s *Settlement) Begin(o order.Order, pay payment.Payment, decided chan<- payment.Decided) job.Handler {
 	return func(ctx context.Context, l *job.Lease) (job.Outcome, error) {
 		defer close(decided)
-		return c.advance(ctx, l, o, &claimed{pay, decided})
+		return s.advance(ctx, l, o, &claimed{pay, decided})
 	}
 }
 
-// claimed is what is known of an order's payment without reading it, and who waits to hear of it.
+// claimed is what is known of an order's payment without reading it, and who waits for its decision.
 type claimed struct {
 	payment payment.Payment
-	decided chan<- PaidOrder
+	decided chan<- payment.Decided
 }
 
 // advance goes from what is stored of an order to what each step has stored.
-func (c *Checkout) advance(ctx context.Context, l *job.Lease, o order.Order, known *claimed) (job.Outcome, error) {
-	faultpoint.Reach("carry.leased")
+func (s *Settlement) advance(ctx context.Context, l *job.Lease, o order.Order, known *claimed) (job.Outcome, error) {
+	faultpoint.Reach("fulfill.leased")
 	for {
 		if o.Status != order.Settling && !o.Status.Final() && !l.Enter(job.Deliver) {
 			return job.HandOver(job.Deliver), nil
 		}
-		next, wait, err := c.step(ctx, l, o, known)
+		next, wait, err := s.step(ctx, l, o, known)
 		if err != nil {
 			return job.Outcome{}, err
 		}
 		switch {
 		case wait < 0:
-			faultpoint.Reach("carry.done")
+			faultpoint.Reach("fulfill.done")
 			return job.Done(), nil
 		case wait > 0:
 			return job.Snooze(wait), nil
@@ -90,26 +93,26 @@ func (c *Checkout) advance(ctx context.Context, l *job.Lease, o order.Order, kno
 
 // Park hands an order whose job has used up its attempts to an operator. An order that is not paid yet is looked
 // after all the same: the chain decides it, and until then it holds what is scarce.
-func (c *Checkout) Park(ctx context.Context, l *job.Lease, reason string) error {
+func (s *Settlement) Park(ctx context.Context, l *job.Lease, reason string) error {
 	a, err := job.Decode[FulfillArgs](l.Row())
 	if err != nil {
 		return fmt.Errorf("read the job: %w", err)
 	}
-	o, err := c.Store.Find(ctx, a.Order)
+	o, err := s.Store.Find(ctx, a.Order)
 	if err != nil {
 		return fmt.Errorf("read the order: %w", err)
 	}
 	if o.Status == order.Settling {
-		if o, err = c.settleAllTheSame(ctx, l, o); err != nil {
+		if o, err = s.settleAllTheSame(ctx, l, o); err != nil {
 			return err
 		}
 	}
 	switch o.Status {
 	case order.Settled, order.Provisioning:
-		_, err := c.move(ctx, l, o, order.OperatorReview, order.Progress{Reason: reason})
+		_, err := s.move(ctx, l, o, order.OperatorReview, order.Progress{Reason: reason})
 		return err
 	case order.RefundPending:
-		return c.refundAllTheSame(ctx, l, o)
+		return s.refundAllTheSame(ctx, l, o)
 	default:
 		return nil
 	}
@@ -117,8 +120,8 @@ func (c *Checkout) Park(ctx context.Context, l *job.Lease, reason string) error 
 
 // refundAllTheSame goes on with a refund whose job has used up its attempts: money that is promised back
 // is not left behind a parked job. The error keeps the job from being parked.
-func (c *Checkout) refundAllTheSame(ctx context.Context, l *job.Lease, o order.Order) error {
-	o, _, err := c.refund(ctx, l, o)
+func (s *Settlement) refundAllTheSame(ctx context.Context, l *job.Lease, o order.Order) error {
+	o, _, err := s.refund(ctx, l, o)
 	if err == nil && o.Status == order.RefundPending {
 		err = errors.New("the refund is not decided yet")
 	}
@@ -127,8 +130,8 @@ func (c *Checkout) refundAllTheSame(ctx context.Context, l *job.Lease, o order.O
 
 // settleAllTheSame looks once more at a payment whose job has used up its attempts. The error keeps the job from
 // being parked while the payment is undecided.
-func (c *Checkout) settleAllTheSame(ctx context.Context, l *job.Lease, o order.Order) (order.Order, error) {
-	o, _, err := c.settle(ctx, l, o, nil)
+func (s *Settlement) settleAllTheSame(ctx context.Context, l *job.Lease, o order.Order) (order.Order, error) {
+	o, _, err := s.settle(ctx, l, o, nil)
 	if err == nil && o.Status == order.Settling {
 		err = errors.New("the payment is not decided yet")
 	}
@@ -137,22 +140,22 @@ func (c *Checkout) settleAllTheSame(ctx context.Context, l *job.Lease, o order.O
 
 // step takes one step and returns the order as it is stored then: with 0 to look at once for the next, a
 // positive time for later, rest when there is nothing to do.
-func (c *Checkout) step(ctx context.Context, l *job.Lease, o order.Order, known *claimed) (order.Order, time.Duration, error) {
-	ctx, span := otel.Tracer("checkout").Start(ctx, "order."+string(o.Status),
+func (s *Settlement) step(ctx context.Context, l *job.Lease, o order.Order, known *claimed) (order.Order, time.Duration, error) {
+	ctx, span := otel.Tracer("settlement").Start(ctx, "order."+string(o.Status),
 		trace.WithAttributes(attribute.String("order.id", string(o.ID)), attribute.String("order.kind", string(o.Kind))))
 	defer span.End()
 	switch o.Status {
 	case order.Settling:
-		return c.settle(ctx, l, o, known)
+		return s.settle(ctx, l, o, known)
 	case order.Settled:
 		if o.Returned != "" {
-			return onward(c.refused(ctx, l, o, order.Progress{Reason: o.Returned}))
+			return onward(s.refused(ctx, l, o, order.Progress{Reason: o.Returned}))
 		}
-		return onward(c.move(ctx, l, o, order.Provisioning, order.Progress{Reason: "delivery begins"}))
+		return onward(s.move(ctx, l, o, order.Provisioning, order.Progress{Reason: "delivery begins"}))
 	case order.Provisioning:
-		return c.deliver(ctx, l, o)
+		return s.deliver(ctx, l, o)
 	case order.RefundPending:
-		return c.refund(ctx, l, o)
+		return s.refund(ctx, l, o)
 	case order.PaymentRequired, order.Expired, order.Fulfilled, order.Refunded, order.OperatorReview:
 	}
 	return o, done, nil
@@ -164,120 +167,109 @@ func onward(o order.Order, err error) (order.Order, time.Duration, error) { retu
 const done = time.Duration(-1)
 
 // settle looks once at the order's payment, and goes on when the chain has decided.
-func (c *Checkout) settle(ctx context.Context, l *job.Lease, o order.Order, known *claimed) (order.Order, time.Duration, error) {
+func (s *Settlement) settle(ctx context.Context, l *job.Lease, o order.Order, known *claimed) (order.Order, time.Duration, error) {
 	var pay payment.Payment
 	if known != nil {
 		pay = known.payment
 	} else {
 		var err error
-		if pay, err = c.payment(ctx, o.ID); err != nil {
+		if pay, err = s.payment(ctx, o.ID); err != nil {
 			return o, 0, fmt.Errorf("read the payment: %w", err)
 		}
 	}
-	if held := c.delayed(o); held > 0 {
-		return o, held, nil
-	}
-	verdict := c.Collect.Collect(ctx, pay)
+	verdict := s.Collect.Collect(ctx, pay)
 	var wait time.Duration
 	var err error
 	switch verdict.State {
 	case payment.Settled:
-		o, pay, err = c.arrived(ctx, l, o, pay, verdict.Receipt)
+		o, pay, err = s.arrived(ctx, l, o, pay, verdict.Receipt)
 	case payment.Void:
-		o, pay, err = c.markDead(ctx, l, o, pay, verdict.Reason)
+		o, pay, err = s.markDead(ctx, l, o, pay, verdict.Reason)
 		wait = done
 	case payment.Unknown, payment.Unused:
 		faultpoint.Reach("settle.undecided")
-		if verdict.State == payment.Unused && c.withoutMoney(ctx, pay) {
-			return o, c.suspendedPause(pay), c.suspend(ctx, l, o)
+		if verdict.State == payment.Unused && s.withoutMoney(ctx, pay) {
+			return o, s.suspendedPause(pay), s.suspend(ctx, l, o)
 		}
-		return o, payment.LookAgain(c.Now().Sub(pay.CreatedAt)), nil
+		return o, payment.LookAgain(s.Now().Sub(pay.CreatedAt)), nil
 	}
 	if err == nil && known != nil {
-		known.decided <- PaidOrder{Order: o, Payment: pay}
+		known.decided <- payment.Decided{Order: o, Payment: pay}
 	}
 	return o, wait, err
 }
 
 // arrived records that a payment is proven.
-func (c *Checkout) arrived(ctx context.Context, l *job.Lease, o order.Order, pay payment.Payment, proof *payment.Receipt) (order.Order, payment.Payment, error) {
+func (s *Settlement) arrived(ctx context.Context, l *job.Lease, o order.Order, pay payment.Payment, proof *payment.Receipt) (order.Order, payment.Payment, error) {
 	faultpoint.Reach("settle.seen")
 	pay.Status, pay.Receipt = payment.Paid, proof
 	m := worker(o, order.Settled, order.Progress{
 		Reason: "payment proven", Evidence: map[string]string{"transaction": proof.Transaction.String()},
 	})
 	m.Postings = pay.Postings()
-	o, err := c.Store.Settle(ctx, l.Fence(), pay, m, confirmJob(pay))
+	o, err := s.Store.Settle(ctx, l.Fence(), pay, m, ConfirmJob(pay))
 	if err != nil {
 		return o, pay, fmt.Errorf("record the payment: %w", err)
 	}
-	c.Metrics.Settled(ctx, string(o.Kind), "paid")
-	c.Metrics.Moved(ctx, string(o.Kind), string(m.From), string(m.To))
+	s.Metrics.Settled(ctx, string(o.Kind), "paid")
+	s.Metrics.Moved(ctx, string(o.Kind), string(m.From), string(m.To))
 	faultpoint.Reach("settle.committed")
 	return o, pay, nil
 }
 
 // markDead records that a payment can never arrive.
-func (c *Checkout) markDead(ctx context.Context, l *job.Lease, o order.Order, pay payment.Payment, reason string) (order.Order, payment.Payment, error) {
+func (s *Settlement) markDead(ctx context.Context, l *job.Lease, o order.Order, pay payment.Payment, reason string) (order.Order, payment.Payment, error) {
 	pay.Status, pay.DeadReason = payment.Dead, reason
 	m := worker(o, order.PaymentRequired, order.Progress{Reason: "payment dead: " + reason})
-	o, err := c.Store.MarkDead(ctx, l.Fence(), pay, m)
+	o, err := s.Store.MarkDead(ctx, l.Fence(), pay, m)
 	if err != nil {
 		return o, pay, fmt.Errorf("record the dead payment: %w", err)
 	}
-	c.Metrics.Settled(ctx, string(o.Kind), "dead")
-	c.Metrics.Moved(ctx, string(o.Kind), string(m.From), string(m.To))
-	faultpoint.Reach("bury.committed")
+	s.Metrics.Settled(ctx, string(o.Kind), "dead")
+	s.Metrics.Moved(ctx, string(o.Kind), string(m.From), string(m.To))
+	faultpoint.Reach("void.committed")
 	return o, pay, nil
 }
 
-// delayed is the sandbox's scenario 004: the payment stays unknown longer than a buyer waits.
-func (c *Checkout) delayed(o order.Order) time.Duration {
-	if o.Scenario != "004" {
-		return 0
-	}
-	return max(0, o.UpdatedAt.Add(c.Wait+5*time.Second).Sub(c.Now()))
-}
-
 // deliver takes one step of the product's delivery.
-func (c *Checkout) deliver(ctx context.Context, l *job.Lease, o order.Order) (order.Order, time.Duration, error) {
-	at, err := c.products[o.Kind].Deliver(ctx, l, o)
+func (s *Settlement) deliver(ctx context.Context, l *job.Lease, o order.Order) (order.Order, time.Duration, error) {
+	at, err := s.products[o.Kind].Deliver(ctx, l, o)
 	if err != nil {
 		return o, 0, fmt.Errorf("deliver the %s: %w", o.Kind, err)
 	}
 	switch at.State {
 	case order.Delivered:
-		return onward(c.fulfilled(ctx, l, o, at))
+		return onward(s.fulfilled(ctx, l, o, at))
 	case order.Refused:
-		return onward(c.refused(ctx, l, o, at))
+		return onward(s.refused(ctx, l, o, at))
 	case order.Doubtful:
 		// Money is in, and the goods may come or not: a person decides, with the evidence before them.
-		return onward(c.move(ctx, l, o, order.OperatorReview, at))
+		return onward(s.move(ctx, l, o, order.OperatorReview, at))
 	case order.Waiting:
 	}
 	return o, max(at.After, time.Millisecond), nil
 }
 
 // fulfilled ends a delivery, and posts what it moved.
-func (c *Checkout) fulfilled(ctx context.Context, l *job.Lease, o order.Order, at order.Progress) (order.Order, error) {
+func (s *Settlement) fulfilled(ctx context.Context, l *job.Lease, o order.Order, at order.Progress) (order.Order, error) {
 	m := worker(o, order.Fulfilled, at)
 	var err error
-	if m.Postings, err = c.products[o.Kind].Postings(o); err != nil {
+	if m.Postings, err = s.products[o.Kind].Postings(o); err != nil {
 		return o, fmt.Errorf("post the %s: %w", o.Kind, err)
 	}
-	return c.take(ctx, l, m)
+	return s.take(ctx, l, m)
 }
 
-func (c *Checkout) move(ctx context.Context, l *job.Lease, o order.Order, to order.Status, at order.Progress) (order.Order, error) {
-	return c.take(ctx, l, worker(o, to, at))
+func (s *Settlement) move(ctx context.Context, l *job.Lease, o order.Order, to order.Status, at order.Progress) (order.Order, error) {
+	return s.take(ctx, l, worker(o, to, at))
 }
 
-func (c *Checkout) take(ctx context.Context, l *job.Lease, m order.Move) (order.Order, error) {
-	o, err := c.Store.Move(ctx, l.Fence(), m)
+func (s *Settlement) take(ctx context.Context, l *job.Lease, m order.Move) (order.Order, error) {
+	o, err := s.Store.Move(ctx, l.Fence(), m)
 	if err != nil {
 		return o, fmt.Errorf("move the order to %s: %w", m.To, err)
 	}
-	c.Metrics.Moved(ctx, string(o.Kind), string(m.From), string(m.To))
+	s.Metrics.Moved(ctx, string(o.Kind), string(m.From), string(m.To))
 	faultpoint.Reach("move.committed")
 	return o, nil
 }

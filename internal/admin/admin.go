@@ -1,4 +1,9 @@
-package checkout
+// Package admin is what operators do with orders, and with the sale of products.
+//
+//	Queue ─► Inspect ─► Decide: operator_review ─► refund_pending, provisioning or fulfilled
+//	                    Prove:  settling ─► settled, by a transaction that the chain shows
+//	Closed ─► Close: a product's kill switch
+package admin
 
 import (
 	"context"
@@ -14,7 +19,7 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Admin is what operators do with orders, and with the sale of products.
+// Admin runs operators' actions.
 type Admin struct {
 	Records  Records
 	Switches Switches
@@ -22,22 +27,37 @@ type Admin struct {
 	// Products name what their providers know an order by, and post what is delivered by hand.
 	Products []Product
 	Evidence Evidence
+	// Confirm makes the job that follows a proven payment until it is final.
+	Confirm func(p payment.Payment) job.New
+}
+
+// Product is a product as far as operators have to do with it.
+type Product interface {
+	Kind() order.Kind
+	// Postings are what the ledger gets when an order is fulfilled by hand.
+	Postings(o order.Order) ([]ledger.Posting, error)
+}
+
+// Refunds bring money back.
+type Refunds interface {
+	// Unavailable says why nothing can be refunded, or is empty.
+	Unavailable() string
 }
 
 // Records keeps orders for operators. Every use is audited in its own transaction.
 type Records interface {
 	// Queue lists orders in a status, newest first.
 	Queue(ctx context.Context, q QueueQuery, act order.Act) ([]ReviewItem, error)
-	// ReviewItem shows one order as the queue does. ErrNotFound when there is none.
+	// ReviewItem shows one order as the queue does. order.ErrNotFound when there is none.
 	ReviewItem(ctx context.Context, id order.ID) (ReviewItem, error)
-	// History reads all there is of an order. ErrNotFound when there is none.
+	// History reads all there is of an order. order.ErrNotFound when there is none.
 	History(ctx context.Context, id order.ID, act order.Act) (History, error)
 	// Decide moves an order out of operator_review, posts what the move says, and queues its job again unless the move
-	// ends it; once for each key. ErrNotFound when there is no such order, ErrNotInReview when it does not wait,
+	// ends it; once for each key. order.ErrNotFound when there is no such order, ErrNotInReview when it does not wait,
 	// ErrKeyReused when the operator used the key for another decision.
 	Decide(ctx context.Context, m order.Move, act order.Act) error
 	// Unproven finds the payment of an order in settling; done says that the operator has proven it with this key.
-	// ErrNotFound when there is no such order, ErrNotSettling when it waits for no payment, ErrKeyReused as above.
+	// order.ErrNotFound when there is no such order, ErrNotSettling when it waits for no payment, ErrKeyReused as above.
 	Unproven(ctx context.Context, id order.ID, transaction x402.Hash, act order.Act) (p payment.Payment, done bool, err error)
 	// Prove records that a payment is proven by its receipt, moves its order to settled, posts what the move says, queues
 	// its job again and the one that follows the payment; once for each key, with the errors of Unproven.
@@ -76,16 +96,7 @@ type History struct {
 	Timeline   []order.Event
 }
 
-// PaidOrder is the order with the payment that decides it, as its owner sees it.
-func (l History) PaidOrder() PaidOrder {
-	s := PaidOrder{Order: l.Order, Refund: l.Refund}
-	if n := len(l.Payments); n > 0 {
-		s.Payment = l.Payments[n-1]
-	}
-	return s
-}
-
-// referrer is a product whose provider knows orders by references of ours.
+// referrer is a Product whose provider knows orders by references of ours.
 type referrer interface {
 	References(o order.Order) []order.Reference
 }
@@ -118,10 +129,10 @@ func (d Decision) leadsTo() (order.Status, error) {
 }
 
 // Queue shows a page of orders in a status, newest first, and where the next page begins, if there is one.
-func (d Admin) Queue(ctx context.Context, q QueueQuery, act order.Act) (page []ReviewItem, next order.ID, err error) {
+func (a Admin) Queue(ctx context.Context, q QueueQuery, act order.Act) (page []ReviewItem, next order.ID, err error) {
 	limit := q.Limit
 	q.Limit++
-	page, err = d.Records.Queue(ctx, q, act)
+	page, err = a.Records.Queue(ctx, q, act)
 	if err != nil {
 		return nil, "", fmt.Errorf("list the orders: %w", err)
 	}
@@ -132,39 +143,39 @@ func (d Admin) Queue(ctx context.Context, q QueueQuery, act order.Act) (page []R
 	return page, next, nil
 }
 
-// Inspect shows the whole life of an order.
-func (d Admin) Inspect(ctx context.Context, id order.ID, act order.Act) (History, error) {
-	life, err := d.Records.History(ctx, id, act)
+// Inspect shows all there is of an order.
+func (a Admin) Inspect(ctx context.Context, id order.ID, act order.Act) (History, error) {
+	h, err := a.Records.History(ctx, id, act)
 	if err != nil {
 		return History{}, known(err, "read the order")
 	}
-	for _, p := range d.Products {
-		if r, ok := p.(referrer); ok && p.Kind() == life.Order.Kind && life.Order.Status.Paid() {
-			life.References = r.References(life.Order)
+	for _, p := range a.Products {
+		if r, ok := p.(referrer); ok && p.Kind() == h.Order.Kind && h.Order.Status.Paid() {
+			h.References = r.References(h.Order)
 		}
 	}
-	return life, nil
+	return h, nil
 }
 
-// Decide carries an operator's decision out. A repeat with the same key shows what became of it.
-func (d Admin) Decide(ctx context.Context, id order.ID, decision Decision, act order.Act) (ReviewItem, error) {
+// Decide acts on an operator's decision. A repeat with the same key shows what became of it.
+func (a Admin) Decide(ctx context.Context, id order.ID, decision Decision, act order.Act) (ReviewItem, error) {
 	to, err := decision.leadsTo()
 	if err != nil {
 		return ReviewItem{}, err
 	}
-	if why := d.Refunds.Unavailable(); decision == DecideRefund && why != "" {
+	if why := a.Refunds.Unavailable(); decision == DecideRefund && why != "" {
 		return ReviewItem{}, fault.Newf(fault.RefundUnavailable, "The refund cannot be made: %s.", why).About(string(id))
 	}
 	m := byOperator(id, order.OperatorReview, to, act)
 	if to == order.Fulfilled {
-		if m.Postings, err = d.postings(ctx, id); err != nil {
+		if m.Postings, err = a.postings(ctx, id); err != nil {
 			return ReviewItem{}, err
 		}
 	}
-	if err := d.Records.Decide(ctx, m, act); err != nil {
+	if err := a.Records.Decide(ctx, m, act); err != nil {
 		return ReviewItem{}, known(err, "decide the order")
 	}
-	q, err := d.Records.ReviewItem(ctx, id)
+	q, err := a.Records.ReviewItem(ctx, id)
 	if err != nil {
 		return ReviewItem{}, known(err, "read the order")
 	}
@@ -172,12 +183,12 @@ func (d Admin) Decide(ctx context.Context, id order.ID, decision Decision, act o
 }
 
 // postings are what the ledger gets when an order is fulfilled by hand. What they depend on never changes.
-func (d Admin) postings(ctx context.Context, id order.ID) ([]ledger.Posting, error) {
-	q, err := d.Records.ReviewItem(ctx, id)
+func (a Admin) postings(ctx context.Context, id order.ID) ([]ledger.Posting, error) {
+	q, err := a.Records.ReviewItem(ctx, id)
 	if err != nil {
 		return nil, known(err, "read the order")
 	}
-	for _, p := range d.Products {
+	for _, p := range a.Products {
 		if p.Kind() == q.Order.Kind {
 			return p.Postings(q.Order)
 		}
@@ -190,8 +201,8 @@ func byOperator(id order.ID, from, to order.Status, act order.Act) order.Move {
 }
 
 // Closed shows the kill switch of every product.
-func (d Admin) Closed(ctx context.Context, act order.Act) ([]availability.Switch, error) {
-	all, err := d.Switches.LookAtSwitches(ctx, act)
+func (a Admin) Closed(ctx context.Context, act order.Act) ([]availability.Switch, error) {
+	all, err := a.Switches.LookAtSwitches(ctx, act)
 	if err != nil {
 		return nil, fmt.Errorf("read the kill switches: %w", err)
 	}
@@ -199,8 +210,8 @@ func (d Admin) Closed(ctx context.Context, act order.Act) ([]availability.Switch
 }
 
 // Close closes the sale of a product, or opens it again. A repeat with the same key changes nothing.
-func (d Admin) Close(ctx context.Context, product order.Kind, paused bool, act order.Act) (availability.Switch, error) {
-	set, err := d.Switches.SetSwitch(ctx, product, paused, act)
+func (a Admin) Close(ctx context.Context, product order.Kind, paused bool, act order.Act) (availability.Switch, error) {
+	set, err := a.Switches.SetSwitch(ctx, product, paused, act)
 	if err != nil {
 		return availability.Switch{}, known(err, "set the kill switch")
 	}
@@ -219,7 +230,7 @@ type Switches interface {
 // known makes the errors of Records and Switches what an operator is told.
 func known(err error, act string) error {
 	switch {
-	case errors.Is(err, ErrNotFound):
+	case errors.Is(err, order.ErrNotFound):
 		return fault.New(fault.OrderNotFound, "There is no order with this id.")
 	case errors.Is(err, ErrNotInReview):
 		return fault.New(fault.OrderNotInReview, "Only an order in operator_review can be decided.")

@@ -1,4 +1,4 @@
-package checkout
+package admin
 
 import (
 	"context"
@@ -13,31 +13,31 @@ import (
 
 // Evidence looks into a transaction that somebody names.
 type Evidence interface {
-	// Prove is Moved when the transaction made exactly this payment, and Unknown when it did not or cannot be told.
+	// Prove is Settled when the transaction made exactly this payment, and Unknown when it did not or cannot be told.
 	Prove(ctx context.Context, a x402.Authorization, transaction x402.Hash) (payment.Verdict, error)
 }
 
 // Prove settles an order by the transaction that an operator names. The operator is believed in nothing: the chain
 // shows the payment's transfer there, or the order stays as it is. A repeat with the same key shows what became of it.
-func (d Admin) Prove(ctx context.Context, id order.ID, transaction x402.Hash, act order.Act) (ReviewItem, error) {
-	pay, done, err := d.Records.Unproven(ctx, id, transaction, act)
+func (a Admin) Prove(ctx context.Context, id order.ID, transaction x402.Hash, act order.Act) (ReviewItem, error) {
+	pay, done, err := a.Records.Unproven(ctx, id, transaction, act)
 	if err != nil {
 		return ReviewItem{}, known(err, "read the payment")
 	}
 	if !done {
-		if err := d.prove(ctx, pay, transaction, act); err != nil {
+		if err := a.prove(ctx, pay, transaction, act); err != nil {
 			return ReviewItem{}, err
 		}
 	}
-	q, err := d.Records.ReviewItem(ctx, id)
+	q, err := a.Records.ReviewItem(ctx, id)
 	if err != nil {
 		return ReviewItem{}, known(err, "read the order")
 	}
 	return q, nil
 }
 
-func (d Admin) prove(ctx context.Context, pay payment.Payment, transaction x402.Hash, act order.Act) error {
-	shown, err := d.Evidence.Prove(ctx, pay.Authorization, transaction)
+func (a Admin) prove(ctx context.Context, pay payment.Payment, transaction x402.Hash, act order.Act) error {
+	shown, err := a.Evidence.Prove(ctx, pay.Authorization, transaction)
 	if err != nil {
 		return fmt.Errorf("look into the transaction: %w", errors.Join(fault.New(fault.DependencyDown, "The chain does not answer."), err))
 	}
@@ -47,7 +47,7 @@ func (d Admin) prove(ctx context.Context, pay payment.Payment, transaction x402.
 	pay.Status, pay.Receipt = payment.Paid, shown.Receipt
 	m := byOperator(pay.Order, order.Settling, order.Settled, act)
 	m.Evidence, m.Postings = map[string]string{"transaction": pay.Receipt.Transaction.String()}, pay.Postings()
-	if err := d.Records.Prove(ctx, pay, m, confirmJob(pay), act); err != nil {
+	if err := a.Records.Prove(ctx, pay, m, a.Confirm(pay), act); err != nil {
 		return known(err, "record the payment")
 	}
 	return nil
