@@ -12960,7 +12960,6 @@ type OrderMutation struct {
 	addprice_usd_cents  *int64
 	item                *json.RawMessage
 	appenditem          json.RawMessage
-	scenario            *string
 	resource            *string
 	version             *int
 	addversion          *int
@@ -13405,42 +13404,6 @@ func (m *OrderMutation) ResetItem() {
 	m.appenditem = nil
 }
 
-// SetScenario sets the "scenario" field.
-func (m *OrderMutation) SetScenario(s string) {
-	m.scenario = &s
-}
-
-// Scenario returns the value of the "scenario" field in the mutation.
-func (m *OrderMutation) Scenario() (r string, exists bool) {
-	v := m.scenario
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// OldScenario returns the old "scenario" field's value of the Order entity.
-// If the Order object wasn't provided to the builder, the object is fetched from the database.
-// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *OrderMutation) OldScenario(ctx context.Context) (v string, err error) {
-	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldScenario is only allowed on UpdateOne operations")
-	}
-	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldScenario requires an ID field in the mutation")
-	}
-	oldValue, err := m.oldValue(ctx)
-	if err != nil {
-		return v, fmt.Errorf("querying old value for OldScenario: %w", err)
-	}
-	return oldValue.Scenario, nil
-}
-
-// ResetScenario resets all changes to the "scenario" field.
-func (m *OrderMutation) ResetScenario() {
-	m.scenario = nil
-}
-
 // SetResource sets the "resource" field.
 func (m *OrderMutation) SetResource(s string) {
 	m.resource = &s
@@ -13878,7 +13841,7 @@ func (m *OrderMutation) Type() string {
 // order to get all numeric fields that were incremented/decremented, call
 // AddedFields().
 func (m *OrderMutation) Fields() []string {
-	fields := make([]string, 0, 18)
+	fields := make([]string, 0, 17)
 	if m.operation_id != nil {
 		fields = append(fields, order.FieldOperationID)
 	}
@@ -13902,9 +13865,6 @@ func (m *OrderMutation) Fields() []string {
 	}
 	if m.item != nil {
 		fields = append(fields, order.FieldItem)
-	}
-	if m.scenario != nil {
-		fields = append(fields, order.FieldScenario)
 	}
 	if m.resource != nil {
 		fields = append(fields, order.FieldResource)
@@ -13957,8 +13917,6 @@ func (m *OrderMutation) Field(name string) (ent.Value, bool) {
 		return m.PriceUsdCents()
 	case order.FieldItem:
 		return m.Item()
-	case order.FieldScenario:
-		return m.Scenario()
 	case order.FieldResource:
 		return m.Resource()
 	case order.FieldVersion:
@@ -14002,8 +13960,6 @@ func (m *OrderMutation) OldField(ctx context.Context, name string) (ent.Value, e
 		return m.OldPriceUsdCents(ctx)
 	case order.FieldItem:
 		return m.OldItem(ctx)
-	case order.FieldScenario:
-		return m.OldScenario(ctx)
 	case order.FieldResource:
 		return m.OldResource(ctx)
 	case order.FieldVersion:
@@ -14086,13 +14042,6 @@ func (m *OrderMutation) SetField(name string, value ent.Value) error {
 			return fmt.Errorf("unexpected type %T for field %s", value, name)
 		}
 		m.SetItem(v)
-		return nil
-	case order.FieldScenario:
-		v, ok := value.(string)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.SetScenario(v)
 		return nil
 	case order.FieldResource:
 		v, ok := value.(string)
@@ -14289,9 +14238,6 @@ func (m *OrderMutation) ResetField(name string) error {
 		return nil
 	case order.FieldItem:
 		m.ResetItem()
-		return nil
-	case order.FieldScenario:
-		m.ResetScenario()
 		return nil
 	case order.FieldResource:
 		m.ResetResource()

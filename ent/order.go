@@ -35,8 +35,6 @@ type Order struct {
 	PriceUsdCents int64 `json:"price_usd_cents,omitempty"`
 	// Item holds the value of the "item" field.
 	Item json.RawMessage `json:"item,omitempty"`
-	// Scenario holds the value of the "scenario" field.
-	Scenario string `json:"scenario,omitempty"`
 	// Resource holds the value of the "resource" field.
 	Resource string `json:"resource,omitempty"`
 	// Version holds the value of the "version" field.
@@ -69,7 +67,7 @@ func (*Order) scanValues(columns []string) ([]any, error) {
 			values[i] = new([]byte)
 		case order.FieldPriceUsdCents, order.FieldVersion, order.FieldDeliveryAttempt:
 			values[i] = new(sql.NullInt64)
-		case order.FieldID, order.FieldKind, order.FieldStatus, order.FieldOwner, order.FieldIdempotencyKey, order.FieldScenario, order.FieldResource, order.FieldRefundReason:
+		case order.FieldID, order.FieldKind, order.FieldStatus, order.FieldOwner, order.FieldIdempotencyKey, order.FieldResource, order.FieldRefundReason:
 			values[i] = new(sql.NullString)
 		case order.FieldCreatedAt, order.FieldUpdatedAt, order.FieldExpiresAt:
 			values[i] = new(sql.NullTime)
@@ -145,12 +143,6 @@ func (_m *Order) assignValues(columns []string, values []any) error {
 				if err := json.Unmarshal(*value, &_m.Item); err != nil {
 					return fmt.Errorf("unmarshal field item: %w", err)
 				}
-			}
-		case order.FieldScenario:
-			if value, ok := values[i].(*sql.NullString); !ok {
-				return fmt.Errorf("unexpected type %T for field scenario", values[i])
-			} else if value.Valid {
-				_m.Scenario = value.String
 			}
 		case order.FieldResource:
 			if value, ok := values[i].(*sql.NullString); !ok {
@@ -268,9 +260,6 @@ func (_m *Order) String() string {
 	builder.WriteString(", ")
 	builder.WriteString("item=")
 	builder.WriteString(fmt.Sprintf("%v", _m.Item))
-	builder.WriteString(", ")
-	builder.WriteString("scenario=")
-	builder.WriteString(_m.Scenario)
 	builder.WriteString(", ")
 	builder.WriteString("resource=")
 	builder.WriteString(_m.Resource)

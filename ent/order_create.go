@@ -73,20 +73,6 @@ func (_c *OrderCreate) SetItem(v json.RawMessage) *OrderCreate {
 	return _c
 }
 
-// SetScenario sets the "scenario" field.
-func (_c *OrderCreate) SetScenario(v string) *OrderCreate {
-	_c.mutation.SetScenario(v)
-	return _c
-}
-
-// SetNillableScenario sets the "scenario" field if the given value is not nil.
-func (_c *OrderCreate) SetNillableScenario(v *string) *OrderCreate {
-	if v != nil {
-		_c.SetScenario(*v)
-	}
-	return _c
-}
-
 // SetResource sets the "resource" field.
 func (_c *OrderCreate) SetResource(v string) *OrderCreate {
 	_c.mutation.SetResource(v)
@@ -230,10 +216,6 @@ func (_c *OrderCreate) ExecX(ctx context.Context) {
 
 // defaults sets the default values of the builder before save.
 func (_c *OrderCreate) defaults() {
-	if _, ok := _c.mutation.Scenario(); !ok {
-		v := order.DefaultScenario
-		_c.mutation.SetScenario(v)
-	}
 	if _, ok := _c.mutation.Resource(); !ok {
 		v := order.DefaultResource
 		_c.mutation.SetResource(v)
@@ -283,9 +265,6 @@ func (_c *OrderCreate) check() error {
 	}
 	if _, ok := _c.mutation.Item(); !ok {
 		return &ValidationError{Name: "item", err: errors.New(`ent: missing required field "Order.item"`)}
-	}
-	if _, ok := _c.mutation.Scenario(); !ok {
-		return &ValidationError{Name: "scenario", err: errors.New(`ent: missing required field "Order.scenario"`)}
 	}
 	if _, ok := _c.mutation.Resource(); !ok {
 		return &ValidationError{Name: "resource", err: errors.New(`ent: missing required field "Order.resource"`)}
@@ -372,10 +351,6 @@ func (_c *OrderCreate) createSpec() (*Order, *sqlgraph.CreateSpec) {
 	if value, ok := _c.mutation.Item(); ok {
 		_spec.SetField(order.FieldItem, field.TypeJSON, value)
 		_node.Item = value
-	}
-	if value, ok := _c.mutation.Scenario(); ok {
-		_spec.SetField(order.FieldScenario, field.TypeString, value)
-		_node.Scenario = value
 	}
 	if value, ok := _c.mutation.Resource(); ok {
 		_spec.SetField(order.FieldResource, field.TypeString, value)
@@ -592,9 +567,6 @@ func (u *OrderUpsertOne) UpdateNewValues() *OrderUpsertOne {
 		}
 		if _, exists := u.create.mutation.Item(); exists {
 			s.SetIgnore(order.FieldItem)
-		}
-		if _, exists := u.create.mutation.Scenario(); exists {
-			s.SetIgnore(order.FieldScenario)
 		}
 		if _, exists := u.create.mutation.Resource(); exists {
 			s.SetIgnore(order.FieldResource)
@@ -947,9 +919,6 @@ func (u *OrderUpsertBulk) UpdateNewValues() *OrderUpsertBulk {
 			}
 			if _, exists := b.mutation.Item(); exists {
 				s.SetIgnore(order.FieldItem)
-			}
-			if _, exists := b.mutation.Scenario(); exists {
-				s.SetIgnore(order.FieldScenario)
 			}
 			if _, exists := b.mutation.Resource(); exists {
 				s.SetIgnore(order.FieldResource)

@@ -183,20 +183,16 @@ func init() {
 	job.DefaultID = jobDescID.Default.(func() uuid.UUID)
 	orderFields := schema.Order{}.Fields()
 	_ = orderFields
-	// orderDescScenario is the schema descriptor for scenario field.
-	orderDescScenario := orderFields[9].Descriptor()
-	// order.DefaultScenario holds the default value on creation for the scenario field.
-	order.DefaultScenario = orderDescScenario.Default.(string)
 	// orderDescResource is the schema descriptor for resource field.
-	orderDescResource := orderFields[10].Descriptor()
+	orderDescResource := orderFields[9].Descriptor()
 	// order.DefaultResource holds the default value on creation for the resource field.
 	order.DefaultResource = orderDescResource.Default.(string)
 	// orderDescDeliveryAttempt is the schema descriptor for delivery_attempt field.
-	orderDescDeliveryAttempt := orderFields[12].Descriptor()
+	orderDescDeliveryAttempt := orderFields[11].Descriptor()
 	// order.DefaultDeliveryAttempt holds the default value on creation for the delivery_attempt field.
 	order.DefaultDeliveryAttempt = orderDescDeliveryAttempt.Default.(int)
 	// orderDescRefundReason is the schema descriptor for refund_reason field.
-	orderDescRefundReason := orderFields[14].Descriptor()
+	orderDescRefundReason := orderFields[13].Descriptor()
 	// order.DefaultRefundReason holds the default value on creation for the refund_reason field.
 	order.DefaultRefundReason = orderDescRefundReason.Default.(string)
 	paymentFields := schema.Payment{}.Fields()

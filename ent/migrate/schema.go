@@ -565,7 +565,6 @@ var (
 		{Name: "fingerprint", Type: field.TypeBytes},
 		{Name: "price_usd_cents", Type: field.TypeInt64},
 		{Name: "item", Type: field.TypeJSON},
-		{Name: "scenario", Type: field.TypeString, Default: ""},
 		{Name: "resource", Type: field.TypeString, Default: ""},
 		{Name: "version", Type: field.TypeInt},
 		{Name: "delivery_attempt", Type: field.TypeInt, Default: 1},
@@ -595,7 +594,7 @@ var (
 			{
 				Name:    "orders_adopted",
 				Unique:  true,
-				Columns: []*schema.Column{OrdersColumns[15], OrdersColumns[4]},
+				Columns: []*schema.Column{OrdersColumns[14], OrdersColumns[4]},
 				Annotation: &entsql.IndexAnnotation{
 					Where: "(adopted_reference IS NOT NULL)",
 				},
@@ -603,7 +602,7 @@ var (
 			{
 				Name:    "orders_open",
 				Unique:  false,
-				Columns: []*schema.Column{OrdersColumns[3], OrdersColumns[17]},
+				Columns: []*schema.Column{OrdersColumns[3], OrdersColumns[16]},
 				Annotation: &entsql.IndexAnnotation{
 					Where: "((status)::text <> 'fulfilled'::text)",
 				},
@@ -611,12 +610,12 @@ var (
 			{
 				Name:    "orders_changed",
 				Unique:  false,
-				Columns: []*schema.Column{OrdersColumns[17]},
+				Columns: []*schema.Column{OrdersColumns[16]},
 			},
 			{
 				Name:    "orders_unpaid",
 				Unique:  false,
-				Columns: []*schema.Column{OrdersColumns[18]},
+				Columns: []*schema.Column{OrdersColumns[17]},
 				Annotation: &entsql.IndexAnnotation{
 					Where: "((status)::text = 'payment_required'::text)",
 				},

@@ -29,8 +29,6 @@ const (
 	FieldPriceUsdCents = "price_usd_cents"
 	// FieldItem holds the string denoting the item field in the database.
 	FieldItem = "item"
-	// FieldScenario holds the string denoting the scenario field in the database.
-	FieldScenario = "scenario"
 	// FieldResource holds the string denoting the resource field in the database.
 	FieldResource = "resource"
 	// FieldVersion holds the string denoting the version field in the database.
@@ -64,7 +62,6 @@ var Columns = []string{
 	FieldFingerprint,
 	FieldPriceUsdCents,
 	FieldItem,
-	FieldScenario,
 	FieldResource,
 	FieldVersion,
 	FieldDeliveryAttempt,
@@ -87,8 +84,6 @@ func ValidColumn(column string) bool {
 }
 
 var (
-	// DefaultScenario holds the default value on creation for the "scenario" field.
-	DefaultScenario string
 	// DefaultResource holds the default value on creation for the "resource" field.
 	DefaultResource string
 	// DefaultDeliveryAttempt holds the default value on creation for the "delivery_attempt" field.
@@ -187,11 +182,6 @@ func ByIdempotencyKey(opts ...sql.OrderTermOption) OrderOption {
 // ByPriceUsdCents orders the results by the price_usd_cents field.
 func ByPriceUsdCents(opts ...sql.OrderTermOption) OrderOption {
 	return sql.OrderByField(FieldPriceUsdCents, opts...).ToFunc()
-}
-
-// ByScenario orders the results by the scenario field.
-func ByScenario(opts ...sql.OrderTermOption) OrderOption {
-	return sql.OrderByField(FieldScenario, opts...).ToFunc()
 }
 
 // ByResource orders the results by the resource field.

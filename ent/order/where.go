@@ -90,11 +90,6 @@ func PriceUsdCents(v int64) predicate.Order {
 	return predicate.Order(sql.FieldEQ(FieldPriceUsdCents, v))
 }
 
-// Scenario applies equality check predicate on the "scenario" field. It's identical to ScenarioEQ.
-func Scenario(v string) predicate.Order {
-	return predicate.Order(sql.FieldEQ(FieldScenario, v))
-}
-
 // Resource applies equality check predicate on the "resource" field. It's identical to ResourceEQ.
 func Resource(v string) predicate.Order {
 	return predicate.Order(sql.FieldEQ(FieldResource, v))
@@ -428,71 +423,6 @@ func PriceUsdCentsLT(v int64) predicate.Order {
 // PriceUsdCentsLTE applies the LTE predicate on the "price_usd_cents" field.
 func PriceUsdCentsLTE(v int64) predicate.Order {
 	return predicate.Order(sql.FieldLTE(FieldPriceUsdCents, v))
-}
-
-// ScenarioEQ applies the EQ predicate on the "scenario" field.
-func ScenarioEQ(v string) predicate.Order {
-	return predicate.Order(sql.FieldEQ(FieldScenario, v))
-}
-
-// ScenarioNEQ applies the NEQ predicate on the "scenario" field.
-func ScenarioNEQ(v string) predicate.Order {
-	return predicate.Order(sql.FieldNEQ(FieldScenario, v))
-}
-
-// ScenarioIn applies the In predicate on the "scenario" field.
-func ScenarioIn(vs ...string) predicate.Order {
-	return predicate.Order(sql.FieldIn(FieldScenario, vs...))
-}
-
-// ScenarioNotIn applies the NotIn predicate on the "scenario" field.
-func ScenarioNotIn(vs ...string) predicate.Order {
-	return predicate.Order(sql.FieldNotIn(FieldScenario, vs...))
-}
-
-// ScenarioGT applies the GT predicate on the "scenario" field.
-func ScenarioGT(v string) predicate.Order {
-	return predicate.Order(sql.FieldGT(FieldScenario, v))
-}
-
-// ScenarioGTE applies the GTE predicate on the "scenario" field.
-func ScenarioGTE(v string) predicate.Order {
-	return predicate.Order(sql.FieldGTE(FieldScenario, v))
-}
-
-// ScenarioLT applies the LT predicate on the "scenario" field.
-func ScenarioLT(v string) predicate.Order {
-	return predicate.Order(sql.FieldLT(FieldScenario, v))
-}
-
-// ScenarioLTE applies the LTE predicate on the "scenario" field.
-func ScenarioLTE(v string) predicate.Order {
-	return predicate.Order(sql.FieldLTE(FieldScenario, v))
-}
-
-// ScenarioContains applies the Contains predicate on the "scenario" field.
-func ScenarioContains(v string) predicate.Order {
-	return predicate.Order(sql.FieldContains(FieldScenario, v))
-}
-
-// ScenarioHasPrefix applies the HasPrefix predicate on the "scenario" field.
-func ScenarioHasPrefix(v string) predicate.Order {
-	return predicate.Order(sql.FieldHasPrefix(FieldScenario, v))
-}
-
-// ScenarioHasSuffix applies the HasSuffix predicate on the "scenario" field.
-func ScenarioHasSuffix(v string) predicate.Order {
-	return predicate.Order(sql.FieldHasSuffix(FieldScenario, v))
-}
-
-// ScenarioEqualFold applies the EqualFold predicate on the "scenario" field.
-func ScenarioEqualFold(v string) predicate.Order {
-	return predicate.Order(sql.FieldEqualFold(FieldScenario, v))
-}
-
-// ScenarioContainsFold applies the ContainsFold predicate on the "scenario" field.
-func ScenarioContainsFold(v string) predicate.Order {
-	return predicate.Order(sql.FieldContainsFold(FieldScenario, v))
 }
 
 // ResourceEQ applies the EQ predicate on the "resource" field.

@@ -35,7 +35,6 @@ func (Order) Fields() []ent.Field {
 		field.Bytes("fingerprint").Immutable(),
 		field.Int64("price_usd_cents").Immutable(),
 		field.JSON("item", json.RawMessage{}).Immutable(),
-		field.String("scenario").Default("").Immutable(),
 		// What a payer is told the payment is for; empty for the order's own address.
 		field.String("resource").Default("").Immutable(),
 		field.Int("version"),
