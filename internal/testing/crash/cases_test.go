@@ -62,9 +62,9 @@ func passes(flow, settler, point string) int {
 	case area == "owe", area == "observe": // nothing of an ordinary purchase
 		return 0
 	// they have tests of their own
-	case slices.Contains([]string{"bury", "expire", "bump", "arrive", "prove", "catchup", "recover"}, area):
+	case slices.Contains([]string{"void", "expire", "bump", "arrive", "prove", "catchup", "recover"}, area):
 		return 0
-	case area == "open" && flow != later:
+	case area == "create" && flow != later:
 		return 0
 	case area == "periodic", area == "attempts", point == "attempt.reverted": // none of an ordinary purchase
 		return 0
