@@ -84,7 +84,7 @@ func TestReconcileOnTheCommandLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out, code := w.reconcile(t); code != differ || !strings.Contains(out, "payment_differs: ord_") ||
-		!strings.Contains(out, "the top-ups that they concern stay closed") {
+		!strings.Contains(out, "the sales that they concern stay closed") {
 		t.Errorf("a payment of another amount: ended with %d:\n%s", code, out)
 	}
 	p.stop(t)

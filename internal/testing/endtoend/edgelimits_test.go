@@ -349,7 +349,7 @@ func TestWhatGuardsMoneyIsCountedOverAllProcesses(t *testing.T) {
 			t.Errorf("challenge %d: %d %s", n, a.status, clipped(a.body))
 		}
 	}
-	if dump := w.rows("rates", "id"); strings.Contains(dump, b.from) {
+	if dump := w.rows("rate_limits", "id"); strings.Contains(dump, b.from) {
 		t.Error("an address is written down")
 	}
 	terms := w.esimTerms("e")

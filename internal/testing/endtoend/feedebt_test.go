@@ -210,6 +210,6 @@ func TestWhatIsOwedIsMeasured(t *testing.T) {
 	w.feeJob(o.Issuance.CardID, func(j feeJob) bool { return j.Status == "failed" })
 	eventually(t, 15*time.Second, func() (bool, string) {
 		page := scrape(t, w.instances[0].metrics)
-		return regexp.MustCompile(`(?m)^\S*treasury_receivable_usd_cents(\{.*\})? 1000$`).MatchString(page), page
+		return regexp.MustCompile(`(?m)^\S*fees_receivable_usd_cents(\{.*\})? 1000$`).MatchString(page), page
 	})
 }
