@@ -41,7 +41,7 @@ func (b *buyer) status(id string) string {
 func wantProblem(t *testing.T, what string, a answer, status int, code fault.Code) {
 	t.Helper()
 	if a.status != status || a.problem.Code != string(code) {
-		t.Errorf("%s: %d %s, want %d %s", what, a.status, clipped(a.body), status, code)
+		t.Errorf("%s: %d %s %v, want %d %s", what, a.status, clipped(a.body), a.err, status, code)
 	}
 }
 
