@@ -16,8 +16,9 @@ import (
 	"testing/fstest"
 )
 
-// stored are the names of the ledger that the store needs to write what it is given and to read it again: the types, the
-// names of a transfer's postings, and the accounts that show what is on a card. Everything else of the ledger decides.
+// stored are the names of the ledger that the store needs to write what it is given and to read it again: the types,
+// the names of a transfer's postings, and the accounts that show what is on a card. Everything else of the ledger
+// decides.
 var stored = []string{"Account", "Card", "Entry", "ID", "Kind", "OfTransfer", "Posting"}
 
 // account is the name of one of the ledger's accounts in a text.

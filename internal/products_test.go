@@ -16,8 +16,8 @@ import (
 	"testing/fstest"
 )
 
-// productNames are the words that name a product, in identifiers and in strings, import paths among them. That there are
-// cards is no secret: an issuer, an account and a fee are about them. What is one product is to buy one.
+// productNames are the words that name a product, in identifiers and in strings, import paths among them. That there
+// are cards is no secret: an issuer, an account and a fee are about them. What is one product is to buy one.
 var productNames = regexp.MustCompile(`(?i)esim|top[-_ ]?up|card[-_ ]?issue(?:[^r]|$)|\bcard\.kind\b`)
 
 // homes are where a product may be named: its module, its store file, its rpc file, its part of the wiring.
@@ -142,7 +142,8 @@ func namesIn(module fs.FS, file string) (found []string, err error) {
 		}
 		if name := productNames.FindString(said); name != "" {
 			at := set.Position(n.Pos())
-			found = append(found, fmt.Sprintf("%s:%d names a product outside of its module: %q in %.60q", file, at.Line, name, said))
+			found = append(found,
+				fmt.Sprintf("%s:%d names a product outside of its module: %q in %.60q", file, at.Line, name, said))
 		}
 		return true
 	})

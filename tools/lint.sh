@@ -8,10 +8,10 @@ if [[ -n $unformatted ]]; then
   echo "not formatted:" "$unformatted"
   exit 1
 fi
-# Lines have at most 120 characters. What is generated is not read; add a folder to `narrow` when its lines fit.
-narrow=(clients)
-long=$(git ls-files -co --exclude-standard "${narrow[@]}" | grep -E '\.(go|py|ts|mjs)$' |
-  grep -vE '/_?gen/|/testing/published\.ts$' | LC_ALL=C.UTF-8 xargs grep -HnP '^.{121}' | cut -d: -f1,2 || true)
+# Lines have at most 120 characters. What is generated is not read, and a struct tag cannot be broken.
+long=$(git ls-files -co --exclude-standard '*.go' clients | grep -E '\.(go|py|ts|mjs)$' |
+  grep -vE '(^|/)_?gen/|/testing/published\.ts$' | xargs grep -L '^// Code generated' |
+  LC_ALL=C.UTF-8 xargs grep -HnP '^(?!.*`json:).{121}' | cut -d: -f1,2 || true)
 if [[ -n $long ]]; then
   echo "longer than 120 characters:" "$long"
   exit 1

@@ -175,7 +175,8 @@ func TestAgentWaitsForApprovalAtATerminal(t *testing.T) {
 		t.Fatalf("yes: %v %s", err, out)
 	}
 	plan := a.call("list_esim_plans", nil).Plans[0].PlanID
-	if got := a.call("buy_esim", map[string]any{"purchaseKey": "it's mine", "planId": plan}); got.Code != "approval_needed" {
+	if got := a.call("buy_esim",
+		map[string]any{"purchaseKey": "it's mine", "planId": plan}); got.Code != "approval_needed" {
 		t.Errorf("something else under the key: %+v", got)
 	}
 	if _, err := approve("y"); err != nil {

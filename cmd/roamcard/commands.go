@@ -67,8 +67,10 @@ func devServer() *cobra.Command {
 	f.DurationVar(&c.IssuerVisibilityDelay, "issuer-visibility-delay", 0, "the setting issuer.visibility_delay")
 	f.BoolVar(&c.SpendLimits, "issuer-spend-limits", false,
 		"the setting issuer.spend_limits, and a sandbox issuer that has them")
-	f.StringVar(&c.Limits, "limits", dev.DefaultLimits, "rates of requests: default, off, or changes to the default (docs/configuration.md)")
-	f.StringVar(&c.Settlement, "settlement", "", "who settles, in order: relayer, facilitator or both (default: the facilitator, if there is one, then the relayer)")
+	f.StringVar(&c.Limits, "limits", dev.DefaultLimits,
+		"rates of requests: default, off, or changes to the default (docs/configuration.md)")
+	f.StringVar(&c.Settlement, "settlement", "", "who settles, in order: relayer, facilitator or both (default: the "+
+		"facilitator, if there is one, then the relayer)")
 	complete(cmd, "limits", fixed("default", "off"))
 	complete(cmd, "settlement", fixed("relayer", "facilitator", "relayer,facilitator", "facilitator,relayer"))
 	return cmd
@@ -240,8 +242,9 @@ func config() *cobra.Command {
 		return app.ShowConfig(*file, asJSON, cmd.OutOrStdout())
 	}
 	cmd.AddCommand(show, &cobra.Command{
-		Use: "init", Args: noArgs, Short: "Print a configuration file to fill in: every setting, what it means and its default",
-		RunE: func(cmd *cobra.Command, _ []string) error { return app.InitConfig(cmd.OutOrStdout()) },
+		Use: "init", Args: noArgs,
+		Short: "Print a configuration file to fill in: every setting, what it means and its default",
+		RunE:  func(cmd *cobra.Command, _ []string) error { return app.InitConfig(cmd.OutOrStdout()) },
 	})
 	return cmd
 }

@@ -28,12 +28,13 @@ func Names() []string {
 // properties are the allowlisted ones with their types. There is no free text: a type admits values that
 // can be listed or are too short to hide anything in.
 var properties = map[string]func(string) bool{
-	"product":       among("card", "card_issue", "card_topup", "esim"),
-	"planType":      among("country", "region"),
-	"countryCode":   regexp.MustCompile(`^[A-Z]{2}$`).MatchString,
-	"step":          regexp.MustCompile(`^[a-z]{2,12}(_[a-z]{2,12}){0,2}$`).MatchString,
-	"errorCode":     regexp.MustCompile(`^([a-z]{2,16}(_[a-z]{2,16}){0,4}|http_[45]\d\d)$`).MatchString,
-	"clientVersion": regexp.MustCompile(`^((web|ts|python|go|cli|mcp)/)?v?\d{1,3}\.\d{1,3}\.\d{1,3}(-(alpha|beta|rc|dev)(\.\d{1,2})?)?$`).MatchString,
+	"product":     among("card", "card_issue", "card_topup", "esim"),
+	"planType":    among("country", "region"),
+	"countryCode": regexp.MustCompile(`^[A-Z]{2}$`).MatchString,
+	"step":        regexp.MustCompile(`^[a-z]{2,12}(_[a-z]{2,12}){0,2}$`).MatchString,
+	"errorCode":   regexp.MustCompile(`^([a-z]{2,16}(_[a-z]{2,16}){0,4}|http_[45]\d\d)$`).MatchString,
+	"clientVersion": regexp.MustCompile(
+		`^((web|ts|python|go|cli|mcp)/)?v?\d{1,3}\.\d{1,3}\.\d{1,3}(-(alpha|beta|rc|dev)(\.\d{1,2})?)?$`).MatchString,
 }
 
 func among(values ...string) func(string) bool {

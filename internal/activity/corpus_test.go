@@ -82,7 +82,8 @@ func TestCheckAcceptsHarmlessEvents(t *testing.T) {
 }
 
 func TestAcceptKeepsNoIdentifier(t *testing.T) {
-	const order, card, visitor = "ord_0199a3f7c1d20f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f", "0190f3a2-7c1d-4e5b-9a0c-3f2b1c0d9e8f", "7b1d2c3e-4f50-4a61-8b72-9c83ad94be05"
+	const order, card, visitor = "ord_0199a3f7c1d20f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f",
+		"0190f3a2-7c1d-4e5b-9a0c-3f2b1c0d9e8f", "7b1d2c3e-4f50-4a61-8b72-9c83ad94be05"
 	e, err := activity.Check(activity.Submission{
 		EventID: card, EventName: "page_view", VisitorID: visitor, Path: "/orders/" + order + "/cards/" + card + "/reveal",
 	})

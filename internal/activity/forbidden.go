@@ -98,8 +98,10 @@ var patterns = []*regexp.Regexp{
 	regexp.MustCompile(`(?i)\b(rcs|rco|rcd|sk|pk|ghp|gho|ghs|glpat|xox[abp]|whsec)[_-][a-z0-9_-]{8,}`),
 	regexp.MustCompile(`\b(AKIA|ASIA)[0-9A-Z]{12,}`),
 	regexp.MustCompile(`(?i)\b(cvv2?|cvc2?|csc|cav2?|securitycode|security[ _-]?code)[^0-9a-z]{0,3}\d{3,4}\b`),
-	regexp.MustCompile(`(?i)mozilla|applewebkit|gecko/|(chrome|safari|firefox|edge?|opera|opr|curl|wget|axios|undici|dalvik|cfnetwork|okhttp|java)/\d|` +
-		`okhttp|gohttpclient|go-http-client|python-?(requests|urllib|httpx)|postmanruntime|node-?fetch|googlebot|bingbot|headlesschrome`),
+	regexp.MustCompile(`(?i)mozilla|applewebkit|gecko/|(chrome|safari|firefox|edge?|opera|opr|` +
+		`curl|wget|axios|undici|dalvik|cfnetwork|okhttp|java)/\d|` +
+		`okhttp|gohttpclient|go-http-client|python-?(requests|urllib|httpx)|` +
+		`postmanruntime|node-?fetch|googlebot|bingbot|headlesschrome`),
 }
 
 var (
@@ -142,7 +144,8 @@ func random(s string) bool {
 }
 
 var (
-	quads    = regexp.MustCompile(`(?i)(?:^|[^0-9a-z.])((?:0x[0-9a-f]{1,2}|0[0-7]{1,3}|\d{1,3})(?:[._, -](?:0x[0-9a-f]{1,2}|0[0-7]{1,3}|\d{1,3})){3})(?:$|[^0-9a-z])`)
+	quads = regexp.MustCompile(`(?i)(?:^|[^0-9a-z.])((?:0x[0-9a-f]{1,2}|0[0-7]{1,3}|\d{1,3})` +
+		`(?:[._, -](?:0x[0-9a-f]{1,2}|0[0-7]{1,3}|\d{1,3})){3})(?:$|[^0-9a-z])`)
 	oneWord  = regexp.MustCompile(`(?i)(?:^|[^0-9a-z])(0x[0-9a-f]{7,8}|0[0-7]{9,11}|\d{8,10})(?:$|[^0-9a-z])`)
 	sixGroup = regexp.MustCompile(`[0-9a-fA-F:.]{2,}(%\w+)?`)
 )

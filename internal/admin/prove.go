@@ -39,10 +39,12 @@ func (a Admin) Prove(ctx context.Context, id order.ID, transaction x402.Hash, ac
 func (a Admin) prove(ctx context.Context, pay payment.Payment, transaction x402.Hash, act order.Act) error {
 	shown, err := a.Evidence.Prove(ctx, pay.Authorization, transaction)
 	if err != nil {
-		return fmt.Errorf("look into the transaction: %w", errors.Join(fault.New(fault.DependencyDown, "The chain does not answer."), err))
+		return fmt.Errorf("look into the transaction: %w",
+			errors.Join(fault.New(fault.DependencyDown, "The chain does not answer."), err))
 	}
 	if shown.State != payment.Settled {
-		return fault.New(fault.TransferUnproven, "The chain does not show this payment's transfer in the transaction.").About(string(pay.Order))
+		return fault.New(fault.TransferUnproven,
+			"The chain does not show this payment's transfer in the transaction.").About(string(pay.Order))
 	}
 	pay.Status, pay.Receipt = payment.Paid, shown.Receipt
 	m := byOperator(pay.Order, order.Settling, order.Settled, act)

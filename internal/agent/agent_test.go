@@ -40,7 +40,8 @@ func others(t Terms) map[string]Terms {
 
 func TestSettingsAreReadWhollyOrRefused(t *testing.T) {
 	t.Parallel()
-	good := `{"origin":"https://api.example.com","payTo":"0x000000000000000000000000000000000000dEaD","maxPerDayUsdCents":5000}`
+	good := `{"origin":"https://api.example.com","payTo":"0x000000000000000000000000000000000000dEaD",` +
+		`"maxPerDayUsdCents":5000}`
 	for text, part := range map[string]string{
 		good: "",
 		`{"origin":"https://api.example.com","maxPerDayUSD":1}`:              "unknown field",

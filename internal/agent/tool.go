@@ -123,7 +123,8 @@ func (s *Server) recovered(what string, err *error) {
 }
 
 // answer reads the arguments and does what the tool does.
-func answer[In, Out any](ctx context.Context, c call, arguments *jsonschema.Resolved, do doing[In, Out]) (out Out, err error) {
+func answer[In, Out any](ctx context.Context, c call, arguments *jsonschema.Resolved,
+	do doing[In, Out]) (out Out, err error) {
 	defer c.server.recovered(c.Params.Name, &err)
 	given := c.Params.Arguments
 	if len(given) == 0 {

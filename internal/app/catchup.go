@@ -13,10 +13,12 @@ import (
 // the database.
 func (a *App) newCatchUp() *reconcile.CatchUp {
 	transfers := a.store.Treasury(a.config.Asset, a.config.PayTo)
-	reader := reconcile.NewScanner(reconcile.ScannerConfig{Chain: a.chain, Arrivals: transfers, Unread: transfers, PayTo: a.config.PayTo})
+	reader := reconcile.NewScanner(reconcile.ScannerConfig{Chain: a.chain, Arrivals: transfers, Unread: transfers,
+		PayTo: a.config.PayTo})
 	books := a.store.Marks(a.config.Asset, a.config.PayTo)
 	c := reconcile.CatchUpConfig{
-		Reader: reader, Chain: a.chain, Head: a.chain, Arrivals: books, Early: a.store.Orders(), Marks: books, Asset: a.config.Asset, PayTo: a.config.PayTo, Senders: []x402.Address{a.config.PayTo},
+		Reader: reader, Chain: a.chain, Head: a.chain, Arrivals: books, Early: a.store.Orders(), Marks: books,
+		Asset: a.config.Asset, PayTo: a.config.PayTo, Senders: []x402.Address{a.config.PayTo},
 		Validity: a.config.terms().MaxValidity, Log: a.log, Now: time.Now,
 	}
 	if key, err := chain.ParseKey(a.config.TreasuryKey.Reveal()); err == nil { // whoever refunds reports a wrong one

@@ -123,17 +123,29 @@ type setting struct {
 // settings is the whole configuration, in the order it is shown.
 func settings() []setting {
 	return slices.Concat([]setting{
-		{key: "addr", help: "host and port to listen on", byDefault: "127.0.0.1:8402", set: text(func(c *Config) *string { return &c.Addr })},
-		{key: "base_url", help: "the service's public origin, as clients see it", set: func(c *Config, s string) (err error) { c.BaseURL, err = origin(s); return err }},
-		{key: "environment", help: "production, or sandbox for providers that are not real", byDefault: Production, set: oneOf(func(c *Config) *string { return &c.Environment }, Production, Sandbox)},
-		{key: "database.url", help: "PostgreSQL 15 or newer", secret: true, set: secretAt(func(c *Config) *secret.Text { return &c.DatabaseURL })},
-		{key: "chain.rpc_url", help: "JSON-RPC endpoints of Base, best first, separated by commas", set: func(c *Config, s string) (err error) { c.RPCURLs, err = urls(s); return err }},
-		{key: "chain.paid_at", help: "the block tag a payment must reach: latest, safe or finalized", byDefault: "latest", set: oneOf(func(c *Config) *string { return &c.PaidAt }, "latest", "safe", "finalized")},
-		{key: "chain.dead_at", help: "the block tag at which an unused authorization counts as expired", byDefault: "safe", set: oneOf(func(c *Config) *string { return &c.DeadAt }, "safe", "finalized")},
-		{key: "chain.witness_from", help: "the amount in US cents from which a second node must show a payment before anything is delivered, where there are several nodes", byDefault: "0", set: cents(func(c *Config) *money.Cents { return &c.WitnessFrom })},
-		{key: "chain.reorg_depth", help: "how many blocks may be replaced between two looks before nobody is asked to pay", byDefault: "3", set: number(func(c *Config) *int { return &c.ReorgDepth })},
-		{key: "chain.reorg_pause", help: "for how long nobody is asked to pay after that", byDefault: "30s", set: duration(func(c *Config) *time.Duration { return &c.ReorgCalm })},
-		{key: "chain.check_every", help: "how often the chain's nodes, the token and the settlers are looked at while nobody asks, at most 10s", byDefault: availability.DefaultWatch.String(), set: func(c *Config, s string) error {
+		{key: "addr", help: "host and port to listen on", byDefault: "127.0.0.1:8402",
+			set: text(func(c *Config) *string { return &c.Addr })},
+		{key: "base_url", help: "the service's public origin, as clients see it",
+			set: func(c *Config, s string) (err error) { c.BaseURL, err = origin(s); return err }},
+		{key: "environment", help: "production, or sandbox for providers that are not real", byDefault: Production,
+			set: oneOf(func(c *Config) *string { return &c.Environment }, Production, Sandbox)},
+		{key: "database.url", help: "PostgreSQL 15 or newer", secret: true,
+			set: secretAt(func(c *Config) *secret.Text { return &c.DatabaseURL })},
+		{key: "chain.rpc_url", help: "JSON-RPC endpoints of Base, best first, separated by commas",
+			set: func(c *Config, s string) (err error) { c.RPCURLs, err = urls(s); return err }},
+		{key: "chain.paid_at", help: "the block tag a payment must reach: latest, safe or finalized", byDefault: "latest",
+			set: oneOf(func(c *Config) *string { return &c.PaidAt }, "latest", "safe", "finalized")},
+		{key: "chain.dead_at", help: "the block tag at which an unused authorization counts as expired", byDefault: "safe",
+			set: oneOf(func(c *Config) *string { return &c.DeadAt }, "safe", "finalized")},
+		{key: "chain.witness_from", help: "the amount in US cents from which a second node must show a payment before " +
+			"anything is delivered, where there are several nodes", byDefault: "0",
+			set: cents(func(c *Config) *money.Cents { return &c.WitnessFrom })},
+		{key: "chain.reorg_depth", help: "how many blocks may be replaced between two looks before nobody is asked to pay",
+			byDefault: "3", set: number(func(c *Config) *int { return &c.ReorgDepth })},
+		{key: "chain.reorg_pause", help: "for how long nobody is asked to pay after that", byDefault: "30s",
+			set: duration(func(c *Config) *time.Duration { return &c.ReorgCalm })},
+		{key: "chain.check_every", help: "how often the chain's nodes, the token and the settlers are looked at while " +
+			"nobody asks, at most 10s", byDefault: availability.DefaultWatch.String(), set: func(c *Config, s string) error {
 			if err := duration(func(c *Config) *time.Duration { return &c.ChainWatch })(c, s); err != nil {
 				return err
 			}
@@ -143,45 +155,85 @@ func settings() []setting {
 			}
 			return nil
 		}},
-		{key: "payment.pay_to", help: "the address that is paid", set: address(func(c *Config) *x402.Address { return &c.PayTo })},
-		{key: "payment.asset", help: "native USDC", byDefault: "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913", set: address(func(c *Config) *x402.Address { return &c.Asset })},
-		{key: "payment.asset_name", help: "the EIP-712 name of the asset", byDefault: "USD Coin", set: text(func(c *Config) *string { return &c.AssetName })},
-		{key: "settlement.order", help: "who brings payments to the chain: relayer, facilitator, or both separated by a comma, the first one first", byDefault: SettlerRelayer, set: func(c *Config, s string) (err error) { c.Settlement, err = settlementOrder(s); return err }},
-		{key: "settlement.fallback_delay", help: "how long a payment waits for the first settler before the second acts too", byDefault: settlerTurn.String(), set: duration(func(c *Config) *time.Duration { return &c.SettlementTurn })},
-		{key: "relayer.keys", help: "private keys that send settlements and pay their gas, separated by commas", secret: true, byDefault: none, set: secrets(func(c *Config) *[]secret.Text { return &c.RelayerKeys })},
-		{key: "facilitator.url", help: "a remote x402 facilitator, below which /settle and /supported lie", byDefault: none, set: func(c *Config, s string) (err error) { c.FacilitatorURL, err = service(s); return err }},
-		{key: "facilitator.token", help: "the bearer token the facilitator asks for", secret: true, byDefault: none, set: secretAt(func(c *Config) *secret.Text { return &c.FacilitatorToken })},
-		{key: "treasury.key", help: "the private key that refunds are signed with and paid from; without one an operator decides", secret: true, byDefault: none, set: secretAt(func(c *Config) *secret.Text { return &c.TreasuryKey })},
-		{key: "treasury.refund_deadline", help: "how long a refund may stay undecided before an operator looks", byDefault: "24h", set: duration(func(c *Config) *time.Duration { return &c.TreasuryDeadline })},
-		{key: "issuer.provider", help: "who issues the cards; sandbox cards are not real", byDefault: "sandbox", set: oneOf(func(c *Config) *string { return &c.IssuerProvider }, "sandbox")},
-		{key: "issuer.url", help: "the card issuer", set: func(c *Config, s string) (err error) { c.IssuerURL, err = origin(s); return err }},
-		{key: "issuer.key", help: "the card issuer's API key", secret: true, set: secretAt(func(c *Config) *secret.Text { return &c.IssuerKey })},
-		{key: "issuer.poll", help: "how often a pending card is looked at", byDefault: "2s", set: duration(func(c *Config) *time.Duration { return &c.IssuerPoll })},
-		{key: "issuer.deadline", help: "how long the issuer may leave a card pending before an operator looks", byDefault: "24h", set: duration(func(c *Config) *time.Duration { return &c.IssuerDeadline })},
-		{key: "issuer.call_timeout", help: "how long one call to the issuer may take", byDefault: issuerCallTimeout.String(), set: duration(func(c *Config) *time.Duration { return &c.IssuerCallTimeout })},
-		{key: "issuer.visibility_delay", help: "how long after that the issuer may still take a call up that it did not answer", byDefault: issuerVisibilityDelay.String(), set: duration(func(c *Config) *time.Duration { return &c.IssuerVisibilityDelay })},
-		{key: "issuer.spend_limits", help: "the issuer limits what is spent on a card: cards open with what remains after the issue fee", byDefault: "false", set: boolean(func(c *Config) *bool { return &c.IssuerLimits })},
-		{key: "issuer.sync_every", help: "how often the issuer's list of cards is read, for those that it locked or terminated", byDefault: "5m", set: atLeast(time.Second, func(c *Config) *time.Duration { return &c.IssuerStatesEvery })},
-		{key: "order.payable_for", help: "how long an unpaid order can be paid, at least 1m", byDefault: "30m", set: atLeast(time.Minute, func(c *Config) *time.Duration { return &c.PayableFor })},
-		{key: "quote.key", help: "32 bytes in hex that sign quotes; the same in every process", secret: true, set: hexKey(func(c *Config) *secret.Text { return &c.QuoteKey })},
-		{key: "operators", help: "name:sha256-of-token pairs in hex, separated by commas", secret: true, byDefault: none, set: func(c *Config, s string) (err error) { c.Operators, err = operators(s); return err }},
-		{key: "activity.wallets", help: "wallets whose sessions may read and prune activity, separated by commas", byDefault: none, set: func(c *Config, s string) (err error) { c.Activity, err = addresses(s); return err }},
-		{key: "reconcile.every", help: "how often the chain's, our own and the issuer's books are compared", byDefault: "10m", set: atLeast(time.Second, func(c *Config) *time.Duration { return &c.ReconcileEvery })},
-		{key: "contact.email", help: "the e-mail address of whoever runs the service, for registries and reports", byDefault: none, set: text(func(c *Config) *string { return &c.Contact })},
-		{key: "mcp.origins", help: "origins whose pages may call the MCP endpoint, separated by commas", byDefault: none, set: func(c *Config, s string) (err error) { c.MCPOrigins, err = origins(s); return err }},
-		{key: "events.retention", help: "how long product events are kept", byDefault: activity.DefaultRetention.String(), set: duration(func(c *Config) *time.Duration { return &c.EventsRetention })},
-		{key: "auth.retention", help: "how long challenges and sessions are kept after they expire", byDefault: auth.DefaultRetention.String(), set: duration(func(c *Config) *time.Duration { return &c.AuthRetention })},
-		{key: "limits", help: "rates of requests: default, off, or changes to the default like reveal=10/1h, separated by commas", byDefault: "default", set: func(c *Config, s string) (err error) { c.Limits, err = limit.Parse(s); return err }},
-		{key: "trusted_proxies", help: "networks whose X-Forwarded-For is believed, separated by commas", byDefault: none, set: func(c *Config, s string) (err error) { c.TrustedProxies, err = prefixes(s); return err }},
-		{key: "metrics.addr", help: "host and port to show metrics to Prometheus on, at /metrics; keep it private", byDefault: none, set: text(func(c *Config) *string { return &c.MetricsAddr })},
-		{key: "log.level", help: "debug, info, warn or error", byDefault: "info", set: func(c *Config, s string) error { return c.LogLevel.UnmarshalText([]byte(s)) }},
+		{key: "payment.pay_to", help: "the address that is paid",
+			set: address(func(c *Config) *x402.Address { return &c.PayTo })},
+		{key: "payment.asset", help: "native USDC", byDefault: "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913",
+			set: address(func(c *Config) *x402.Address { return &c.Asset })},
+		{key: "payment.asset_name", help: "the EIP-712 name of the asset", byDefault: "USD Coin",
+			set: text(func(c *Config) *string { return &c.AssetName })},
+		{key: "settlement.order", help: "who brings payments to the chain: relayer, facilitator, or both separated by a " +
+			"comma, the first one first", byDefault: SettlerRelayer,
+			set: func(c *Config, s string) (err error) { c.Settlement, err = settlementOrder(s); return err }},
+		{key: "settlement.fallback_delay", help: "how long a payment waits for the first settler before the second acts too",
+			byDefault: settlerTurn.String(), set: duration(func(c *Config) *time.Duration { return &c.SettlementTurn })},
+		{key: "relayer.keys", help: "private keys that send settlements and pay their gas, separated by commas", secret: true,
+			byDefault: none, set: secrets(func(c *Config) *[]secret.Text { return &c.RelayerKeys })},
+		{key: "facilitator.url", help: "a remote x402 facilitator, below which /settle and /supported lie", byDefault: none,
+			set: func(c *Config, s string) (err error) { c.FacilitatorURL, err = service(s); return err }},
+		{key: "facilitator.token", help: "the bearer token the facilitator asks for", secret: true, byDefault: none,
+			set: secretAt(func(c *Config) *secret.Text { return &c.FacilitatorToken })},
+		{key: "treasury.key", help: "the private key that refunds are signed with and paid from; without one an operator " +
+			"decides", secret: true, byDefault: none, set: secretAt(func(c *Config) *secret.Text { return &c.TreasuryKey })},
+		{key: "treasury.refund_deadline", help: "how long a refund may stay undecided before an operator looks",
+			byDefault: "24h", set: duration(func(c *Config) *time.Duration { return &c.TreasuryDeadline })},
+		{key: "issuer.provider", help: "who issues the cards; sandbox cards are not real", byDefault: "sandbox",
+			set: oneOf(func(c *Config) *string { return &c.IssuerProvider }, "sandbox")},
+		{key: "issuer.url", help: "the card issuer",
+			set: func(c *Config, s string) (err error) { c.IssuerURL, err = origin(s); return err }},
+		{key: "issuer.key", help: "the card issuer's API key", secret: true,
+			set: secretAt(func(c *Config) *secret.Text { return &c.IssuerKey })},
+		{key: "issuer.poll", help: "how often a pending card is looked at", byDefault: "2s",
+			set: duration(func(c *Config) *time.Duration { return &c.IssuerPoll })},
+		{key: "issuer.deadline", help: "how long the issuer may leave a card pending before an operator looks",
+			byDefault: "24h", set: duration(func(c *Config) *time.Duration { return &c.IssuerDeadline })},
+		{key: "issuer.call_timeout", help: "how long one call to the issuer may take", byDefault: issuerCallTimeout.String(),
+			set: duration(func(c *Config) *time.Duration { return &c.IssuerCallTimeout })},
+		{key: "issuer.visibility_delay", help: "how long after that the issuer may still take a call up that it did not " +
+			"answer", byDefault: issuerVisibilityDelay.String(),
+			set: duration(func(c *Config) *time.Duration { return &c.IssuerVisibilityDelay })},
+		{key: "issuer.spend_limits", help: "the issuer limits what is spent on a card: cards open with what remains after " +
+			"the issue fee", byDefault: "false", set: boolean(func(c *Config) *bool { return &c.IssuerLimits })},
+		{key: "issuer.sync_every", help: "how often the issuer's list of cards is read, for those that it locked or " +
+			"terminated", byDefault: "5m",
+			set: atLeast(time.Second, func(c *Config) *time.Duration { return &c.IssuerStatesEvery })},
+		{key: "order.payable_for", help: "how long an unpaid order can be paid, at least 1m", byDefault: "30m",
+			set: atLeast(time.Minute, func(c *Config) *time.Duration { return &c.PayableFor })},
+		{key: "quote.key", help: "32 bytes in hex that sign quotes; the same in every process", secret: true,
+			set: hexKey(func(c *Config) *secret.Text { return &c.QuoteKey })},
+		{key: "operators", help: "name:sha256-of-token pairs in hex, separated by commas", secret: true, byDefault: none,
+			set: func(c *Config, s string) (err error) { c.Operators, err = operators(s); return err }},
+		{key: "activity.wallets", help: "wallets whose sessions may read and prune activity, separated by commas",
+			byDefault: none, set: func(c *Config, s string) (err error) { c.Activity, err = addresses(s); return err }},
+		{key: "reconcile.every", help: "how often the chain's, our own and the issuer's books are compared", byDefault: "10m",
+			set: atLeast(time.Second, func(c *Config) *time.Duration { return &c.ReconcileEvery })},
+		{key: "contact.email", help: "the e-mail address of whoever runs the service, for registries and reports",
+			byDefault: none, set: text(func(c *Config) *string { return &c.Contact })},
+		{key: "mcp.origins", help: "origins whose pages may call the MCP endpoint, separated by commas", byDefault: none,
+			set: func(c *Config, s string) (err error) { c.MCPOrigins, err = origins(s); return err }},
+		{key: "events.retention", help: "how long product events are kept", byDefault: activity.DefaultRetention.String(),
+			set: duration(func(c *Config) *time.Duration { return &c.EventsRetention })},
+		{key: "auth.retention", help: "how long challenges and sessions are kept after they expire",
+			byDefault: auth.DefaultRetention.String(),
+			set:       duration(func(c *Config) *time.Duration { return &c.AuthRetention })},
+		{key: "limits", help: "rates of requests: default, off, or changes to the default like reveal=10/1h, separated by " +
+			"commas", byDefault: "default",
+			set: func(c *Config, s string) (err error) { c.Limits, err = limit.Parse(s); return err }},
+		{key: "trusted_proxies", help: "networks whose X-Forwarded-For is believed, separated by commas", byDefault: none,
+			set: func(c *Config, s string) (err error) { c.TrustedProxies, err = prefixes(s); return err }},
+		{key: "metrics.addr", help: "host and port to show metrics to Prometheus on, at /metrics; keep it private",
+			byDefault: none, set: text(func(c *Config) *string { return &c.MetricsAddr })},
+		{key: "log.level", help: "debug, info, warn or error", byDefault: "info",
+			set: func(c *Config, s string) error { return c.LogLevel.UnmarshalText([]byte(s)) }},
 		{key: "log.format", help: "json or text", byDefault: "json", set: func(c *Config, s string) error {
 			c.LogJSON = s == "json"
 			return among(s, "json", "text")
 		}},
-		{key: "worker.slots", help: "how many deliveries run at once", byDefault: "8", set: number(func(c *Config) *int { return &c.Slots })},
-		{key: "worker.lease", help: "how long a job's lease lasts without a heartbeat", byDefault: "20s", set: duration(func(c *Config) *time.Duration { return &c.LeaseTTL })},
-		{key: "payment.wait", help: "how long a paid request waits for its settlement", byDefault: "20s", set: duration(func(c *Config) *time.Duration { return &c.Wait })},
+		{key: "worker.slots", help: "how many deliveries run at once", byDefault: "8",
+			set: number(func(c *Config) *int { return &c.Slots })},
+		{key: "worker.lease", help: "how long a job's lease lasts without a heartbeat", byDefault: "20s",
+			set: duration(func(c *Config) *time.Duration { return &c.LeaseTTL })},
+		{key: "payment.wait", help: "how long a paid request waits for its settlement", byDefault: "20s",
+			set: duration(func(c *Config) *time.Duration { return &c.Wait })},
 	}, fairnessSettings(), edgeSettings(), productSettings())
 }
 
@@ -196,7 +248,8 @@ const none = "-"
 
 // Load reads the configuration: the environment over the file over the defaults. Every mistake is
 // reported at once. lookup is os.LookupEnv; a name ending in _FILE names a file that holds the value.
-func Load(file map[string]string, lookup func(string) (string, bool), read func(string) ([]byte, error)) (Config, error) {
+func Load(file map[string]string, lookup func(string) (string, bool),
+	read func(string) ([]byte, error)) (Config, error) {
 	var (
 		c     Config
 		wrong []error
@@ -227,7 +280,8 @@ func Load(file map[string]string, lookup func(string) (string, bool), read func(
 		wrong = append(wrong, errors.New("base_url: must be https in production"))
 	}
 	if c.Environment == Production && c.IssuerProvider == "sandbox" {
-		wrong = append(wrong, errors.New("issuer.provider: the sandbox sells cards that are not real; set environment to sandbox"))
+		wrong = append(wrong,
+			errors.New("issuer.provider: the sandbox sells cards that are not real; set environment to sandbox"))
 	}
 	if c.Environment == Production && c.Contact == "" {
 		wrong = append(wrong, errors.New("contact.email: must be set in production, where registries ask for it"))
@@ -278,7 +332,8 @@ func (s setting) env() string {
 	return "ROAMCARD_" + strings.ToUpper(strings.ReplaceAll(s.key, ".", "__"))
 }
 
-func (s setting) value(file map[string]string, lookup func(string) (string, bool), read func(string) ([]byte, error)) (value, source string, err error) {
+func (s setting) value(file map[string]string, lookup func(string) (string, bool),
+	read func(string) ([]byte, error)) (value, source string, err error) {
 	value, source, err = env(s.env(), lookup, read)
 	if err != nil {
 		return "", "", fmt.Errorf("%s (%s_FILE): %w", s.key, s.env(), err)
@@ -294,7 +349,8 @@ func (s setting) value(file map[string]string, lookup func(string) (string, bool
 
 // env reads what a name of the environment says, or the file that its name with _FILE names. source is empty
 // when neither is set.
-func env(name string, lookup func(string) (string, bool), read func(string) ([]byte, error)) (value, source string, err error) {
+func env(name string, lookup func(string) (string, bool),
+	read func(string) ([]byte, error)) (value, source string, err error) {
 	if v, ok := lookup(name); ok && v != "" {
 		return v, "environment", nil
 	}

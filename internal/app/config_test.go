@@ -17,8 +17,9 @@ func settlementSettings(more map[string]string) map[string]string {
 	all := map[string]string{
 		"environment": "sandbox", "base_url": "https://cards.example", "database.url": "postgres://db/roamcard",
 		"chain.rpc_url": "https://base.example", "payment.pay_to": "0x209693Bc6afc0C5328bA36FaF03C514EF312287C",
-		"supplier.url": "https://supplier.example", "supplier.key": "k", "esim.keys": "k1:" + strings.Repeat("c4", 32), "esim.token_key": strings.Repeat("7e", 32),
-		"issuer.url": "https://issuer.example", "issuer.key": "k", "quote.key": strings.Repeat("5a", 32),
+		"supplier.url": "https://supplier.example", "supplier.key": "k", "esim.keys": "k1:" + strings.Repeat("c4", 32),
+		"esim.token_key": strings.Repeat("7e", 32),
+		"issuer.url":     "https://issuer.example", "issuer.key": "k", "quote.key": strings.Repeat("5a", 32),
 	}
 	for k, v := range more {
 		all[k] = v
@@ -27,7 +28,8 @@ func settlementSettings(more map[string]string) map[string]string {
 }
 
 func settlementLoad(file map[string]string) (app.Config, error) {
-	return app.Load(file, func(string) (string, bool) { return "", false }, func(string) ([]byte, error) { return nil, errors.New("no file") })
+	return app.Load(file, func(string) (string, bool) { return "", false },
+		func(string) ([]byte, error) { return nil, errors.New("no file") })
 }
 
 func TestOnlyTheSettlersInTheOrderHaveToBeConfigured(t *testing.T) {
@@ -41,8 +43,10 @@ func TestOnlyTheSettlersInTheOrderHaveToBeConfigured(t *testing.T) {
 		{"relayer", map[string]string{"settlement.order": "relayer"}, []string{key}},
 		{"facilitator", map[string]string{"settlement.order": "facilitator"}, []string{url, token}},
 		{"both", map[string]string{"settlement.order": "relayer,facilitator"}, []string{key, url, token}},
-		{"both with a space, half", map[string]string{"settlement.order": "facilitator, relayer", key: "0x01", token: "t"}, []string{url}},
-		{"facilitator, whole", map[string]string{"settlement.order": "facilitator", url: "https://f.example/platform/v2/x402", token: "t"}, nil},
+		{"both with a space, half", map[string]string{"settlement.order": "facilitator, relayer", key: "0x01", token: "t"},
+			[]string{url}},
+		{"facilitator, whole",
+			map[string]string{"settlement.order": "facilitator", url: "https://f.example/platform/v2/x402", token: "t"}, nil},
 		{"a facilitator that nobody asks for", map[string]string{key: "0x01", url: "https://f.example"}, nil},
 	}
 	for _, tt := range tests {
@@ -69,8 +73,9 @@ func TestASettlementThatCannotBeIsRefusedWithoutQuotingSecrets(t *testing.T) {
 		"settlement.order":          {"settlement.order": "bank", "relayer.keys": "0x01"},
 		"facilitator.url":           {"facilitator.url": "https://user:hunter2@f.example", "relayer.keys": "0x01"},
 		"settlement.fallback_delay": {"settlement.fallback_delay": "-1s", "relayer.keys": "0x01"},
-		"must be https": {"settlement.order": "facilitator", "facilitator.url": "http://f.example", "facilitator.token": "hunter2",
-			"environment": "production"},
+		"must be https": {"settlement.order": "facilitator", "facilitator.url": "http://f.example",
+			"facilitator.token": "hunter2",
+			"environment":       "production"},
 	}
 	for want, more := range tests {
 		_, err := settlementLoad(settlementSettings(more))
@@ -87,7 +92,8 @@ func TestUnpaidOrdersLiveAMinuteAtLeast(t *testing.T) {
 			t.Errorf("%s: %v", value, err)
 		}
 	}
-	if c, err := settlementLoad(settlementSettings(map[string]string{"relayer.keys": "0x01"})); err != nil || c.PayableFor != 30*time.Minute {
+	if c, err := settlementLoad(settlementSettings(map[string]string{"relayer.keys": "0x01"})); err != nil ||
+		c.PayableFor != 30*time.Minute {
 		t.Errorf("the standard is %s, %v", c.PayableFor, err)
 	}
 }

@@ -5,11 +5,18 @@ import "time"
 // edgeSettings is the part of the configuration that bounds what strangers may take.
 func edgeSettings() []setting {
 	return []setting{
-		{key: "order.max_unpaid", help: "how many unpaid orders a wallet may have open at once", byDefault: "20", set: number(func(c *Config) *int { return &c.MostUnpaid })},
-		{key: "order.expired_retention", help: "how long orders that expired unpaid are kept, at least 1h", byDefault: defaultExpiredRetention.String(), set: atLeast(time.Hour, func(c *Config) *time.Duration { return &c.ExpiredRetention })},
-		{key: "events.max_stored", help: "how many product events are kept, whatever their age", byDefault: "2000000", set: number(func(c *Config) *int { return &c.EventsMost })},
-		{key: "server.max_connections", help: "how many connections may be open at once", byDefault: "8192", set: number(func(c *Config) *int { return &c.MaxConns })},
-		{key: "server.max_connections_per_address", help: "how many of them one address may have that is no trusted proxy", byDefault: "256", set: number(func(c *Config) *int { return &c.MaxConnsPerAddress })},
-		{key: "server.max_requests", help: "how many requests may be under way at once", byDefault: "10000", set: number(func(c *Config) *int { return &c.MaxRequests })},
+		{key: "order.max_unpaid", help: "how many unpaid orders a wallet may have open at once", byDefault: "20",
+			set: number(func(c *Config) *int { return &c.MostUnpaid })},
+		{key: "order.expired_retention", help: "how long orders that expired unpaid are kept, at least 1h",
+			byDefault: defaultExpiredRetention.String(),
+			set:       atLeast(time.Hour, func(c *Config) *time.Duration { return &c.ExpiredRetention })},
+		{key: "events.max_stored", help: "how many product events are kept, whatever their age", byDefault: "2000000",
+			set: number(func(c *Config) *int { return &c.EventsMost })},
+		{key: "server.max_connections", help: "how many connections may be open at once", byDefault: "8192",
+			set: number(func(c *Config) *int { return &c.MaxConns })},
+		{key: "server.max_connections_per_address", help: "how many of them one address may have that is no trusted proxy",
+			byDefault: "256", set: number(func(c *Config) *int { return &c.MaxConnsPerAddress })},
+		{key: "server.max_requests", help: "how many requests may be under way at once", byDefault: "10000",
+			set: number(func(c *Config) *int { return &c.MaxRequests })},
 	}
 }

@@ -51,18 +51,30 @@ type EsimConfig struct {
 func esimSettings() []setting {
 	at := func(c *Config) *EsimConfig { return &c.Esim }
 	return []setting{
-		{key: "supplier.provider", help: "who supplies the eSIMs; sandbox eSIMs are not real", byDefault: "sandbox", set: oneOf(func(c *Config) *string { return &at(c).Provider }, "sandbox")},
-		{key: "supplier.url", help: "the eSIM supplier", set: func(c *Config, s string) (err error) { c.Esim.URL, err = origin(s); return err }},
-		{key: "supplier.key", help: "the eSIM supplier's API key", secret: true, set: secretAt(func(c *Config) *secret.Text { return &at(c).Key })},
-		{key: "esim.keys", help: "id:key pairs separated by commas, each key 32 bytes in hex, that seal installation material; the first one seals, all open", secret: true, set: keyring},
-		{key: "esim.token_key", help: "32 bytes in hex that make delivery tokens; the same in every process", secret: true, set: hexKey(func(c *Config) *secret.Text { return &at(c).TokenKey })},
-		{key: "esim.paused", help: "closes the sale of eSIMs", byDefault: "false", set: boolean(func(c *Config) *bool { return &at(c).Paused })},
-		{key: "esim.margin_bps", help: "what is added to the supplier's cost, in hundredths of a percent, before rounding up to a cent", byDefault: "2500", set: basisPoints(func(c *Config) *int { return &at(c).MarginBPS })},
-		{key: "esim.sync_every", help: "how often the catalogue is brought in step with the supplier", byDefault: "5m", set: duration(func(c *Config) *time.Duration { return &at(c).SyncEvery })},
-		{key: "esim.stale_after", help: "how old the catalogue may be for anything to be sold from it", byDefault: "30m", set: duration(func(c *Config) *time.Duration { return &at(c).StaleAfter })},
-		{key: "supplier.poll", help: "how often a pending eSIM is looked at", byDefault: "1s", set: duration(func(c *Config) *time.Duration { return &at(c).Poll })},
-		{key: "supplier.deadline", help: "how long the supplier may leave an eSIM pending before an operator looks", byDefault: "1h", set: duration(func(c *Config) *time.Duration { return &at(c).Deadline })},
-		{key: "esim.max_waiting", help: "how many paid requests may wait for their eSIM at once; those above are answered without it", byDefault: "5000", set: number(func(c *Config) *int { return &at(c).Waiters })},
+		{key: "supplier.provider", help: "who supplies the eSIMs; sandbox eSIMs are not real", byDefault: "sandbox",
+			set: oneOf(func(c *Config) *string { return &at(c).Provider }, "sandbox")},
+		{key: "supplier.url", help: "the eSIM supplier",
+			set: func(c *Config, s string) (err error) { c.Esim.URL, err = origin(s); return err }},
+		{key: "supplier.key", help: "the eSIM supplier's API key", secret: true,
+			set: secretAt(func(c *Config) *secret.Text { return &at(c).Key })},
+		{key: "esim.keys", help: "id:key pairs separated by commas, each key 32 bytes in hex, that seal installation " +
+			"material; the first one seals, all open", secret: true, set: keyring},
+		{key: "esim.token_key", help: "32 bytes in hex that make delivery tokens; the same in every process", secret: true,
+			set: hexKey(func(c *Config) *secret.Text { return &at(c).TokenKey })},
+		{key: "esim.paused", help: "closes the sale of eSIMs", byDefault: "false",
+			set: boolean(func(c *Config) *bool { return &at(c).Paused })},
+		{key: "esim.margin_bps", help: "what is added to the supplier's cost, in hundredths of a percent, before rounding " +
+			"up to a cent", byDefault: "2500", set: basisPoints(func(c *Config) *int { return &at(c).MarginBPS })},
+		{key: "esim.sync_every", help: "how often the catalogue is brought in step with the supplier", byDefault: "5m",
+			set: duration(func(c *Config) *time.Duration { return &at(c).SyncEvery })},
+		{key: "esim.stale_after", help: "how old the catalogue may be for anything to be sold from it", byDefault: "30m",
+			set: duration(func(c *Config) *time.Duration { return &at(c).StaleAfter })},
+		{key: "supplier.poll", help: "how often a pending eSIM is looked at", byDefault: "1s",
+			set: duration(func(c *Config) *time.Duration { return &at(c).Poll })},
+		{key: "supplier.deadline", help: "how long the supplier may leave an eSIM pending before an operator looks",
+			byDefault: "1h", set: duration(func(c *Config) *time.Duration { return &at(c).Deadline })},
+		{key: "esim.max_waiting", help: "how many paid requests may wait for their eSIM at once; those above are answered " +
+			"without it", byDefault: "5000", set: number(func(c *Config) *int { return &at(c).Waiters })},
 	}
 }
 
@@ -93,7 +105,8 @@ func basisPoints(at func(*Config) *int) func(*Config, string) error {
 func (c Config) esimMistakes() []error {
 	var wrong []error
 	if c.Environment == Production && c.Esim.Provider == "sandbox" {
-		wrong = append(wrong, errors.New("supplier.provider: the sandbox sells eSIMs that are not real; set environment to sandbox"))
+		wrong = append(wrong,
+			errors.New("supplier.provider: the sandbox sells eSIMs that are not real; set environment to sandbox"))
 	}
 	if c.Esim.SyncEvery > 0 && c.Esim.SyncEvery < time.Second {
 		wrong = append(wrong, errors.New("esim.sync_every: must be at least 1s"))
@@ -142,11 +155,13 @@ func (a *App) esims(p *parts) (made, error) {
 		return made{}, errors.New("decode the token key: not 32 bytes in hex")
 	}
 	e := esim.New(esim.Config{
-		Store: a.store.Esims(), Supplier: supplier, Traits: supplier.Traits(), Keys: keys, TokenKey: tokenKey, Log: a.log, Now: time.Now,
+		Store: a.store.Esims(), Supplier: supplier, Traits: supplier.Traits(), Keys: keys, TokenKey: tokenKey, Log: a.log,
+		Now:    time.Now,
 		Paused: c.Paused, Switches: p.switches, Payments: a.payments,
 		Workers:   availability.Workers(a.store.Jobs(), time.Now, settlement.Fulfilling, esim.Syncing),
-		MarginBPS: c.MarginBPS, StaleAfter: c.StaleAfter, Poll: c.Poll, CallTimeout: supplierCallTimeout, Deadline: c.Deadline,
-		Waiters: c.Waiters, UnsettledPercent: a.config.Fairness.UnsettledPercent, SyncEvery: c.SyncEvery,
+		MarginBPS: c.MarginBPS, StaleAfter: c.StaleAfter, Poll: c.Poll, CallTimeout: supplierCallTimeout,
+		Deadline: c.Deadline,
+		Waiters:  c.Waiters, UnsettledPercent: a.config.Fairness.UnsettledPercent, SyncEvery: c.SyncEvery,
 	})
 	return made{
 		product: e, view: rpc.EsimView, describe: rpc.DescribeEsims, deliveries: e,

@@ -61,16 +61,34 @@ func fairnessSettings() []setting {
 		return func(c *Config) *time.Duration { return of(&c.Fairness) }
 	}
 	return []setting{
-		{key: "worker.settle_slots", help: "how many payments are settled at once", byDefault: "8", set: number(at(func(f *FairnessConfig) *int { return &f.SettleSlots }))},
-		{key: "worker.maintain_slots", help: "how many jobs of upkeep run at once", byDefault: "8", set: number(at(func(f *FairnessConfig) *int { return &f.MaintainSlots }))},
-		{key: "payment.max_validity", help: "how far ahead an authorization may end, at least 5m", byDefault: maxValidity.String(), set: atLeast(5*time.Minute, lasting(func(f *FairnessConfig) *time.Duration { return &f.MaxValidity }))},
-		{key: "payment.delegates", help: "contracts that payers may have delegated to by EIP-7702, separated by commas; every other payer with code is refused", byDefault: delegates, set: func(c *Config, s string) (err error) { c.Fairness.Delegates, err = addresses(s); return err }},
-		{key: "float.unsettled_percent", help: "the share of a float that unpaid orders may hold, 1 to 100", byDefault: strconv.Itoa(unsettledPercent), set: percent(at(func(f *FairnessConfig) *int { return &f.UnsettledPercent }))},
-		{key: "float.suspend_after", help: "how long an unpaid order whose payer does not have the money holds its share of a float, at least 1s", byDefault: "15s", set: atLeast(time.Second, lasting(func(f *FairnessConfig) *time.Duration { return &f.SuspendAfter }))},
-		{key: "relayer.reverts", help: "how many transactions of one authorization may revert before the chain is only watched", byDefault: "2", set: number(at(func(f *FairnessConfig) *int { return &f.Reverts }))},
-		{key: "relayer.payer_gas", help: "what one payer's transactions that moved nothing may cost within an hour, in gwei", byDefault: strconv.Itoa(payerGas), set: number(at(func(f *FairnessConfig) *int { return &f.PayerGas }))},
-		{key: "relayer.hour_gas", help: "what all of them may cost within an hour, in gwei; beyond it an authorization gets one transaction", byDefault: strconv.Itoa(hourGas), set: number(at(func(f *FairnessConfig) *int { return &f.HourGas }))},
-		{key: "relayer.attempts_retention", help: "how long settlement transactions are kept after their end, at least 24h", byDefault: keepAttempts.String(), set: atLeast(24*time.Hour, lasting(func(f *FairnessConfig) *time.Duration { return &f.AttemptsRetention }))},
+		{key: "worker.settle_slots", help: "how many payments are settled at once", byDefault: "8",
+			set: number(at(func(f *FairnessConfig) *int { return &f.SettleSlots }))},
+		{key: "worker.maintain_slots", help: "how many jobs of upkeep run at once", byDefault: "8",
+			set: number(at(func(f *FairnessConfig) *int { return &f.MaintainSlots }))},
+		{key: "payment.max_validity", help: "how far ahead an authorization may end, at least 5m",
+			byDefault: maxValidity.String(),
+			set:       atLeast(5*time.Minute, lasting(func(f *FairnessConfig) *time.Duration { return &f.MaxValidity }))},
+		{key: "payment.delegates", help: "contracts that payers may have delegated to by EIP-7702, separated by commas; " +
+			"every other payer with code is refused", byDefault: delegates,
+			set: func(c *Config, s string) (err error) { c.Fairness.Delegates, err = addresses(s); return err }},
+		{key: "float.unsettled_percent", help: "the share of a float that unpaid orders may hold, 1 to 100",
+			byDefault: strconv.Itoa(unsettledPercent),
+			set:       percent(at(func(f *FairnessConfig) *int { return &f.UnsettledPercent }))},
+		{key: "float.suspend_after",
+			help: "how long an unpaid order whose payer does not have the money holds its share of " +
+				"a float, at least 1s", byDefault: "15s",
+			set: atLeast(time.Second, lasting(func(f *FairnessConfig) *time.Duration { return &f.SuspendAfter }))},
+		{key: "relayer.reverts", help: "how many transactions of one authorization may revert before the chain is only " +
+			"watched", byDefault: "2", set: number(at(func(f *FairnessConfig) *int { return &f.Reverts }))},
+		{key: "relayer.payer_gas", help: "what one payer's transactions that moved nothing may cost within an hour, in gwei",
+			byDefault: strconv.Itoa(payerGas), set: number(at(func(f *FairnessConfig) *int { return &f.PayerGas }))},
+		{key: "relayer.hour_gas",
+			help: "what all of them may cost within an hour, in gwei; beyond it an authorization gets " +
+				"one transaction", byDefault: strconv.Itoa(hourGas),
+			set: number(at(func(f *FairnessConfig) *int { return &f.HourGas }))},
+		{key: "relayer.attempts_retention", help: "how long settlement transactions are kept after their end, at least 24h",
+			byDefault: keepAttempts.String(),
+			set:       atLeast(24*time.Hour, lasting(func(f *FairnessConfig) *time.Duration { return &f.AttemptsRetention }))},
 	}
 }
 

@@ -56,7 +56,8 @@ func (a *App) gauges(ctx context.Context, now time.Time) telemetry.Gauges {
 				seen[d.Kind] = map[job.Status]bool{}
 			}
 			seen[d.Kind][d.Status] = true
-			out.Jobs = append(out.Jobs, telemetry.JobGauge{Kind: string(d.Kind), State: string(d.Status), Depth: d.Count, Age: max(0, now.Sub(d.Oldest))})
+			out.Jobs = append(out.Jobs,
+				telemetry.JobGauge{Kind: string(d.Kind), State: string(d.Status), Depth: d.Count, Age: max(0, now.Sub(d.Oldest))})
 		}
 		if err != nil {
 			return
@@ -151,7 +152,8 @@ func (a *App) bookGauges(ctx context.Context, now time.Time, out *telemetry.Gaug
 		open[s.Code] = s
 	}
 	for _, code := range reconcile.Codes() {
-		out.Findings = append(out.Findings, telemetry.FindingGauge{Code: string(code), Open: open[code].Open, Blocking: open[code].Blocking})
+		out.Findings = append(out.Findings,
+			telemetry.FindingGauge{Code: string(code), Open: open[code].Open, Blocking: open[code].Blocking})
 	}
 	return nil
 }
@@ -172,7 +174,8 @@ func listenForMetrics(addr string, t *telemetry.Telemetry) (*metricsPage, error)
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", t.Page)
-	return &metricsPage{listener, &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second}}, nil
+	return &metricsPage{listener,
+		&http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second}}, nil
 }
 
 // MetricsURL is where metrics are shown, or empty.

@@ -11,8 +11,9 @@ import (
 // chainConfig is the chain as the configuration has it.
 func (c Config) chainConfig() chain.Config {
 	cfg := chain.Config{
-		Domain: c.domain(), Finality: chain.Finality{Paid: c.PaidAt, Dead: c.DeadAt}, Delegates: c.Fairness.Delegates, WitnessFrom: c.WitnessFrom.USDC(),
-		ReorgDepth: uint64(c.ReorgDepth), ReorgCalm: c.ReorgCalm, Now: time.Now,
+		Domain: c.domain(), Finality: chain.Finality{Paid: c.PaidAt, Dead: c.DeadAt}, Delegates: c.Fairness.Delegates,
+		WitnessFrom: c.WitnessFrom.USDC(),
+		ReorgDepth:  uint64(c.ReorgDepth), ReorgCalm: c.ReorgCalm, Now: time.Now,
 	}
 	for _, u := range c.RPCURLs {
 		cfg.Endpoints = append(cfg.Endpoints, chain.Endpoint{URL: u})

@@ -45,7 +45,8 @@ func registerReconcile(r *job.Runner, every time.Duration, with *reconcile.Recon
 			return job.Outcome{}, fmt.Errorf("compare the books: %w", err)
 		}
 		for _, sum := range report.Sums {
-			log.WarnContext(ctx, "books differ", slog.String("code", string(sum.Code)), slog.Int("open", sum.Open), slog.Int("blocking", sum.Blocking))
+			log.WarnContext(ctx, "books differ", slog.String("code", string(sum.Code)), slog.Int("open", sum.Open),
+				slog.Int("blocking", sum.Blocking))
 		}
 		for _, f := range report.Findings {
 			if f.FirstSeen.Before(report.Began) {

@@ -11,9 +11,11 @@ import (
 
 func TestPublicKeysPayNothingInProduction(t *testing.T) {
 	public := devnet.WalletsOf(devnet.RoleTreasury)[0].PrivateKey
-	for name, key := range map[string]string{"with 0x": public, "without": strings.TrimPrefix(public, "0x"), "in capitals": "0x" + strings.ToUpper(public[2:])} {
+	for name, key := range map[string]string{"with 0x": public, "without": strings.TrimPrefix(public, "0x"),
+		"in capitals": "0x" + strings.ToUpper(public[2:])} {
 		c := Config{Environment: Production, TreasuryKey: secret.New(key)}
-		if err := c.refusePublicKeys(); err == nil || !strings.Contains(err.Error(), "treasury.key") || strings.Contains(err.Error(), key) {
+		if err := c.refusePublicKeys(); err == nil || !strings.Contains(err.Error(), "treasury.key") ||
+			strings.Contains(err.Error(), key) {
 			t.Errorf("treasury, %s: %v", name, err)
 		}
 		c = Config{Environment: Production, RelayerKeys: []secret.Text{secret.New(key)}}
@@ -33,7 +35,8 @@ func TestPublicKeysPayNothingInProduction(t *testing.T) {
 
 func TestAnUnreadableTreasuryKeyIsRefusedUnseen(t *testing.T) {
 	a := &App{config: Config{TreasuryKey: secret.New("0xnot-a-key")}}
-	if _, err := a.refunds(); err == nil || !strings.Contains(err.Error(), "treasury.key") || strings.Contains(err.Error(), "not-a-key") {
+	if _, err := a.refunds(); err == nil || !strings.Contains(err.Error(), "treasury.key") ||
+		strings.Contains(err.Error(), "not-a-key") {
 		t.Errorf("read: %v", err)
 	}
 	none := &App{}

@@ -11,8 +11,8 @@ import (
 	"github.com/roamcard/roamcard/internal/store"
 )
 
-// attemptPruning deletes what is past its retention: product events, challenges and sessions, orders that expired unpaid;
-// and counts and locks that nobody needs any more.
+// attemptPruning deletes what is past its retention: product events, challenges and sessions, orders that expired
+// unpaid; and counts and locks that nobody needs any more.
 type attemptPruning struct{}
 
 // Kind implements job.Args.
@@ -21,7 +21,8 @@ func (attemptPruning) Kind() job.Kind { return "forget" }
 const pruneAttemptsEvery = 10 * time.Minute
 
 func (c Config) activity(s *store.Store) *activity.Activity {
-	return activity.New(activity.Config{Store: s.Events(), Now: time.Now, Retention: c.EventsRetention, MostStored: c.EventsMost})
+	return activity.New(activity.Config{Store: s.Events(), Now: time.Now, Retention: c.EventsRetention,
+		MostStored: c.EventsMost})
 }
 
 func (c Config) retention(s *store.Store) auth.Retention {
@@ -38,7 +39,8 @@ const (
 )
 
 // registerRetention adds the periodic job that forgets.
-func registerRetention(r *job.Runner, s *store.Store, expired time.Duration, events *activity.Activity, signIns auth.Retention) {
+func registerRetention(r *job.Runner, s *store.Store, expired time.Duration, events *activity.Activity,
+	signIns auth.Retention) {
 	r.Register(attemptPruning{}.Kind(), func(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
 		// A stranger may write as fast as the limits let all addresses: one run keeps up with that.
 		if err := untilNone(ctx, events.Prune); err != nil {

@@ -54,7 +54,8 @@ func (c Config) settlementMistakes() []error {
 	var wrong []error
 	need := func(settler, key string, missing bool) {
 		if missing && slices.Contains(c.Settlement, settler) {
-			wrong = append(wrong, fmt.Errorf("%s (%s) is not set, and settlement.order names the %s", key, setting{key: key}.env(), settler))
+			wrong = append(wrong,
+				fmt.Errorf("%s (%s) is not set, and settlement.order names the %s", key, setting{key: key}.env(), settler))
 		}
 	}
 	need(SettlerRelayer, "relayer.keys", len(c.RelayerKeys) == 0)
@@ -69,7 +70,8 @@ func (c Config) settlementMistakes() []error {
 // service reads the http or https URL of a service, which may lie below a path.
 func service(s string) (string, error) {
 	u, err := url.Parse(s)
-	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil || u.RawQuery != "" ||
+		u.Fragment != "" {
 		return "", errors.New("is not a URL like https://facilitator.example.com/v2")
 	}
 	return strings.TrimSuffix(u.String(), "/"), nil
@@ -102,7 +104,8 @@ func (a *App) openSettlers(ctx context.Context) error {
 	return nil
 }
 
-func (c Config) newRelayer(on *chain.Chain, attempts payment.Attempts, keys []*ecdsa.PrivateKey, log *slog.Logger, metrics *telemetry.Metrics) (*chain.Relayer, error) {
+func (c Config) newRelayer(on *chain.Chain, attempts payment.Attempts, keys []*ecdsa.PrivateKey, log *slog.Logger,
+	metrics *telemetry.Metrics) (*chain.Relayer, error) {
 	return chain.NewRelayer(chain.RelayerConfig{
 		Chain: on, Attempts: attempts, Keys: keys,
 		MaxFeePerGas: gwei(50), MinTip: big.NewInt(1_000), MinBalance: new(big.Int).Div(gwei(1_000_000), big.NewInt(10)),

@@ -14,8 +14,8 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// unexplained reports whether a provider has made something that no order of ours asked for: the goods of an order that our books
-// have lost, which money that arrived may have paid for already.
+// unexplained reports whether a provider has made something that no order of ours asked for: the goods of an order that
+// our books have lost, which money that arrived may have paid for already.
 func (a *App) unexplained(products []reconcile.Product) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) {
 		for _, p := range products {
@@ -40,8 +40,8 @@ func (a *App) unexplained(products []reconcile.Product) func(context.Context) (b
 	}
 }
 
-// returned reports whether as much as arrived went back to its payer since, from the payee or the treasury, without a refund of ours:
-// by one of an order that our books have lost, or by hand.
+// returned reports whether as much as arrived went back to its payer since, from the payee or the treasury, without a
+// refund of ours: by one of an order that our books have lost, or by hand.
 func (a *App) returned(ctx context.Context, arrived payment.Arrived) (bool, error) {
 	head, err := a.chain.Head(ctx)
 	if err != nil {

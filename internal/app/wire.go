@@ -100,7 +100,8 @@ func (a *App) limiter() *limit.Limiter {
 func (a *App) newRunner(p *parts) *job.Runner {
 	c := a.config
 	return job.NewRunner(job.Config{
-		Queue: a.store.Jobs(), Log: a.log, Now: time.Now, Slots: c.Slots, ClassSlots: c.classSlots(), TTL: c.LeaseTTL, AdoptOnly: c.NoWorker, Metrics: a.metrics,
+		Queue: a.store.Jobs(), Log: a.log, Now: time.Now, Slots: c.Slots, ClassSlots: c.classSlots(), TTL: c.LeaseTTL,
+		AdoptOnly: c.NoWorker, Metrics: a.metrics,
 		OnParked: func(ctx context.Context, l *job.Lease, reason string) error {
 			if l.Row().Kind != settlement.Fulfilling {
 				return nil

@@ -21,7 +21,8 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-var cardOne, cardTwo = uuid.MustParse("0b0c6f0e-5d7c-4b8a-9a55-1c3f0d4f5a11"), uuid.MustParse("1b0c6f0e-5d7c-4b8a-9a55-1c3f0d4f5a12")
+var cardOne, cardTwo = uuid.MustParse("0b0c6f0e-5d7c-4b8a-9a55-1c3f0d4f5a11"),
+	uuid.MustParse("1b0c6f0e-5d7c-4b8a-9a55-1c3f0d4f5a12")
 
 func recipientKey(t *testing.T, seed byte) []byte {
 	t.Helper()
@@ -350,7 +351,8 @@ func TestRevealChallengeRefusesBadKeysAndSchemes(t *testing.T) {
 			t.Errorf("key %x: %v", key, err)
 		}
 	}
-	if _, _, err := d.RevealChallenge(t.Context(), caller, cardOne, []auth.Scheme{"eip1271"}, nil); fault.Of(err) != fault.SchemaInvalid {
+	if _, _, err := d.RevealChallenge(t.Context(), caller, cardOne, []auth.Scheme{"eip1271"},
+		nil); fault.Of(err) != fault.SchemaInvalid {
 		t.Errorf("scheme: %v", err)
 	}
 }

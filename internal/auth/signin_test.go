@@ -94,7 +94,8 @@ func TestSchemeIsTheFirstOffered(t *testing.T) {
 			t.Errorf("%v: %s, %v", tc.offered, c.Scheme, err)
 		}
 	}
-	if _, _, err := d.Challenge(t.Context(), x402.Address{1}, []auth.Scheme{"eip1271"}); fault.Of(err) != fault.SchemaInvalid {
+	if _, _, err := d.Challenge(t.Context(), x402.Address{1},
+		[]auth.Scheme{"eip1271"}); fault.Of(err) != fault.SchemaInvalid {
 		t.Errorf("err = %v", err)
 	}
 }

@@ -27,9 +27,11 @@ func TestTypedDataHasTheFormOfWallets(t *testing.T) {
   "EIP712Domain": [
    {"name": "name", "type": "string"}, {"name": "version", "type": "string"}, {"name": "chainId", "type": "uint256"}],
   "SignIn": [
-   {"name": "domain", "type": "string"}, {"name": "address", "type": "address"}, {"name": "statement", "type": "string"},
+   {"name": "domain", "type": "string"}, {"name": "address", "type": "address"},
+{"name": "statement", "type": "string"},
    {"name": "uri", "type": "string"}, {"name": "version", "type": "string"}, {"name": "chainId", "type": "uint256"},
-   {"name": "nonce", "type": "string"}, {"name": "issuedAt", "type": "string"}, {"name": "expirationTime", "type": "string"},
+   {"name": "nonce", "type": "string"}, {"name": "issuedAt", "type": "string"},
+{"name": "expirationTime", "type": "string"},
    {"name": "requestId", "type": "string"}]},
  "primaryType": "SignIn",
  "domain": {"name": "roamcard", "version": "1", "chainId": 8453},

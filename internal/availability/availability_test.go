@@ -78,7 +78,8 @@ func TestProductIsPausedByConfigurationOrOperators(t *testing.T) {
 }
 
 func TestProductIsNotSoldWhileItsSwitchCannotBeRead(t *testing.T) {
-	p := availability.Product{Kind: esims, Refusal: fault.EsimPaused, Switches: availability.NewSwitches(&switches{err: errDown}, time.Now)}
+	p := availability.Product{Kind: esims, Refusal: fault.EsimPaused,
+		Switches: availability.NewSwitches(&switches{err: errDown}, time.Now)}
 	if err := p.Open(t.Context()); !errors.Is(err, errDown) {
 		t.Errorf("open: %v", err)
 	}

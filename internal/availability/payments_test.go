@@ -115,7 +115,8 @@ func TestSettleNamesWhoseFaultItIs(t *testing.T) {
 		"nobody knows": {settler: errDown, want: fault.DependencyDown},
 		"one knows":    {chain: errDown, token: fault.New(fault.TokenPaused, ""), want: fault.TokenPaused},
 		"several do": {
-			chain: fault.New(fault.ChainUnsettled, ""), settler: fault.New(fault.FacilitatorDown, ""), want: fault.ChainUnsettled,
+			chain: fault.New(fault.ChainUnsettled, ""), settler: fault.New(fault.FacilitatorDown, ""),
+			want: fault.ChainUnsettled,
 		},
 		"the last alone": {settler: fault.New(fault.FacilitatorDown, ""), want: fault.FacilitatorDown},
 	} {

@@ -149,7 +149,8 @@ func (b *bench) settles(p payment.Payment) payment.Receipt {
 	b.Helper()
 	var v payment.Verdict
 	b.eventually("the payment moves", func() bool { v = b.verdict(p); return v.State == payment.Settled })
-	if v.Receipt.Amount != p.Authorization.Value || v.Receipt.PayTo != p.Authorization.To || v.Receipt.Payer != p.Authorization.From {
+	if v.Receipt.Amount != p.Authorization.Value || v.Receipt.PayTo != p.Authorization.To ||
+		v.Receipt.Payer != p.Authorization.From {
 		b.Errorf("receipt %+v of another payment", v.Receipt)
 	}
 	return *v.Receipt
@@ -214,7 +215,8 @@ func (b *bench) post(w devnet.Wallet, to common.Address, data []byte) common.Has
 		b.Fatal(err)
 	}
 	tx := types.MustSignNewTx(keyOf(w), types.LatestSignerForChainID(big.NewInt(devnet.ChainID)), &types.DynamicFeeTx{
-		ChainID: big.NewInt(devnet.ChainID), Nonce: uint64(nonce), GasTipCap: big.NewInt(1e9), GasFeeCap: big.NewInt(50e9), Gas: 500_000, To: &to, Data: data})
+		ChainID: big.NewInt(devnet.ChainID), Nonce: uint64(nonce), GasTipCap: big.NewInt(1e9), GasFeeCap: big.NewInt(50e9),
+		Gas: 500_000, To: &to, Data: data})
 	raw, err := tx.MarshalBinary()
 	if err != nil {
 		b.Fatal(err)

@@ -70,7 +70,8 @@ func TestPaymentsSettleOnceUnderFaults(t *testing.T) {
 
 func TestCollectorsSettleThroughRelayer(t *testing.T) {
 	b := newBench(t)
-	collector := payment.NewCollector(payment.CollectorConfig{Chain: b.chain, Settler: b.relayer, Timeout: 10 * time.Second, Log: slog.New(slog.DiscardHandler)})
+	collector := payment.NewCollector(payment.CollectorConfig{Chain: b.chain, Settler: b.relayer,
+		Timeout: 10 * time.Second, Log: slog.New(slog.DiscardHandler)})
 	decide := func(p payment.Payment) payment.Verdict {
 		return paymenttest.Decide(t.Context(), collector, p, 20*time.Millisecond, 20*time.Second)
 	}

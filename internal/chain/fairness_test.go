@@ -26,9 +26,10 @@ import (
 // signer and compares it with itself. The others say yes while the gas price is zero, and while the transaction
 // comes from nobody, as in a careless simulation.
 const (
-	ownSignature = "0x6004355f5260a43560f81c602052604060646040376020608060805f60015afa608051301402631626ba7e0260e01b5f5260205ff3"
-	forNothing   = "0x3a15631626ba7e0260e01b5f5260205ff3"
-	fromNobody   = "0x3215631626ba7e0260e01b5f5260205ff3"
+	ownSignature = "0x6004355f5260a43560f81c602052604060646040376020" +
+		"608060805f60015afa608051301402631626ba7e0260e01b5f5260205ff3"
+	forNothing = "0x3a15631626ba7e0260e01b5f5260205ff3"
+	fromNobody = "0x3215631626ba7e0260e01b5f5260205ff3"
 )
 
 // delegate places code, and returns its address.
@@ -91,7 +92,8 @@ func TestSimulateRefusesCodeThatIsNotAllowed(t *testing.T) {
 
 	forged := b.claim(buyer(0))
 	forged.Signature = b.sign(forged.Authorization, buyer(1))
-	if reason := b.reasonOf(verifying.Simulate(t.Context(), forged.Authorization, forged.Signature)); reason != x402.ReasonSignature {
+	if reason := b.reasonOf(verifying.Simulate(t.Context(), forged.Authorization,
+		forged.Signature)); reason != x402.ReasonSignature {
 		t.Errorf("signed by another: %q", reason)
 	}
 	// The same code is another matter where nobody vouches for it: as the account's own, or at another address.
@@ -99,7 +101,8 @@ func TestSimulateRefusesCodeThatIsNotAllowed(t *testing.T) {
 	refused := func(name string) {
 		t.Helper()
 		b.mine(1)
-		if reason := b.reasonOf(verifying.Simulate(t.Context(), next.Authorization, next.Signature)); reason != x402.ReasonSignature {
+		if reason := b.reasonOf(verifying.Simulate(t.Context(), next.Authorization,
+			next.Signature)); reason != x402.ReasonSignature {
 			t.Errorf("%s: %q", name, reason)
 		}
 	}
@@ -122,7 +125,8 @@ func TestSimulationMatchesSentTransaction(t *testing.T) {
 			if err := on.Simulate(t.Context(), p.Authorization, p.Signature); err != nil {
 				t.Fatalf("nobody's simulation: %v, want the lie", err)
 			}
-			if reason := b.reasonOf(chain.AsRelayer(on, relayer).Simulate(t.Context(), p.Authorization, p.Signature)); reason != x402.ReasonSignature {
+			if reason := b.reasonOf(chain.AsRelayer(on, relayer).Simulate(t.Context(), p.Authorization,
+				p.Signature)); reason != x402.ReasonSignature {
 				t.Errorf("the relayer's simulation: %q", reason)
 			}
 			if reason := b.reasonOf(relayer.Submit(t.Context(), p)); reason != x402.ReasonSignature {
@@ -324,7 +328,8 @@ func TestClosedAttemptKeepsItsCost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if spent := new(big.Int).Sub(before, b.gas()); spent.Sign() <= 0 || spent.Int64() != lost.Payer || lost.All != lost.Payer || lost.Reverts != 1 {
+	if spent := new(big.Int).Sub(before, b.gas()); spent.Sign() <= 0 || spent.Int64() != lost.Payer ||
+		lost.All != lost.Payer || lost.Reverts != 1 {
 		t.Errorf("losses %+v, the relayer has spent %s", lost, spent)
 	}
 }
@@ -333,7 +338,8 @@ func TestClosedAttemptKeepsItsCost(t *testing.T) {
 func (b *bench) gas() *big.Int {
 	b.Helper()
 	var balance string
-	if err := b.node.CallContext(b.Context(), &balance, "eth_getBalance", devnet.WalletsOf(devnet.RoleRelayer)[0].Address, "latest"); err != nil {
+	if err := b.node.CallContext(b.Context(), &balance, "eth_getBalance", devnet.WalletsOf(devnet.RoleRelayer)[0].Address,
+		"latest"); err != nil {
 		b.Fatal(err)
 	}
 	wei, ok := new(big.Int).SetString(balance, 0)
@@ -349,7 +355,8 @@ func TestSimulateWithoutRelayerGasRefusesNobody(t *testing.T) {
 	wallets := devnet.WalletsOf(devnet.RoleRelayer)
 	b.setGas(wallets[0], big.NewInt(1))
 	p := b.claim(buyer(0))
-	if err := chain.AsRelayer(b.chain, b.relayerOf(wallets[0], wallets[1])).Simulate(t.Context(), p.Authorization, p.Signature); err != nil {
+	if err := chain.AsRelayer(b.chain, b.relayerOf(wallets[0], wallets[1])).Simulate(t.Context(), p.Authorization,
+		p.Signature); err != nil {
 		t.Errorf("another key has gas: %v", err)
 	}
 	poor := chain.AsRelayer(b.chain, b.relayerOf(wallets[0]))

@@ -37,12 +37,14 @@ func (b *bench) stretched(after, more uint64, asked *atomic.Int64) string {
 			_ = json.Unmarshal(q.Params[0], &tag)
 			if n, err := hexutil.DecodeUint64(tag); err == nil {
 				if n > after && n <= after+more {
-					return fmt.Sprintf(`"result":{"number":%q,"hash":"0x%064x","timestamp":%q}`, tag, n, since+hexutil.Uint64(2*(n-after)))
+					return fmt.Sprintf(`"result":{"number":%q,"hash":"0x%064x","timestamp":%q}`, tag, n,
+						since+hexutil.Uint64(2*(n-after)))
 				}
 				tag = hexutil.EncodeUint64(real(n))
 			}
 			block := b.header(tag)
-			return fmt.Sprintf(`"result":{"number":%q,"hash":%q,"timestamp":%q}`, shown(block.Number), block.Hash, block.Timestamp)
+			return fmt.Sprintf(`"result":{"number":%q,"hash":%q,"timestamp":%q}`, shown(block.Number), block.Hash,
+				block.Timestamp)
 		case "eth_getLogs":
 			var filter map[string]any
 			_ = json.Unmarshal(q.Params[0], &filter)

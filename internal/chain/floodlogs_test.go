@@ -39,8 +39,10 @@ func logLimit(t *testing.T, node string, most int) string {
 			Method string
 		}
 		var logs struct{ Result []json.RawMessage }
-		if json.Unmarshal(asked, &call) == nil && call.Method == "eth_getLogs" && json.Unmarshal(answer, &logs) == nil && len(logs.Result) > most {
-			answer = fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32005,"message":"query returned more than %d results"}}`, call.ID, most)
+		if json.Unmarshal(asked, &call) == nil && call.Method == "eth_getLogs" && json.Unmarshal(answer, &logs) == nil &&
+			len(logs.Result) > most {
+			answer = fmt.Appendf(nil,
+				`{"jsonrpc":"2.0","id":%s,"error":{"code":-32005,"message":"query returned more than %d results"}}`, call.ID, most)
 		}
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(answer)
@@ -118,7 +120,8 @@ func TestTransfersSurviveFloodOfEmptyTransfers(t *testing.T) {
 
 	through := func(url string) *chain.Chain {
 		t.Helper()
-		c, err := chain.New(t.Context(), chain.Config{Endpoints: []chain.Endpoint{{URL: url}}, Domain: domain, CallTimeout: 10 * time.Second, Now: b.now})
+		c, err := chain.New(t.Context(),
+			chain.Config{Endpoints: []chain.Endpoint{{URL: url}}, Domain: domain, CallTimeout: 10 * time.Second, Now: b.now})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -128,7 +131,8 @@ func TestTransfersSurviveFloodOfEmptyTransfers(t *testing.T) {
 	kept := &read{at: reconcile.Scan{First: first, Next: first, Begun: true}}
 	scan := func(c *chain.Chain) {
 		t.Helper()
-		if err := reconcile.NewScanner(reconcile.ScannerConfig{Chain: c, Arrivals: kept, Unread: kept, PayTo: b.payee}).Scan(t.Context()); err != nil {
+		if err := reconcile.NewScanner(reconcile.ScannerConfig{Chain: c, Arrivals: kept, Unread: kept,
+			PayTo: b.payee}).Scan(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -80,7 +80,8 @@ func TestRelayerSignsNothingWithoutGas(t *testing.T) {
 		b.setGas(w, big.NewInt(1))
 	}
 	p := b.claim(buyer(0))
-	if err := b.relayerOf(wallets...).Submit(t.Context(), p); err == nil || !strings.Contains(err.Error(), "short of gas") {
+	if err := b.relayerOf(wallets...).Submit(t.Context(), p); err == nil ||
+		!strings.Contains(err.Error(), "short of gas") {
 		t.Errorf("submit: %v", err)
 	}
 	b.wantAttempts(p)

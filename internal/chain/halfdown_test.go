@@ -45,7 +45,8 @@ func TestVerdictFindsTransferWhileNodeIsDown(t *testing.T) {
 // included.
 func TestRelayerResendsDroppedTransactionWhileNodeIsDown(t *testing.T) {
 	for name, again := range map[string]func(*bench, payment.Payment){
-		"by its job": func(b *bench, p payment.Payment) { b.submit(p) }, "by the relayer": func(b *bench, _ payment.Payment) { b.maintain() },
+		"by its job":     func(b *bench, p payment.Payment) { b.submit(p) },
+		"by the relayer": func(b *bench, _ payment.Payment) { b.maintain() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)

@@ -21,7 +21,8 @@ func TestTransfersMergeAnswersOfNodes(t *testing.T) {
 	b.mine(3)
 	payer, head := paid.Authorization.From, uint64(b.header("latest").Number)
 	want := []reconcile.Transfer{{
-		Transaction: r.Transaction, LogIndex: r.LogIndex, Block: r.Block, From: payer, Value: price, Nonce: paid.Authorization.Nonce,
+		Transaction: r.Transaction, LogIndex: r.LogIndex, Block: r.Block, From: payer, Value: price,
+		Nonce: paid.Authorization.Nonce,
 	}}
 	logs := func(answer func(q question) string) func(question) string {
 		return func(q question) string {
@@ -33,8 +34,10 @@ func TestTransfersMergeAnswersOfNodes(t *testing.T) {
 	}
 	member := func(text string) func(question) string { return logs(func(question) string { return text }) }
 	event := func(data string, topics ...x402.Hash) string {
-		return fmt.Sprintf(`"result":[{"address":%q,"topics":[%s],"data":%q,"blockNumber":"0x%x","blockHash":%q,"transactionHash":"0x%064x","logIndex":"0x2"}]`,
-			token.Hex(), `"`+strings.Join([]string{topics[0].String(), topics[1].String(), topics[2].String()}, `","`)+`"`, data, r.Block, r.BlockHash, 0xf0)
+		return fmt.Sprintf(`"result":[{"address":%q,"topics":[%s],"data":%q,"blockNumber":"0x%x","blockHash":%q,`+
+			`"transactionHash":"0x%064x","logIndex":"0x2"}]`,
+			token.Hex(), `"`+strings.Join([]string{topics[0].String(), topics[1].String(), topics[2].String()}, `","`)+`"`, data,
+			r.Block, r.BlockHash, 0xf0)
 	}
 	invents := logs(func(q question) string {
 		if q.has(x402.TopicUsed.String()) {
@@ -43,7 +46,8 @@ func TestTransfersMergeAnswersOfNodes(t *testing.T) {
 		return event(fmt.Sprintf("0x%064x", price.Big()), x402.TopicTransfer, payer.Word(), b.payee.Word())
 	})
 	for name, lie := range map[string]func(question) string{
-		"hides": member(`"result":[]`), "fails": member(`"error":{"code":-32000,"message":"leveldb: closed"}`), "invents": invents,
+		"hides": member(`"result":[]`), "fails": member(`"error":{"code":-32000,"message":"leveldb: closed"}`),
+		"invents":       invents,
 		"says too much": member(`"error":{"code":-32005,"message":"query returned more than 10000 results"}`),
 	} {
 		for place := range 3 {

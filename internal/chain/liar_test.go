@@ -126,7 +126,8 @@ func (b *bench) forging(p payment.Payment, tag string) func(question) string {
 		for i, t := range topics {
 			quoted[i] = `"` + t.String() + `"`
 		}
-		return fmt.Sprintf(`{"address":%q,"topics":[%s],"data":%q,"blockNumber":%q,"blockHash":%q,"transactionHash":"0x%064x","logIndex":"0x%x","removed":false}`,
+		return fmt.Sprintf(`{"address":%q,"topics":[%s],"data":%q,"blockNumber":%q,"blockHash":%q,`+
+			`"transactionHash":"0x%064x","logIndex":"0x%x","removed":false}`,
 			token.Hex(), strings.Join(quoted, ","), data, number, hash, 0xf0, index)
 	}
 	used := event(3, "0x", x402.TopicUsed, a.From.Word(), a.Nonce)
@@ -140,7 +141,8 @@ func (b *bench) forging(p payment.Payment, tag string) func(question) string {
 		case q.Method == "eth_getLogs":
 			return `"result":[` + used + `]`
 		case q.Method == "eth_getTransactionReceipt":
-			return fmt.Sprintf(`"result":{"status":"0x1","blockNumber":%q,"blockHash":%q,"logs":[%s,%s]}`, number, hash, used, moved)
+			return fmt.Sprintf(`"result":{"status":"0x1","blockNumber":%q,"blockHash":%q,"logs":[%s,%s]}`, number, hash, used,
+				moved)
 		}
 		return ""
 	}
@@ -174,8 +176,9 @@ func TestVerdictNeedsTwoNodesToSettle(t *testing.T) {
 		return ""
 	})
 	for name, nodes := range map[string][]string{
-		"preferred": {liar, b.url}, "second": {b.url, liar}, "the other is silent": {liar, dead.URL}, "the other lags": {liar, behind},
-		"one of three": {liar, b.url, b.url}, "last of three": {b.url, b.url, liar},
+		"preferred": {liar, b.url}, "second": {b.url, liar}, "the other is silent": {liar, dead.URL},
+		"the other lags": {liar, behind},
+		"one of three":   {liar, b.url, b.url}, "last of three": {b.url, b.url, liar},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := b.over(nodes...)
@@ -211,7 +214,8 @@ func TestVerdictSettlesByTwoNodesAgainstOne(t *testing.T) {
 		}
 		return ""
 	}
-	for name, lie := range map[string]func(question) string{"forges": forged, "denies the use": unused, "hides the logs": blind} {
+	for name, lie := range map[string]func(question) string{"forges": forged, "denies the use": unused,
+		"hides the logs": blind} {
 		t.Run(name, func(t *testing.T) {
 			c := b.over(b.lying(lie), b.url, b.url)
 			b.eventually("the payment is proven", func() bool { return state(t, c, p) == payment.Settled })
@@ -239,7 +243,8 @@ func (b *bench) cancelling(p payment.Payment, tag string) func(question) string 
 		case q.Method == "eth_call" && q.has(authorizationState):
 			return `"result":"0x` + strings.Repeat("0", 63) + `1"`
 		case q.Method == "eth_getLogs":
-			return fmt.Sprintf(`"result":[{"address":%q,"topics":[%q,%q,%q],"data":"0x","blockNumber":%q,"blockHash":%q,"transactionHash":%q,"logIndex":"0x1"}]`,
+			return fmt.Sprintf(`"result":[{"address":%q,"topics":[%q,%q,%q],"data":"0x","blockNumber":%q,"blockHash":%q,`+
+				`"transactionHash":%q,"logIndex":"0x1"}]`,
 				token.Hex(), x402.TopicCanceled, a.From.Word(), a.Nonce, number, hash, hash)
 		}
 		return ""
@@ -264,7 +269,8 @@ func TestVerdictNeedsTwoNodesToVoid(t *testing.T) {
 	liar := b.lying(b.cancelling(p, "safe"))
 	dead := httptest.NewServer(http.NotFoundHandler())
 	dead.Close()
-	for name, nodes := range map[string][]string{"contradicted": {liar, b.url}, "alone": {liar, dead.URL}, "of three": {liar, b.url, b.url}} {
+	for name, nodes := range map[string][]string{"contradicted": {liar, b.url}, "alone": {liar, dead.URL},
+		"of three": {liar, b.url, b.url}} {
 		t.Run(name, func(t *testing.T) {
 			c := b.over(nodes...)
 			for range 9 {

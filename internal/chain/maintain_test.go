@@ -31,7 +31,8 @@ func TestRelayerReplacesStuckTransaction(t *testing.T) {
 	if after.Nonce() != before.Nonce() || string(after.Data()) != string(before.Data()) {
 		t.Error("the bumped transaction is another call")
 	}
-	for name, pair := range map[string][2]*big.Int{"tip": {before.GasTipCap(), after.GasTipCap()}, "cap": {before.GasFeeCap(), after.GasFeeCap()}} {
+	for name, pair := range map[string][2]*big.Int{"tip": {before.GasTipCap(), after.GasTipCap()},
+		"cap": {before.GasFeeCap(), after.GasFeeCap()}} {
 		// after >= 5/4 before
 		if new(big.Int).Mul(pair[1], big.NewInt(4)).Cmp(new(big.Int).Mul(pair[0], big.NewInt(5))) < 0 {
 			t.Errorf("%s went from %s to %s, want a quarter more", name, pair[0], pair[1])

@@ -162,16 +162,19 @@ func TestPoolAsksFailingNodeWhenThereIsNoOther(t *testing.T) {
 
 func TestPoolReportsNotFoundWhenAllNodesAgree(t *testing.T) {
 	null, broken := newNode(t, ok("null")), newNode(t, fails(-32603, "internal error"))
-	if err := openPool(t, &clock{}, null, newNode(t, ok("null"))).call(t.Context(), nil, "eth_test"); !errors.Is(err, errNotFound) {
+	if err := openPool(t, &clock{}, null, newNode(t, ok("null"))).call(t.Context(), nil,
+		"eth_test"); !errors.Is(err, errNotFound) {
 		t.Errorf("two nulls: %v", err)
 	}
-	if err := openPool(t, &clock{}, null, broken).call(t.Context(), nil, "eth_test"); !errors.Is(err, errIncomplete) || errors.Is(err, errNotFound) {
+	if err := openPool(t, &clock{}, null, broken).call(t.Context(), nil, "eth_test"); !errors.Is(err, errIncomplete) ||
+		errors.Is(err, errNotFound) {
 		t.Errorf("a null and a fault: %v", err)
 	}
 }
 
 func TestBroadcastSendsToEveryNode(t *testing.T) {
-	taken, known, broken := newNode(t, ok(`"0x1"`)), newNode(t, fails(-32000, "already known")), newNode(t, fails(-32603, "internal error"))
+	taken, known, broken := newNode(t, ok(`"0x1"`)), newNode(t, fails(-32000, "already known")),
+		newNode(t, fails(-32603, "internal error"))
 	if err := openPool(t, &clock{}, broken, known, taken).broadcast(t.Context(), []byte{2}); err != nil {
 		t.Error(err)
 	}

@@ -146,8 +146,10 @@ func TestOneTransferSettlesOneAuthorization(t *testing.T) {
 // multicall makes several calls of the token in one transaction.
 func (b *bench) multicall(calls ...[]byte) {
 	b.Helper()
-	parsed, err := abi.JSON(strings.NewReader(`[{"type":"function","name":"aggregate3","inputs":[{"name":"calls","type":"tuple[]",
-		"components":[{"name":"target","type":"address"},{"name":"allowFailure","type":"bool"},{"name":"callData","type":"bytes"}]}]}]`))
+	parsed, err := abi.JSON(
+		strings.NewReader(`[{"type":"function","name":"aggregate3","inputs":[{"name":"calls","type":"tuple[]",
+		"components":[{"name":"target","type":"address"},{"name":"allowFailure","type":"bool"},
+		{"name":"callData","type":"bytes"}]}]}]`))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -243,7 +245,8 @@ func TestRelayerSettlesManyPayments(t *testing.T) {
 		}{b.relayer, b.newRelayer(b.attempts)} {
 			group.Go(func() {
 				err := r.Submit(t.Context(), p)
-				if rejection, ok := errors.AsType[*payment.Rejection](err); err != nil && (!ok || rejection.Reason != x402.ReasonNonceUsed) {
+				if rejection, ok := errors.AsType[*payment.Rejection](err); err != nil &&
+					(!ok || rejection.Reason != x402.ReasonNonceUsed) {
 					t.Errorf("submit: %v", err)
 				}
 			})

@@ -28,7 +28,8 @@ func (b *bench) forked() string {
 			return ""
 		}
 		block := b.header(strings.Trim(string(q.Params[0]), `"`))
-		return fmt.Sprintf(`"result":{"number":%q,"hash":"0x%064x","timestamp":%q}`, block.Number, 0xbad00000+uint64(block.Number), block.Timestamp)
+		return fmt.Sprintf(`"result":{"number":%q,"hash":"0x%064x","timestamp":%q}`, block.Number,
+			0xbad00000+uint64(block.Number), block.Timestamp)
 	})
 }
 
@@ -46,7 +47,8 @@ func TestReadySetsForkedNodeAside(t *testing.T) {
 	b.mine(3)
 	b.wantReady(b.over(b.forked(), b.url), fault.ChainUnsettled, "different blocks")
 	b.wantReady(b.over(b.forked(), b.url, b.url), "", "")
-	b.wantReady(b.over(b.url, b.answersTo("eth_getBlockByNumber", `"error":{"code":-32603,"message":"internal error"}`)), fault.DependencyDown, "1 of 2 nodes")
+	b.wantReady(b.over(b.url, b.answersTo("eth_getBlockByNumber", `"error":{"code":-32603,"message":"internal error"}`)),
+		fault.DependencyDown, "1 of 2 nodes")
 	b.wantReady(b.over(b.url), "", "")
 }
 
@@ -127,8 +129,9 @@ func TestReadyFailsWithoutUsableNodes(t *testing.T) {
 		}
 		return ""
 	})
-	c, err := chain.New(t.Context(), chain.Config{Domain: domain, WitnessFrom: 2 * price, Now: b.now, CallTimeout: callTimeout,
-		Endpoints: []chain.Endpoint{{URL: goesBack()}, {URL: other}}})
+	c, err := chain.New(t.Context(),
+		chain.Config{Domain: domain, WitnessFrom: 2 * price, Now: b.now, CallTimeout: callTimeout,
+			Endpoints: []chain.Endpoint{{URL: goesBack()}, {URL: other}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +159,8 @@ func TestUsableNamesTokenIssuer(t *testing.T) {
 	ours := []chain.Account{{Name: "payee", Address: b.payee}, {Name: "treasury", Address: treasury}}
 	usable := func(want fault.Code, why string) {
 		t.Helper()
-		if err := b.chain.Usable(t.Context(), ours); fault.Of(err) != want || err != nil && !strings.Contains(err.Error(), why) {
+		if err := b.chain.Usable(t.Context(), ours); fault.Of(err) != want || err != nil &&
+			!strings.Contains(err.Error(), why) {
 			t.Errorf("usable: %v, want %q, %q", err, want, why)
 		}
 	}

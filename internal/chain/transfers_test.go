@@ -25,7 +25,8 @@ func TestTransfersIncludeAuthorizations(t *testing.T) {
 		b.submit(p)
 		r := b.settles(p)
 		want = append(want, reconcile.Transfer{
-			Transaction: r.Transaction, LogIndex: r.LogIndex, Block: r.Block, From: p.Authorization.From, Value: price, Nonce: p.Authorization.Nonce,
+			Transaction: r.Transaction, LogIndex: r.LogIndex, Block: r.Block, From: p.Authorization.From, Value: price,
+			Nonce: p.Authorization.Nonce,
 		})
 	}
 	gives := func(i int, amount money.USDC) {
@@ -34,7 +35,9 @@ func TestTransfersIncludeAuthorizations(t *testing.T) {
 		if err := b.node.CallContext(t.Context(), &receipt, "eth_getTransactionReceipt", hash); err != nil {
 			t.Fatal(err)
 		}
-		want = append(want, reconcile.Transfer{Transaction: x402.Hash(hash), From: addressOf(buyer(i)), Value: amount, Block: number(t, receipt.BlockNumber)})
+		want = append(want,
+			reconcile.Transfer{Transaction: x402.Hash(hash), From: addressOf(buyer(i)), Value: amount,
+				Block: number(t, receipt.BlockNumber)})
 	}
 	pays(0)
 	gives(0, 7)
@@ -85,11 +88,13 @@ func TestTransfersRefuseLogsOfAnotherQuestion(t *testing.T) {
 	b.settles(other)
 	from, head := r.Block, uint64(b.header("latest").Number)
 	payer := paid.Authorization.From
-	want := []reconcile.Transfer{{Transaction: r.Transaction, LogIndex: r.LogIndex, Block: r.Block, From: payer, Value: price, Nonce: paid.Authorization.Nonce}}
+	want := []reconcile.Transfer{{Transaction: r.Transaction, LogIndex: r.LogIndex, Block: r.Block, From: payer,
+		Value: price, Nonce: paid.Authorization.Nonce}}
 
 	logs := func(topics ...any) string {
 		var raw json.RawMessage
-		filter := map[string]any{"address": token.Hex(), "fromBlock": hexutil.EncodeUint64(from), "toBlock": hexutil.EncodeUint64(head), "topics": topics}
+		filter := map[string]any{"address": token.Hex(), "fromBlock": hexutil.EncodeUint64(from),
+			"toBlock": hexutil.EncodeUint64(head), "topics": topics}
 		if err := b.node.CallContext(t.Context(), &raw, "eth_getLogs", filter); err != nil || len(raw) < 10 {
 			t.Fatalf("%s, %v", raw, err)
 		}
@@ -123,7 +128,8 @@ func TestTransfersRefuseLogsOfAnotherQuestion(t *testing.T) {
 	others := logs(x402.TopicTransfer.String(), someone.Word().String())
 	c := b.over(b.lying(answers(x402.TopicTransfer, others)), b.url, b.url)
 	sent, err := c.Payouts(t.Context(), payer, from, head)
-	if err != nil || len(sent) != 2 || sent[0].Transfer != want[0] || sent[1].Transaction != x402.Hash(elsewhere) || sent[1].To != someone {
+	if err != nil || len(sent) != 2 || sent[0].Transfer != want[0] || sent[1].Transaction != x402.Hash(elsewhere) ||
+		sent[1].To != someone {
 		t.Errorf("what one has sent: %+v, %v", sent, err)
 	}
 	others = logs(x402.TopicTransfer.String(), nil, someone.Word().String())

@@ -57,7 +57,8 @@ func TestARetryAfterARefusalHasAReferenceOfItsOwn(t *testing.T) {
 		t.Fatalf("references %+v, %v", life.References, err)
 	}
 	c, err := s.cards.Ensure(t.Context(), b.address)
-	if err != nil || c.Status != card.Active || c.Ref.String() != life.References[1].Reference || s.issuer.Executed(c.Ref) != 1 {
+	if err != nil || c.Status != card.Active || c.Ref.String() != life.References[1].Reference ||
+		s.issuer.Executed(c.Ref) != 1 {
 		t.Errorf("card %+v, %v", c, err)
 	}
 	if s.spent(b) != price {
@@ -130,10 +131,13 @@ func TestAnOrderIsDecidedOnceForEachKeyAndOnlyInReview(t *testing.T) {
 		want     fault.Code
 	}{
 		"another decision": {id, admin.DecideRetry, act, fault.IdempotencyKeyReused},
-		"another reason":   {id, admin.DecideFulfilled, order.Act{Operator: "ada", Key: "1", Reason: "other"}, fault.IdempotencyKeyReused},
-		"another key":      {id, admin.DecideFulfilled, order.Act{Operator: "ada", Key: "2", Reason: act.Reason}, fault.OrderNotInReview},
-		"another operator": {id, admin.DecideRetry, order.Act{Operator: "bob", Key: "1", Reason: act.Reason}, fault.OrderNotInReview},
-		"no such order":    {"ord_none", admin.DecideRetry, act, fault.OrderNotFound},
+		"another reason": {id, admin.DecideFulfilled, order.Act{Operator: "ada", Key: "1", Reason: "other"},
+			fault.IdempotencyKeyReused},
+		"another key": {id, admin.DecideFulfilled, order.Act{Operator: "ada", Key: "2", Reason: act.Reason},
+			fault.OrderNotInReview},
+		"another operator": {id, admin.DecideRetry, order.Act{Operator: "bob", Key: "1", Reason: act.Reason},
+			fault.OrderNotInReview},
+		"no such order": {"ord_none", admin.DecideRetry, act, fault.OrderNotFound},
 	} {
 		_, err := s.admin.Decide(t.Context(), c.id, c.decision, c.act)
 		if f, ok := fault.As(err); !ok || f.Code != c.want {
@@ -157,7 +161,8 @@ func TestOfManyDecisionsAtOnceOneHolds(t *testing.T) {
 	for i := range errs {
 		all.Go(func() {
 			decision := []admin.Decision{admin.DecideRefund, admin.DecideFulfilled}[i%2]
-			_, errs[i] = s.admin.Decide(t.Context(), sold.Order.ID, decision, order.Act{Operator: fmt.Sprint("op", i), Key: "1", Reason: "mine"})
+			_, errs[i] = s.admin.Decide(t.Context(), sold.Order.ID, decision,
+				order.Act{Operator: fmt.Sprint("op", i), Key: "1", Reason: "mine"})
 		})
 	}
 	all.Wait()
@@ -176,7 +181,8 @@ func TestOfManyDecisionsAtOnceOneHolds(t *testing.T) {
 		o, err := s.store.Orders().Find(t.Context(), sold.Order.ID)
 		return err == nil && o.Status.Final()
 	})
-	if refunded, fulfilled := s.moved(t, sold.Order.ID, order.Refunded), s.moved(t, sold.Order.ID, order.Fulfilled); refunded+fulfilled != 1 {
+	if refunded, fulfilled := s.moved(t, sold.Order.ID, order.Refunded),
+		s.moved(t, sold.Order.ID, order.Fulfilled); refunded+fulfilled != 1 {
 		t.Errorf("refunded %d times, fulfilled %d times", refunded, fulfilled)
 	}
 }
@@ -195,7 +201,8 @@ func TestTheQueueHoldsWhatWaits(t *testing.T) {
 	}
 	q := admin.QueueQuery{Status: order.OperatorReview, Limit: 2}
 	first, next, err := s.admin.Queue(t.Context(), q, order.Act{Operator: "ada"})
-	if err != nil || len(first) != 2 || first[0].Order.ID != ids[2] || next != ids[1] || first[0].Reason != card.RefusedHolder {
+	if err != nil || len(first) != 2 || first[0].Order.ID != ids[2] || next != ids[1] ||
+		first[0].Reason != card.RefusedHolder {
 		t.Fatalf("first page %+v, next %s, %v", first, next, err)
 	}
 	q.Before = next

@@ -11,7 +11,8 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// AdoptedStore knows the orders that were made anew for goods, after data loss. Nobody knew the keys that they were bought with.
+// AdoptedStore knows the orders that were made anew for goods, after data loss. Nobody knew the keys that they were
+// bought with.
 type AdoptedStore interface {
 	// Rebind gives the order of some goods the key and the request under which its buyer knows it, once.
 	// order.ErrNotFound when there is none, or it has its key.
@@ -43,7 +44,8 @@ func (c *Checkout) find(ctx context.Context, p Purchase, payer x402.Address) (or
 	if !ok {
 		return known, err
 	}
-	would := order.Order{Kind: p.Kind, Owner: payer, Key: p.Key, Reference: order.ReferenceOf(p.Kind, payer, p.Key), Delivery: 1}
+	would := order.Order{Kind: p.Kind, Owner: payer, Key: p.Key, Reference: order.ReferenceOf(p.Kind, payer, p.Key),
+		Delivery: 1}
 	refs := named.References(would)
 	if len(refs) == 0 {
 		return known, err
@@ -52,5 +54,6 @@ func (c *Checkout) find(ctx context.Context, p Purchase, payer x402.Address) (or
 	if err != nil {
 		return known, fmt.Errorf("read the reference of a purchase: %w", err)
 	}
-	return c.Adopted.Rebind(ctx, Rebinding{Kind: p.Kind, Owner: payer, Key: p.Key, Fingerprint: p.fingerprint(), Reference: ref})
+	return c.Adopted.Rebind(ctx,
+		Rebinding{Kind: p.Kind, Owner: payer, Key: p.Key, Fingerprint: p.fingerprint(), Reference: ref})
 }

@@ -17,11 +17,12 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// ArrivedStore keeps transfers to the payee that no order has claimed. They are claimed by the payment of a Placement, once: it
-// has the transfer's authorization, which is unique. Placed.Claim is Reused when another order or an operator was first.
+// ArrivedStore keeps transfers to the payee that no order has claimed. They are claimed by the payment of a Placement,
+// once: it has the transfer's authorization, which is unique. Placed.Claim is Reused when another order or an operator
+// was first.
 type ArrivedStore interface {
-	// Arrive keeps a transfer that the chain has shown, before anything is said about it. Keeping it again only changes where it
-	// stands.
+	// Arrive keeps a transfer that the chain has shown, before anything is said about it. Keeping it again only changes
+	// where it stands.
 	Arrive(ctx context.Context, a payment.Arrived) error
 	// Unmatched finds the oldest transfer of a payer and a value that was made by an authorization, that no order has
 	// claimed, whatever became of the order, and about which no operator has decided. It may have been read from one
@@ -40,19 +41,22 @@ type UnmatchedQuery struct {
 
 // Finder is a Product that can tell what its provider has of a purchase.
 type Finder interface {
-	// Found reports whether the provider has, or is at, the goods of an order, by the reference that the order gives it. The error
-	// says that the provider did not tell.
+	// Found reports whether the provider has, or is at, the goods of an order, by the reference that the order gives it.
+	// The error says that the provider did not tell.
 	Found(ctx context.Context, o order.Order) (bool, error)
 }
 
-// moved answers a payment whose money arrived and that no order has: to its proven payer with the order, to anyone else with how to
-// prove it, since the payment itself is public by now. The money is kept as arrived before anything is said.
-func (c *Checkout) moved(ctx context.Context, p Purchase, pay payment.Signed, known *order.Order, refused error, at payment.Receipt) (PaidOrder, error) {
+// moved answers a payment whose money arrived and that no order has: to its proven payer with the order, to anyone else
+// with how to prove it, since the payment itself is public by now. The money is kept as arrived before anything is
+// said.
+func (c *Checkout) moved(ctx context.Context, p Purchase, pay payment.Signed, known *order.Order, refused error,
+	at payment.Receipt) (PaidOrder, error) {
 	a := payment.Arrived{Network: c.Terms.Network, Asset: c.Terms.Asset, Authorization: pay.Authorization, Receipt: at}
 	if err := c.Store.Arrive(ctx, a); err != nil {
 		return PaidOrder{}, fmt.Errorf("keep what arrived: %w", errors.Join(err, unknownYet("")))
 	}
-	c.Log.WarnContext(ctx, "money arrived without us", slog.String("kind", string(p.Kind)), slog.String("transaction", at.Transaction.String()))
+	c.Log.WarnContext(ctx, "money arrived without us", slog.String("kind", string(p.Kind)),
+		slog.String("transaction", at.Transaction.String()))
 	faultpoint.Reach("arrive.committed")
 	if known != nil && known.Status != order.PaymentRequired {
 		return PaidOrder{}, refused // an order that takes no payment
@@ -93,8 +97,8 @@ func (c *Checkout) moved(ctx context.Context, p Purchase, pay payment.Signed, kn
 	return sold, err
 }
 
-// kept is an error about money that arrived and stays where it is, for its payer's next purchase or an operator. Another payment
-// would be a second one.
+// kept is an error about money that arrived and stays where it is, for its payer's next purchase or an operator.
+// Another payment would be a second one.
 func kept(err error) error {
 	f, ok := fault.As(err)
 	if !ok || f.Status != http.StatusConflict {
@@ -113,8 +117,8 @@ func (c *Checkout) unclaimed(p Purchase, offer order.Offer) error {
 // derivedAttempts is how many dead authorizations of one purchase a client of ours has at most.
 const derivedAttempts = 16
 
-// proven reports whether whoever sent a spent authorization is its payer: a session says so, or the nonce was derived, as our clients
-// do, from this very purchase and its key, which is not public.
+// proven reports whether whoever sent a spent authorization is its payer: a session says so, or the nonce was derived,
+// as our clients do, from this very purchase and its key, which is not public.
 func (c *Checkout) proven(ctx context.Context, p Purchase, pay payment.Signed) bool {
 	payer := pay.Authorization.From
 	if c.Session != nil && c.Session(ctx, payer) {
@@ -141,7 +145,8 @@ func (c *Checkout) proven(ctx context.Context, p Purchase, pay payment.Signed) b
 // again, and nothing is claimed with money that it does not show now. order.ErrNotFound when there is none.
 func (c *Checkout) owed(ctx context.Context, pay payment.Signed, offer order.Offer) (payment.Arrived, error) {
 	q := UnmatchedQuery{
-		Network: c.Terms.Network, Asset: c.Terms.Asset, PayTo: c.Terms.PayTo, Payer: pay.Authorization.From, Value: offer.Price.USDC(),
+		Network: c.Terms.Network, Asset: c.Terms.Asset, PayTo: c.Terms.PayTo, Payer: pay.Authorization.From,
+		Value: offer.Price.USDC(),
 	}
 	a, err := c.Store.Unmatched(ctx, q)
 	if err != nil {
@@ -214,7 +219,8 @@ func (c *Checkout) unseen(ctx context.Context, pay payment.Signed) (bool, error)
 var errTaken = errors.New("the money that arrived is taken")
 
 // spend buys with money that arrived. order.ErrNotFound when there is none that this payment proves.
-func (c *Checkout) spend(ctx context.Context, p Purchase, pay payment.Signed, known *order.Order, offer order.Offer) (PaidOrder, error) {
+func (c *Checkout) spend(ctx context.Context, p Purchase, pay payment.Signed, known *order.Order,
+	offer order.Offer) (PaidOrder, error) {
 	for {
 		a, err := c.owed(ctx, pay, offer)
 		if err != nil {
@@ -234,8 +240,10 @@ func (c *Checkout) spend(ctx context.Context, p Purchase, pay payment.Signed, kn
 	}
 }
 
-// adopt places an order that money which arrived pays for, unless that may have bought goods already, or may have gone back.
-func (c *Checkout) adopt(ctx context.Context, p Purchase, pay payment.Signed, placement ClaimRequest, a payment.Arrived) (PaidOrder, error) {
+// adopt places an order that money which arrived pays for, unless that may have bought goods already, or may have gone
+// back.
+func (c *Checkout) adopt(ctx context.Context, p Purchase, pay payment.Signed, placement ClaimRequest,
+	a payment.Arrived) (PaidOrder, error) {
 	if err := c.stillOurs(ctx, a, placement.Order); err != nil {
 		return PaidOrder{}, err
 	}
@@ -252,8 +260,8 @@ func (c *Checkout) stillOurs(ctx context.Context, a payment.Arrived, o order.Ord
 	return c.unspent(ctx, o)
 }
 
-// unspent makes sure that money which arrived has not bought something that our books have lost: then the order has to be the one
-// that it bought, which its provider knows by the order's reference. Otherwise a person decides.
+// unspent makes sure that money which arrived has not bought something that our books have lost: then the order has to
+// be the one that it bought, which its provider knows by the order's reference. Otherwise a person decides.
 func (c *Checkout) unspent(ctx context.Context, o order.Order) error {
 	if finder, ok := c.products[o.Kind].(Finder); ok {
 		found, err := finder.Found(ctx, o)
@@ -291,11 +299,14 @@ func (c *Checkout) unreturned(ctx context.Context, a payment.Arrived) error {
 
 // forOperator is the answer to a purchase that waits until an operator has decided about money that arrived.
 func forOperator(why string) error {
-	return fault.New(fault.SettlementUnknown, "The payment arrived, and "+why+". An operator looks into it; nothing was sent.").After(time.Minute)
+	return fault.New(fault.SettlementUnknown, "The payment arrived, and "+why+
+		". An operator looks into it; nothing was sent.").After(time.Minute)
 }
 
-// giveBack brings the money of a payment back that arrived for what cannot be sold any more: an order is claimed with it, and refunded.
-func (c *Checkout) giveBack(ctx context.Context, p Purchase, pay payment.Signed, placement ClaimRequest, a payment.Arrived, why *fault.Fault) (PaidOrder, error) {
+// giveBack brings the money of a payment back that arrived for what cannot be sold any more: an order is claimed with
+// it, and refunded.
+func (c *Checkout) giveBack(ctx context.Context, p Purchase, pay payment.Signed, placement ClaimRequest,
+	a payment.Arrived, why *fault.Fault) (PaidOrder, error) {
 	placement.Order.Returned = why.Detail
 	if err := c.stillOurs(ctx, a, placement.Order); err != nil {
 		return PaidOrder{}, err
@@ -318,7 +329,8 @@ func (c *Checkout) giveBack(ctx context.Context, p Purchase, pay payment.Signed,
 
 // returning says that an order's payment goes back to its payer, or has gone.
 func returning(o order.Order) error {
-	f := fault.New(fault.TermsChanged, o.Returned+" The payment arrived all the same, and is sent back.").About(string(o.ID))
+	f := fault.New(fault.TermsChanged, o.Returned+
+		" The payment arrived all the same, and is sent back.").About(string(o.ID))
 	if o.Status == order.Refunded {
 		return f
 	}

@@ -92,7 +92,8 @@ func (c *Checkout) claim(ctx context.Context, p Purchase, pay payment.Signed, kn
 	return c.claimOrder(ctx, p, pay, c.claimRequest(p, pay, offer, admission, known))
 }
 
-// verify reports whether a payment would move the price of an offer now. The error is a *payment.Rejection, or fit to show.
+// verify reports whether a payment would move the price of an offer now. The error is a *payment.Rejection, or fit to
+// show.
 func (c *Checkout) verify(ctx context.Context, pay payment.Signed, offer order.Offer) error {
 	err := c.Terms.Verify(ctx, c.Chain, pay, offer.Price.USDC(), c.Now())
 	no, rejected := errors.AsType[*payment.Rejection](err)
@@ -113,7 +114,8 @@ func noChain() *fault.Fault {
 }
 
 // claimOrder claims an order and waits until its payment is decided.
-func (c *Checkout) claimOrder(ctx context.Context, p Purchase, pay payment.Signed, placement ClaimRequest) (PaidOrder, error) {
+func (c *Checkout) claimOrder(ctx context.Context, p Purchase, pay payment.Signed,
+	placement ClaimRequest) (PaidOrder, error) {
 	leave, err := c.countClaim(pay.Authorization.From, placement.Again)
 	if err != nil {
 		return c.unlessKnown(ctx, p, pay, err)
@@ -183,7 +185,8 @@ func (c *Checkout) offer(ctx context.Context, p Purchase, promised *order.Offer)
 	return product.Offer(ctx, order.OfferRequest{Key: p.Key, Body: p.Request, Quoted: promised})
 }
 
-func (c *Checkout) claimRequest(p Purchase, pay payment.Signed, offer order.Offer, admission order.Claim, known *order.Order) ClaimRequest {
+func (c *Checkout) claimRequest(p Purchase, pay payment.Signed, offer order.Offer, admission order.Claim,
+	known *order.Order) ClaimRequest {
 	o := c.newOrder(p, pay.Authorization.From, offer.Price, admission.Item)
 	if known != nil {
 		o = *known
@@ -207,7 +210,8 @@ func (c *Checkout) newOrder(p Purchase, owner x402.Address, price money.Cents, i
 	now := c.Now()
 	return order.Order{
 		ID: order.NewID(now), Operation: newID(), Kind: p.Kind, Owner: owner, Key: p.Key, Fingerprint: p.fingerprint(),
-		Price: price, Item: item, Reference: order.ReferenceOf(p.Kind, owner, p.Key), Delivery: 1, CreatedAt: now, UpdatedAt: now,
+		Price: price, Item: item, Reference: order.ReferenceOf(p.Kind, owner, p.Key), Delivery: 1, CreatedAt: now,
+		UpdatedAt: now,
 	}
 }
 
@@ -280,7 +284,8 @@ func (c *Checkout) decided(ctx context.Context, p Purchase, o order.Order, repla
 }
 
 // answer is what a payment that is decided bought, or how to pay instead.
-func (c *Checkout) answer(ctx context.Context, p Purchase, o order.Order, pay payment.Payment, replayed bool) (PaidOrder, error) {
+func (c *Checkout) answer(ctx context.Context, p Purchase, o order.Order, pay payment.Payment,
+	replayed bool) (PaidOrder, error) {
 	if o.Returned != "" {
 		return PaidOrder{}, returning(o)
 	}
@@ -340,7 +345,8 @@ func unknownYet(id order.ID) *fault.Fault {
 }
 
 func authorizationReused() *fault.Fault {
-	return fault.New(fault.AuthorizationAlreadyUsed, "This authorization pays for another request. Sign a new one for this key.")
+	return fault.New(fault.AuthorizationAlreadyUsed,
+		"This authorization pays for another request. Sign a new one for this key.")
 }
 
 func keyReused(id order.ID) *fault.Fault {

@@ -38,12 +38,14 @@ func (c *Checkout) challenge(p Purchase, o order.Offer, no *payment.Rejection) e
 	if p.of != nil {
 		return unpaid()
 	}
-	return c.unpaid.remember(c.Now().Unix(), question{p.Kind, p.fingerprint(), p.Resource, o.Price, string(o.Item), o.Description}, unpaid)
+	return c.unpaid.remember(c.Now().Unix(),
+		question{p.Kind, p.fingerprint(), p.Resource, o.Price, string(o.Item), o.Description}, unpaid)
 }
 
 // died is the challenge after a claimed payment is proven dead: a new one is safe.
 func (c *Checkout) died(p Purchase, o order.Offer, dead payment.Payment) error {
-	f := fault.Newf(fault.PaymentRejected, "The payment can never arrive (%s). Sign a new one with the same idempotencyKey.", dead.DeadReason)
+	f := fault.Newf(fault.PaymentRejected,
+		"The payment can never arrive (%s). Sign a new one with the same idempotencyKey.", dead.DeadReason)
 	receipt := Receipt(dead)
 	return c.demand(p, o, dead.DeadReason, f.About(string(dead.Order)), &receipt)
 }
@@ -82,6 +84,7 @@ func spendCapNote(o order.Offer) string {
 	if o.Price <= 100 {
 		return pay
 	}
-	return pay + fmt.Sprintf(" The reference clients refuse more than $1 unless told: in TypeScript spendControls: { maxAmountPerPayment: \"$%[1]s\" }, "+
+	return pay + fmt.Sprintf(" The reference clients refuse more than $1 unless told: in TypeScript spendControls: { "+
+		"maxAmountPerPayment: \"$%[1]s\" }, "+
 		"in Python client.set_spend_controls({\"max_amount_per_payment\": \"$%[1]s\"}).", o.Price)
 }

@@ -177,7 +177,8 @@ type Config struct {
 	Session func(ctx context.Context, wallet x402.Address) bool
 	// Unexplained reports whether a provider has made something that our books cannot explain. Nil never finds anything.
 	Unexplained func(ctx context.Context) (bool, error)
-	// Returned reports whether money that arrived may have been sent back without our books knowing. Nil says that none was.
+	// Returned reports whether money that arrived may have been sent back without our books knowing. Nil says that none
+	// was.
 	Returned func(ctx context.Context, a payment.Arrived) (bool, error)
 	// BlockTime is when a block was made. Nil takes money that was read for the books for a day old.
 	BlockTime func(ctx context.Context, number uint64) (time.Time, error)

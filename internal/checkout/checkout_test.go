@@ -29,7 +29,8 @@ func TestAnUnpaidRequestStoresNothing(t *testing.T) {
 	if a := required.Accepts[0]; a.Amount != "25000000" || a.Network != x402.NetworkID || a.Scheme != x402.Scheme {
 		t.Errorf("terms are %+v", a)
 	}
-	if _, err := s.store.Orders().FindByKey(t.Context(), card.Kind, x402.Address{}, "k"); !errors.Is(err, order.ErrNotFound) {
+	if _, err := s.store.Orders().FindByKey(t.Context(), card.Kind, x402.Address{},
+		"k"); !errors.Is(err, order.ErrNotFound) {
 		t.Errorf("an unpaid request left an order: %v", err)
 	}
 	if calls := s.chain.Calls(); calls != (paymenttest.Calls{}) {
@@ -69,7 +70,8 @@ func TestRepeatsAreAnsweredFromTheRecord(t *testing.T) {
 	again := s.paid(t, b, "k")
 	for name, repeat := range map[string]checkout.Purchase{"same header": p, "new authorization": again} {
 		got := s.mustBuy(t, repeat)
-		if !got.Replayed || got.Order.ID != first.Order.ID || checkout.Receipt(got.Payment) != checkout.Receipt(first.Payment) {
+		if !got.Replayed || got.Order.ID != first.Order.ID ||
+			checkout.Receipt(got.Payment) != checkout.Receipt(first.Payment) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
@@ -382,7 +384,8 @@ func TestWhateverTheIssuerDoesThereIsOneCardAndOneFee(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if opened, taken := s.issuer.Executed(got.Ref), s.issuer.Executed(args.Ref()); opened != 1 || taken != 1 || fee.Status != job.Succeeded {
+				if opened, taken := s.issuer.Executed(got.Ref), s.issuer.Executed(args.Ref()); opened != 1 || taken != 1 ||
+					fee.Status != job.Succeeded {
 					t.Errorf("opened %d times, fee taken %d times, job %s (%s)", opened, taken, fee.Status, fee.LastError)
 				}
 			})

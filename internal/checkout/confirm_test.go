@@ -38,7 +38,8 @@ func (s *shop) followed(t *testing.T, p payment.Payment) job.Row {
 }
 
 func TestAPaymentIsFollowedToWhereItStandsForGood(t *testing.T) {
-	final := payment.Receipt{Transaction: x402.Hash{7}, BlockHash: x402.Hash{8}, Block: 9, LogIndex: 1, SettledAt: time.Unix(1_800_000_000, 0)}
+	final := payment.Receipt{Transaction: x402.Hash{7}, BlockHash: x402.Hash{8}, Block: 9, LogIndex: 1,
+		SettledAt: time.Unix(1_800_000_000, 0)}
 	s := open(t, options{verdict: verdicts{say: func(a x402.Authorization) payment.Verdict {
 		r := final
 		r.Payer, r.PayTo, r.Amount = a.From, a.To, a.Value

@@ -59,7 +59,8 @@ func (c *Checkout) countClaim(payer x402.Address, created bool) (leave func(), e
 
 // undecided tells a payer to wait until the chain has decided an earlier payment.
 func undecided() *fault.Fault {
-	return fault.New(fault.PaymentsUndecided, "Wait until the earlier payments of this wallet are settled or void. Nothing was claimed; repeat the same request.").
+	return fault.New(fault.PaymentsUndecided, "Wait until the earlier payments of this wallet are settled or void. "+
+		"Nothing was claimed; repeat the same request.").
 		After(5 * time.Second)
 }
 

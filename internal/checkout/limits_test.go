@@ -48,7 +48,11 @@ func TestAPaymentThatProvesNothingIsUnpaid(t *testing.T) {
 			return err
 		},
 		"garbage for an order": func(ctx context.Context, _ int) error { _, err := s.Pay(ctx, o.ID, "x", at); return err },
-		"not the owner's":      func(ctx context.Context, _ int) error { _, err := s.Pay(ctx, o.ID, notTheOwners, at); return err },
+		"not the owner's": func(ctx context.Context, _ int) error {
+			_,
+				err := s.Pay(ctx, o.ID, notTheOwners, at)
+			return err
+		},
 	} {
 		for i, want := range []bool{false, false, false, true, true} {
 			if err := ask(here(t, name), i); throttled(err) != want {
@@ -118,10 +122,11 @@ func TestARepeatIsSlowedAndNotRefused(t *testing.T) {
 	}
 }
 
-// TestRefusedPaymentsAreCountedByAddressAlone keeps the chain from being asked for each copy of one, and leaves the payer,
-// whose spent payments anybody can repeat, what is the payer's own.
+// TestRefusedPaymentsAreCountedByAddressAlone keeps the chain from being asked for each copy of one, and leaves the
+// payer, whose spent payments anybody can repeat, what is the payer's own.
 func TestRefusedPaymentsAreCountedByAddressAlone(t *testing.T) {
-	s := open(t, options{limits: limit.Rates{limit.PaidAddress: {Count: 2, Per: time.Hour}, limit.Paid: {Count: 1, Per: time.Hour}}})
+	s := open(t, options{limits: limit.Rates{limit.PaidAddress: {Count: 2, Per: time.Hour},
+		limit.Paid: {Count: 1, Per: time.Hour}}})
 	b := s.newBuyer(t)
 	o := s.mustOpen(t, b.opening(""))
 	terms := s.terms(t, o.ID)

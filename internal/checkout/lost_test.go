@@ -19,8 +19,8 @@ import (
 	"github.com/roamcard/roamcard/internal/store"
 )
 
-// TestCheckoutLostOrderFindsItsGoods: the database forgot the order after the card was opened. Its payer repeats the purchase, or buys
-// under another key.
+// TestCheckoutLostOrderFindsItsGoods: the database forgot the order after the card was opened. Its payer repeats the
+// purchase, or buys under another key.
 func TestCheckoutLostOrderFindsItsGoods(t *testing.T) {
 	for name, c := range map[string]struct {
 		key    string

@@ -27,7 +27,8 @@ func (s *shop) preempt(t *testing.T, p checkout.Purchase) x402.Authorization {
 	return pay.Authorization
 }
 
-// buyAgain is what a payer does who is told that another payment is safe: it asks for the terms, signs once more and repeats.
+// buyAgain is what a payer does who is told that another payment is safe: it asks for the terms, signs once more and
+// repeats.
 func (s *shop) buyAgain(t *testing.T, b buyer, p checkout.Purchase, err error) (checkout.PaidOrder, error) {
 	t.Helper()
 	f, ok := fault.As(err)
@@ -98,8 +99,8 @@ func TestCheckoutArrivedMoneyNeedsNoSecondBalance(t *testing.T) {
 	}
 }
 
-// TestCheckoutSpentAuthorizationProvesNobody: whoever reads the chain can make the very header. It places no order, whatever the key,
-// also once the money is stored as arrived.
+// TestCheckoutSpentAuthorizationProvesNobody: whoever reads the chain can make the very header. It places no order,
+// whatever the key, also once the money is stored as arrived.
 func TestCheckoutSpentAuthorizationProvesNobody(t *testing.T) {
 	s := open(t, options{})
 	b := s.newBuyer(t)
@@ -197,7 +198,8 @@ func TestCheckoutVoidAuthorizationIsSafeToReplace(t *testing.T) {
 			_, err = s.Buy(t.Context(), p)
 			wantFault(t, err, fault.PaymentRejected)
 			ch, _ := errors.AsType[*checkout.Challenge](err)
-			if told, err := x402.DecodeSettlement(ch.Headers().Get(x402.HeaderResponse)); err != nil || told.Success || told.ErrorReason == "" {
+			if told, err := x402.DecodeSettlement(ch.Headers().Get(x402.HeaderResponse)); err != nil || told.Success ||
+				told.ErrorReason == "" {
 				t.Errorf("proof %+v, %v", told, err)
 			}
 			if sold, err := s.buyAgain(t, b, p, err); err != nil || sold.Replayed || s.spent(b) != before+priceOf {
@@ -225,7 +227,8 @@ func TestCheckoutUnclearUseIsUnknown(t *testing.T) {
 	}
 }
 
-// TestCheckoutExpiredAuthorizationIsJudged: a request that is repeated after its payment's time says nothing of where the money is.
+// TestCheckoutExpiredAuthorizationIsJudged: a request that is repeated after its payment's time says nothing of where
+// the money is.
 func TestCheckoutExpiredAuthorizationIsJudged(t *testing.T) {
 	s := open(t, options{look: 50 * time.Millisecond})
 	b, idle := s.newBuyer(t), s.newBuyer(t)
@@ -274,8 +277,8 @@ func TestCheckoutTwoKeysRaceForOneTransfer(t *testing.T) {
 	}
 }
 
-// TestCheckoutReorganisedArrivalIsNeverSent: what had arrived is gone again, before it is claimed or just after, and nobody
-// gave us a signature for it.
+// TestCheckoutReorganisedArrivalIsNeverSent: what had arrived is gone again, before it is claimed or just after, and
+// nobody gave us a signature for it.
 func TestCheckoutReorganisedArrivalIsNeverSent(t *testing.T) {
 	for name, claimed := range map[string]bool{"before the claim": false, "after the claim": true} {
 		t.Run(name, func(t *testing.T) {
@@ -397,7 +400,8 @@ func TestCheckoutArrivalThatNodesDifferAboutIsNotClaimed(t *testing.T) {
 func TestCheckoutArrivedMoneyPaysAnOpenedOrder(t *testing.T) {
 	s := open(t, options{})
 	b := s.newBuyer(t)
-	opened, err := s.Create(t.Context(), checkout.CreateRequest{Kind: card.Kind, Owner: b.address, Key: "opened", Request: purchase("").Request})
+	opened, err := s.Create(t.Context(),
+		checkout.CreateRequest{Kind: card.Kind, Owner: b.address, Key: "opened", Request: purchase("").Request})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -419,7 +423,8 @@ func TestCheckoutArrivedMoneyPaysAnOpenedOrder(t *testing.T) {
 func TestCheckoutOrderThatExpiredKeepsWhatArrived(t *testing.T) {
 	s := open(t, options{})
 	b := s.newBuyer(t)
-	opened, err := s.Create(t.Context(), checkout.CreateRequest{Kind: card.Kind, Owner: b.address, Key: "opened", Request: purchase("").Request})
+	opened, err := s.Create(t.Context(),
+		checkout.CreateRequest{Kind: card.Kind, Owner: b.address, Key: "opened", Request: purchase("").Request})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -82,7 +82,8 @@ func TestAnOpenedOrderIsPaidOnceByItsOwner(t *testing.T) {
 	s := open(t, options{})
 	b, stranger := s.newBuyer(t), s.newBuyer(t)
 	o := s.mustOpen(t, b.opening("k"))
-	if o.Status != order.PaymentRequired || o.Price != card.Price || o.ExpiresAt == nil || o.ExpiresAt.Sub(o.CreatedAt) != 30*time.Minute {
+	if o.Status != order.PaymentRequired || o.Price != card.Price || o.ExpiresAt == nil ||
+		o.ExpiresAt.Sub(o.CreatedAt) != 30*time.Minute {
 		t.Fatalf("opened %+v", o)
 	}
 	required := s.terms(t, o.ID)
@@ -100,7 +101,8 @@ func TestAnOpenedOrderIsPaidOnceByItsOwner(t *testing.T) {
 	}
 	s.reaches(t, o.ID, order.Fulfilled)
 	for name, again := range map[string]string{"the same header": first, "a new authorization": b.pay(t, required)} {
-		if got := s.mustPay(t, o.ID, again); !got.Replayed || checkout.Receipt(got.Payment) != checkout.Receipt(sold.Payment) {
+		if got := s.mustPay(t, o.ID, again); !got.Replayed ||
+			checkout.Receipt(got.Payment) != checkout.Receipt(sold.Payment) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
@@ -168,7 +170,8 @@ func TestAKeyOpensOneOrder(t *testing.T) {
 		t.Error("two wallets share an order")
 	}
 	s.mustPay(t, first.ID, b.pay(t, s.terms(t, first.ID)))
-	if paid, err := s.Create(t.Context(), b.opening("k")); err != nil || paid.Order.ID != first.ID || paid.Payment.Receipt == nil {
+	if paid, err := s.Create(t.Context(), b.opening("k")); err != nil || paid.Order.ID != first.ID ||
+		paid.Payment.Receipt == nil {
 		t.Errorf("after the payment the key opens %+v, %v", paid, err)
 	}
 	s.reaches(t, first.ID, order.Fulfilled)

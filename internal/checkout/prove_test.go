@@ -35,7 +35,8 @@ func TestATransactionIsBelievedOnlyAsTheChainShowsIt(t *testing.T) {
 	_, err := s.Buy(t.Context(), s.paid(t, b, "k"))
 	id := order.ID(wantFault(t, err, fault.SettlementUnknown).OrderID)
 	right, wrong := x402.Hash{1}, x402.Hash{2}
-	s.admin.Evidence = evidence{right: {Transaction: right, Block: 7, BlockHash: x402.Hash{3}, LogIndex: 4, SettledAt: time.Now().UTC()}}
+	s.admin.Evidence = evidence{right: {Transaction: right, Block: 7, BlockHash: x402.Hash{3}, LogIndex: 4,
+		SettledAt: time.Now().UTC()}}
 	act := order.Act{Operator: "ada", Key: "key", Reason: "the logs are gone"}
 	prove := func(id order.ID, transaction x402.Hash, act order.Act) (admin.ReviewItem, error) {
 		return s.admin.Prove(t.Context(), id, transaction, act)
@@ -66,10 +67,12 @@ func TestATransactionIsBelievedOnlyAsTheChainShowsIt(t *testing.T) {
 	run(t, s.runner) // the job goes on from there
 	s.reaches(t, id, order.Fulfilled)
 	life, err := s.admin.Inspect(t.Context(), id, order.Act{Operator: "ada"})
-	if err != nil || len(life.Payments) != 1 || life.Payments[0].Receipt == nil || life.Payments[0].Receipt.Transaction != right {
+	if err != nil || len(life.Payments) != 1 || life.Payments[0].Receipt == nil ||
+		life.Payments[0].Receipt.Transaction != right {
 		t.Errorf("payments %+v, %v", life.Payments, err)
 	}
-	if e := life.Timeline[1]; e.To != order.Settled || e.Actor != "operator:ada" || e.Evidence["transaction"] != right.String() {
+	if e := life.Timeline[1]; e.To != order.Settled || e.Actor != "operator:ada" ||
+		e.Evidence["transaction"] != right.String() {
 		t.Errorf("the move %+v", e)
 	}
 }
@@ -85,12 +88,13 @@ func (r refusing) Simulate(context.Context, x402.Authorization, x402.Signature) 
 	return &payment.Rejection{Reason: r.reason, Detail: "the token refuses it"}
 }
 
-// TestWhatTheTokensIssuerDoesIsNotThePaymentsFault: nothing is claimed, nobody is asked for another signature, and whose
-// fault it is is named.
+// TestWhatTheTokensIssuerDoesIsNotThePaymentsFault: nothing is claimed, nobody is asked for another signature, and
+// whose fault it is is named.
 func TestWhatTheTokensIssuerDoesIsNotThePaymentsFault(t *testing.T) {
 	s := open(t, options{})
 	for reason, code := range map[string]fault.Code{
-		payment.ReasonTokenPaused: fault.TokenPaused, payment.ReasonAccountBlocked: fault.AccountBlocked, payment.ReasonPayerBlocked: fault.PayerBlacklisted,
+		payment.ReasonTokenPaused: fault.TokenPaused, payment.ReasonAccountBlocked: fault.AccountBlocked,
+		payment.ReasonPayerBlocked: fault.PayerBlacklisted,
 	} {
 		s.Checkout.Chain = s.chain
 		p := s.paid(t, s.newBuyer(t), reason)

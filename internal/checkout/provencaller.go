@@ -18,7 +18,8 @@ const hardKey = 16
 func (c *Checkout) provenCaller(ctx context.Context, p Purchase, pay payment.Signed, sold PaidOrder) bool {
 	now := c.Now()
 	if pay.Authorization.Nonce == sold.Payment.Authorization.Nonce {
-		return p.of == nil && now.Before(time.Unix(int64(pay.Authorization.ValidBefore), 0)) && utf8.RuneCountInString(p.Key) >= hardKey
+		return p.of == nil && now.Before(time.Unix(int64(pay.Authorization.ValidBefore), 0)) &&
+			utf8.RuneCountInString(p.Key) >= hardKey
 	}
 	if c.Terms.Check(pay, sold.Order.Price.USDC(), now) != nil {
 		return false

@@ -49,7 +49,8 @@ func TestSecretsAreRepeatedToThePayerOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.chain.Submit(t.Context(), payment.Payment{ID: uuid.New(), Authorization: pay.Authorization, Signature: pay.Signature}); err != nil {
+	if err := s.chain.Submit(t.Context(),
+		payment.Payment{ID: uuid.New(), Authorization: pay.Authorization, Signature: pay.Signature}); err != nil {
 		t.Fatal(err)
 	}
 	if ask(hard, elsewhere) {

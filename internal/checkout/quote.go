@@ -37,7 +37,8 @@ type quote struct {
 
 func (q quotes) sign(kind order.Kind, request order.Fingerprint, o order.Offer) string {
 	body, err := json.Marshal(quote{
-		Kind: kind, Price: o.Price, Item: o.Item, Description: o.Description, Request: request[:], Expires: q.now().Add(quoteLifetime).Unix(),
+		Kind: kind, Price: o.Price, Item: o.Item, Description: o.Description, Request: request[:],
+		Expires: q.now().Add(quoteLifetime).Unix(),
 	})
 	if err != nil {
 		panic(fmt.Sprintf("checkout: marshal quote: %v", err))

@@ -80,11 +80,13 @@ func TestARefusedCardIsPaidBackOnceAndAnotherCanBeBought(t *testing.T) {
 		t.Errorf("spent %d, the treasury holds %d", s.spent(b), s.chain.Balance(bank))
 	}
 	r := s.refund(t, sold.Order.ID)
-	if a := r.Authorization; r.Status != payment.RefundPaid || a.Nonce != payment.RefundNonce(sold.Order.ID) || a.To != b.address || a.Value != price {
+	if a := r.Authorization; r.Status != payment.RefundPaid || a.Nonce != payment.RefundNonce(sold.Order.ID) ||
+		a.To != b.address || a.Value != price {
 		t.Errorf("refund %+v", r)
 	}
 	again := s.mustBuy(t, p)
-	if !again.Replayed || again.Refund == nil || again.Refund.Receipt == nil || again.Refund.Receipt.Transaction != r.Receipt.Transaction {
+	if !again.Replayed || again.Refund == nil || again.Refund.Receipt == nil ||
+		again.Refund.Receipt.Transaction != r.Receipt.Transaction {
 		t.Errorf("again %+v", again)
 	}
 	for _, resource := range []string{"float/card", "card/" + b.address.Lower()} {
@@ -133,7 +135,8 @@ func TestARefundIsMadeOnceWhateverBecomesOfItsSending(t *testing.T) {
 			s.chain.Next(0, f)
 			s.reaches(t, s.mustBuy(t, p).Order.ID, order.Refunded)
 			if s.spent(b) != 0 || s.chain.Balance(bank) != 75_000_000 || s.chain.Calls().Transfers != 2 {
-				t.Errorf("spent %d, the treasury holds %d after %d transfers", s.spent(b), s.chain.Balance(bank), s.chain.Calls().Transfers)
+				t.Errorf("spent %d, the treasury holds %d after %d transfers", s.spent(b), s.chain.Balance(bank),
+					s.chain.Calls().Transfers)
 			}
 		})
 	}
@@ -148,7 +151,8 @@ func TestARefundWaitsForTheTreasuryAndIsSignedAgainWithItsNonce(t *testing.T) {
 	until(t, "the refund is signed again", func() bool {
 		return s.refund(t, sold.Order.ID).Authorization.ValidBefore > first.Authorization.ValidBefore
 	})
-	if again := s.refund(t, sold.Order.ID); again.Authorization.Nonce != first.Authorization.Nonce || again.ID != first.ID {
+	if again := s.refund(t, sold.Order.ID); again.Authorization.Nonce != first.Authorization.Nonce ||
+		again.ID != first.ID {
 		t.Errorf("signed again as %+v", again)
 	}
 	s.chain.Fund(bank, price)

@@ -13,10 +13,11 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// refuse answers a paid request that nothing was claimed for. Before a payer may be told that another payment is safe, the chain
-// is asked what became of this one: its money may have moved without us, or by an order that we have lost. offer is nil when
-// there was none.
-func (c *Checkout) refuse(ctx context.Context, p Purchase, pay payment.Signed, known *order.Order, offer *order.Offer, why error) (PaidOrder, error) {
+// refuse answers a paid request that nothing was claimed for. Before a payer may be told that another payment is safe,
+// the chain is asked what became of this one: its money may have moved without us, or by an order that we have lost.
+// offer is nil when there was none.
+func (c *Checkout) refuse(ctx context.Context, p Purchase, pay payment.Signed, known *order.Order, offer *order.Offer,
+	why error) (PaidOrder, error) {
 	no, rejected := errors.AsType[*payment.Rejection](why)
 	refused := why
 	switch {
@@ -65,7 +66,8 @@ func (c *Checkout) unlessKnown(ctx context.Context, p Purchase, pay payment.Sign
 }
 
 // claimedBefore answers a payment that an order of ours has: this one, if it is another attempt of it, or another one.
-func (c *Checkout) claimedBefore(ctx context.Context, pay payment.Signed, known *order.Order, offer *order.Offer, refused error) error {
+func (c *Checkout) claimedBefore(ctx context.Context, pay payment.Signed, known *order.Order, offer *order.Offer,
+	refused error) error {
 	if known != nil && known.ExpiresAt == nil {
 		own, err := c.payment(ctx, known.ID)
 		if err != nil && !errors.Is(err, order.ErrNotFound) {
@@ -88,7 +90,8 @@ func (c *Checkout) void(refused error, pay payment.Signed, reason string) error 
 		return refused
 	}
 	receipt, err := x402.EncodeSettlement(x402.Settlement{
-		Network: c.Terms.Network, Payer: pay.Authorization.From.String(), Amount: pay.Authorization.Value.String(), ErrorReason: reason,
+		Network: c.Terms.Network, Payer: pay.Authorization.From.String(), Amount: pay.Authorization.Value.String(),
+		ErrorReason: reason,
 	})
 	if err != nil {
 		return fmt.Errorf("encode the proof: %w", err)
@@ -136,8 +139,8 @@ func (c *Checkout) untilClear(
 	}
 }
 
-// lookSince is when the transfer of an authorization can have been made at the earliest: it was not signed longer before its end
-// than we accept, or it is not ours to explain.
+// lookSince is when the transfer of an authorization can have been made at the earliest: it was not signed longer
+// before its end than we accept, or it is not ours to explain.
 func (c *Checkout) lookSince(a x402.Authorization) time.Time {
 	end := c.Now()
 	if before := int64(a.ValidBefore); before > 0 && before < end.Unix() {

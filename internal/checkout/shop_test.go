@@ -235,7 +235,8 @@ func (b buyer) pay(t *testing.T, required x402.PaymentRequired, change ...func(*
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := x402.Authorization{From: b.address, To: to, Value: value, ValidBefore: uint64(time.Now().Add(2 * time.Minute).Unix())}
+	a := x402.Authorization{From: b.address, To: to, Value: value,
+		ValidBefore: uint64(time.Now().Add(2 * time.Minute).Unix())}
 	_, _ = rand.Read(a.Nonce[:])
 	for _, f := range change {
 		f(&a)
@@ -244,7 +245,8 @@ func (b buyer) pay(t *testing.T, required x402.PaymentRequired, change ...func(*
 	if err != nil {
 		t.Fatal(err)
 	}
-	header, err := x402.EncodePayment(x402.Payment{Accepted: r, Resource: required.Resource, Authorization: a, Signature: sig})
+	header, err := x402.EncodePayment(x402.Payment{Accepted: r, Resource: required.Resource, Authorization: a,
+		Signature: sig})
 	if err != nil {
 		t.Fatal(err)
 	}

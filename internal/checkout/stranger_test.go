@@ -41,7 +41,8 @@ func TestAnOrderExistsForItsOwnerOnly(t *testing.T) {
 	s := open(t, options{})
 	b, stranger := s.newBuyer(t), s.newBuyer(t)
 	sold := s.mustBuy(t, s.paid(t, b, "k"))
-	if got, err := s.Order(t.Context(), sold.Order.ID, b.address); err != nil || got.Order.ID != sold.Order.ID || got.Payment.Receipt == nil {
+	if got, err := s.Order(t.Context(), sold.Order.ID, b.address); err != nil || got.Order.ID != sold.Order.ID ||
+		got.Payment.Receipt == nil {
 		t.Errorf("the owner sees %+v, %v", got, err)
 	}
 	_, foreign := s.Order(t.Context(), sold.Order.ID, stranger.address)

@@ -57,7 +57,8 @@ func referenceDigest(t *testing.T, d x402.Domain, a x402.Authorization) x402.Has
 			ChainId:           (*math.HexOrDecimal256)(new(big.Int).SetUint64(d.ChainID)),
 			VerifyingContract: d.Contract.String()},
 		Message: apitypes.TypedDataMessage{"from": a.From.String(), "to": a.To.String(), "value": a.Value.String(),
-			"validAfter": strconv.FormatUint(a.ValidAfter, 10), "validBefore": strconv.FormatUint(a.ValidBefore, 10), "nonce": a.Nonce.String()},
+			"validAfter": strconv.FormatUint(a.ValidAfter, 10), "validBefore": strconv.FormatUint(a.ValidBefore, 10),
+			"nonce": a.Nonce.String()},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +70,8 @@ func FuzzDigestEqualsReference(f *testing.F) {
 	f.Add("USD Coin", uint64(8453), bytes.Repeat([]byte{1}, 20), bytes.Repeat([]byte{2}, 20), int64(990000), uint64(0),
 		uint64(1795223662), bytes.Repeat([]byte{3}, 32))
 	f.Add("USDC", uint64(84532), []byte{}, []byte{255}, int64(1<<62), uint64(1<<63), ^uint64(0), []byte{0})
-	f.Fuzz(func(t *testing.T, name string, chain uint64, from, to []byte, value int64, after, before uint64, nonce []byte) {
+	f.Fuzz(func(t *testing.T, name string, chain uint64, from, to []byte, value int64, after, before uint64,
+		nonce []byte) {
 		d := base
 		d.Name, d.ChainID = name, chain
 		a := x402.Authorization{From: x402.Address(common.BytesToAddress(from)), To: x402.Address(common.BytesToAddress(to)),

@@ -31,11 +31,12 @@ type answer struct {
 func (f *Facilitator) begin(
 	ctx context.Context, op, method string,
 ) (_ context.Context, end func(status int, o outcome, err error)) {
-	ctx, span := f.config.Tracer.Start(ctx, "facilitator "+op, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
-		attribute.String("http.request.method", method),
-		attribute.String("url.template", "/"+op),
-		attribute.String("server.address", f.base.Host),
-	))
+	ctx, span := f.config.Tracer.Start(ctx, "facilitator "+op, trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(
+			attribute.String("http.request.method", method),
+			attribute.String("url.template", "/"+op),
+			attribute.String("server.address", f.base.Host),
+		))
 	return ctx, func(status int, o outcome, err error) {
 		if status != 0 {
 			span.SetAttributes(attribute.Int("http.response.status_code", status))

@@ -180,7 +180,8 @@ func (b *bench) wantNoSecrets(p payment.Payment) {
 	if !strings.Contains(b.logs.String(), p.ID.String()) {
 		b.Error("the payment is not named in the logs")
 	}
-	for name, secret := range map[string]string{"token": token, "signature": p.Signature.Hex()[2:], "nonce": p.Authorization.Nonce.String()[2:]} {
+	for name, secret := range map[string]string{"token": token, "signature": p.Signature.Hex()[2:],
+		"nonce": p.Authorization.Nonce.String()[2:]} {
 		if strings.Contains(told.String(), secret) {
 			b.Errorf("the %s is told:\n%s", name, told.String())
 		}
@@ -374,7 +375,8 @@ func TestReadyNeedsOurKind(t *testing.T) {
 		}
 	}
 	ours := x402.Kind{X402Version: 2, Scheme: "exact", Network: "eip155:8453"}
-	b.remote.Kinds(x402.Kind{X402Version: 2, Scheme: "exact", Network: "eip155:84532"}, x402.Kind{X402Version: 1, Scheme: "exact", Network: "eip155:8453"})
+	b.remote.Kinds(x402.Kind{X402Version: 2, Scheme: "exact", Network: "eip155:84532"},
+		x402.Kind{X402Version: 1, Scheme: "exact", Network: "eip155:8453"})
 	ready(false)
 	b.remote.Kinds(ours)
 	ready(false) // the answer stands for a moment
@@ -391,7 +393,8 @@ func TestReadyNeedsOurKind(t *testing.T) {
 
 // TestReadyFailsWhenFacilitatorSettlesNothing lists our kind, and fails or refuses every settlement.
 func TestReadyFailsWhenFacilitatorSettlesNothing(t *testing.T) {
-	for name, mode := range map[string]facilitatortest.Fault{"fails": facilitatortest.Fail, "refuses": facilitatortest.Refuse} {
+	for name, mode := range map[string]facilitatortest.Fault{"fails": facilitatortest.Fail,
+		"refuses": facilitatortest.Refuse} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, nil)
 			ready := func(want fault.Code) {
@@ -444,7 +447,8 @@ func TestErrorsDoNotQuoteFacilitator(t *testing.T) {
 		if err != nil {
 			t.Errorf("decode: %v", err)
 		}
-		_, _ = w.Write([]byte(`{"success":false,"errorReason":"bad_` + p.Signature.Hex()[2:] + `","transaction":"` + p.Signature.Hex() + `"}`))
+		_, _ = w.Write([]byte(`{"success":false,"errorReason":"bad_` + p.Signature.Hex()[2:] + `","transaction":"` +
+			p.Signature.Hex() + `"}`))
 	}))
 	t.Cleanup(quoting.Close)
 	b := newBench(t, func(c *facilitator.Config) { c.URL = quoting.URL })
@@ -471,7 +475,8 @@ func TestCollectorTrustsChainOnly(t *testing.T) {
 }
 
 func TestNewRefusesMissingAddress(t *testing.T) {
-	for _, url := range []string{"", "facilitator.example.com", "ftp://example.com", "https://user:pass@example.com", "https://example.com?key=1"} {
+	for _, url := range []string{"", "facilitator.example.com", "ftp://example.com", "https://user:pass@example.com",
+		"https://example.com?key=1"} {
 		_, err := facilitator.New(
 			facilitator.Config{URL: url, Requirements: func(payment.Payment) x402.Requirements { return x402.Requirements{} }},
 		)

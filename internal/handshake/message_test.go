@@ -56,20 +56,29 @@ func TestMessageHasOneSpelling(t *testing.T) {
 		"relative URI":       func() string { return strings.Replace(text, "URI: https://cards.example:8402", "URI: ", 1) },
 		"URI with space":     func() string { return strings.Replace(text, "/a?b=c", "/a b", 1) },
 		"URI in unicode":     func() string { return strings.Replace(text, "/a?b=c", "/ä", 1) },
-		"domain with path":   func() string { return strings.Replace(text, "cards.example:8402 wants", "cards.example/x wants", 1) },
-		"domain with user":   func() string { return strings.Replace(text, "cards.example:8402 wants", "a@cards.example wants", 1) },
-		"two schemes":        func() string { return "https://" + text },
-		"empty scheme":       func() string { return strings.TrimPrefix(text, "https") },
-		"no domain":          func() string { return strings.Replace(text, "https://cards.example:8402 wants", " wants", 1) },
-		"issued at noon":     func() string { return strings.Replace(text, "2026-03-01T12:00:00.123Z", "noon", 1) },
-		"comma in time":      func() string { return strings.Replace(text, "00.123Z", "00,123Z", 1) },
-		"no issue time":      func() string { return strings.Replace(text, "Issued At: 2026-03-01T12:00:00.123Z\n", "", 1) },
-		"empty expiration":   func() string { return strings.Replace(text, "2026-03-01T12:05:00Z", "", 1) },
-		"fields swapped":     func() string { return swapLines(text, "Expiration Time", "Not Before") },
+		"domain with path": func() string {
+			return strings.Replace(text, "cards.example:8402 wants",
+				"cards.example/x wants", 1)
+		},
+		"domain with user": func() string {
+			return strings.Replace(text, "cards.example:8402 wants", "a@cards.example wants",
+				1)
+		},
+		"two schemes":      func() string { return "https://" + text },
+		"empty scheme":     func() string { return strings.TrimPrefix(text, "https") },
+		"no domain":        func() string { return strings.Replace(text, "https://cards.example:8402 wants", " wants", 1) },
+		"issued at noon":   func() string { return strings.Replace(text, "2026-03-01T12:00:00.123Z", "noon", 1) },
+		"comma in time":    func() string { return strings.Replace(text, "00.123Z", "00,123Z", 1) },
+		"no issue time":    func() string { return strings.Replace(text, "Issued At: 2026-03-01T12:00:00.123Z\n", "", 1) },
+		"empty expiration": func() string { return strings.Replace(text, "2026-03-01T12:05:00Z", "", 1) },
+		"fields swapped":   func() string { return swapLines(text, "Expiration Time", "Not Before") },
 		"nonce twice": func() string {
 			return strings.Replace(text, "Nonce: abcDEF123", "Nonce: abcDEF123\nNonce: abcDEF123", 1)
 		},
-		"unknown field":           func() string { return strings.Replace(text, "\nResources:", "\nSession: 1\nResources:", 1) },
+		"unknown field": func() string {
+			return strings.Replace(text, "\nResources:", "\nSession: 1\nResources:",
+				1)
+		},
 		"request id with slash":   func() string { return strings.Replace(text, "f81d4fae-", "f81d4fae/", 1) },
 		"empty resources":         func() string { return text[:strings.Index(text, "\n- ")] },
 		"relative resource":       func() string { return text + "\n- x" },

@@ -24,7 +24,8 @@ func TestSealedToOneRecipient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	info, aad, plain := []byte(handshake.RevealInfo), []byte("0b0c6f0e-5d7c-4b8a-9a55-1c3f0d4f5a11"), []byte(`{"number":"4242"}`)
+	info, aad, plain := []byte(handshake.RevealInfo), []byte("0b0c6f0e-5d7c-4b8a-9a55-1c3f0d4f5a11"),
+		[]byte(`{"number":"4242"}`)
 	enc, sealed, err := handshake.Seal(private.PublicKey().Bytes(), info, aad, plain)
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +49,8 @@ func TestSealedToOneRecipient(t *testing.T) {
 			t.Errorf("%s: opened %q", name, got)
 		}
 	}
-	if enc2, sealed2, _ := handshake.Seal(private.PublicKey().Bytes(), info, aad, plain); bytes.Equal(enc, enc2) || bytes.Equal(sealed, sealed2) {
+	if enc2, sealed2, _ := handshake.Seal(private.PublicKey().Bytes(), info, aad, plain); bytes.Equal(enc, enc2) ||
+		bytes.Equal(sealed, sealed2) {
 		t.Error("two seals are the same")
 	}
 }
@@ -80,8 +82,10 @@ func rfcContext(t *testing.T, skR, enc, info []byte) (aead cipher.AEAD, baseNonc
 	}
 	const kem, hpkeSuite = "KEM\x00\x20", "HPKE\x00\x20\x00\x01\x00\x02"
 	dh := must(private.ECDH(ephemeral))
-	shared := expand(kem, extract(kem, nil, "eae_prk", dh), "shared_secret", slices.Concat(enc, private.PublicKey().Bytes()), 32)
-	context := slices.Concat([]byte{0}, extract(hpkeSuite, nil, "psk_id_hash", nil), extract(hpkeSuite, nil, "info_hash", info))
+	shared := expand(kem, extract(kem, nil, "eae_prk", dh), "shared_secret",
+		slices.Concat(enc, private.PublicKey().Bytes()), 32)
+	context := slices.Concat([]byte{0}, extract(hpkeSuite, nil, "psk_id_hash", nil),
+		extract(hpkeSuite, nil, "info_hash", info))
 	secret := extract(hpkeSuite, shared, "secret", nil)
 	block, err := aes.NewCipher(expand(hpkeSuite, secret, "key", context, 32))
 	if err != nil {

@@ -17,13 +17,14 @@ func TestClassUsesOnlyItsOwnSlots(t *testing.T) {
 	for _, stuck := range job.Classes() {
 		t.Run(string(stuck), func(t *testing.T) {
 			story(t, func(k kitchen) {
-				stop := k.start(k.runner(job.Config{Slots: 2, Poll: time.Hour, Drain: time.Millisecond}, func(ctx context.Context, l *job.Lease) (job.Outcome, error) {
-					if l.Row().Class == stuck {
-						<-ctx.Done()
-						return job.Outcome{}, ctx.Err()
-					}
-					return job.Done(), nil
-				}))
+				stop := k.start(k.runner(job.Config{Slots: 2, Poll: time.Hour, Drain: time.Millisecond},
+					func(ctx context.Context, l *job.Lease) (job.Outcome, error) {
+						if l.Row().Class == stuck {
+							<-ctx.Done()
+							return job.Outcome{}, ctx.Err()
+						}
+						return job.Done(), nil
+					}))
 				for i := range 10 {
 					k.enqueue(job.New{UniqueKey: fmt.Sprint("stuck-", i), Class: stuck})
 				}
@@ -58,15 +59,16 @@ func TestClassSlotsAreConfigurable(t *testing.T) {
 		var running atomic.Int32
 		var mu sync.Mutex
 		most := map[job.Class]int32{}
-		stop := k.start(k.runner(job.Config{Slots: 3, ClassSlots: map[job.Class]int{job.Settle: 1}}, func(_ context.Context, l *job.Lease) (job.Outcome, error) {
-			n := running.Add(1)
-			<-time.After(time.Second)
-			mu.Lock()
-			most[l.Row().Class] = max(most[l.Row().Class], n)
-			mu.Unlock()
-			running.Add(-1)
-			return job.Done(), nil
-		}))
+		stop := k.start(k.runner(job.Config{Slots: 3, ClassSlots: map[job.Class]int{job.Settle: 1}},
+			func(_ context.Context, l *job.Lease) (job.Outcome, error) {
+				n := running.Add(1)
+				<-time.After(time.Second)
+				mu.Lock()
+				most[l.Row().Class] = max(most[l.Row().Class], n)
+				mu.Unlock()
+				running.Add(-1)
+				return job.Done(), nil
+			}))
 		for class, want := range map[job.Class]int32{job.Settle: 1, job.Deliver: 3} {
 			for i := range 6 {
 				k.enqueue(job.New{UniqueKey: fmt.Sprint(class, i), Class: class})
@@ -126,13 +128,14 @@ func TestSnoozeShorterThanPollIsOnTime(t *testing.T) {
 	story(t, func(k kitchen) {
 		began := time.Now()
 		var again time.Duration
-		stop := k.start(k.runner(job.Config{Poll: 10 * time.Second}, func(_ context.Context, l *job.Lease) (job.Outcome, error) {
-			if l.Row().Attempt == 1 {
-				return job.Snooze(100 * time.Millisecond), nil
-			}
-			again = time.Since(began)
-			return job.Done(), nil
-		}))
+		stop := k.start(k.runner(job.Config{Poll: 10 * time.Second},
+			func(_ context.Context, l *job.Lease) (job.Outcome, error) {
+				if l.Row().Attempt == 1 {
+					return job.Snooze(100 * time.Millisecond), nil
+				}
+				again = time.Since(began)
+				return job.Done(), nil
+			}))
 		k.enqueue(job.New{Class: job.Settle})
 		settle(time.Second)
 		if again < 100*time.Millisecond || again > 150*time.Millisecond {

@@ -59,9 +59,10 @@ func TestLostLeaseCancelsTheHandler(t *testing.T) {
 		beat   func(context.Context) (bool, error)
 		within time.Duration
 	}{
-		"the queue says so":         {func(context.Context) (bool, error) { return false, nil }, 10 * time.Second},
-		"the queue fails":           {func(context.Context) (bool, error) { return false, errBoom }, 30 * time.Second},
-		"the queue does not answer": {func(ctx context.Context) (bool, error) { <-ctx.Done(); return false, ctx.Err() }, 30 * time.Second},
+		"the queue says so": {func(context.Context) (bool, error) { return false, nil }, 10 * time.Second},
+		"the queue fails":   {func(context.Context) (bool, error) { return false, errBoom }, 30 * time.Second},
+		"the queue does not answer": {func(ctx context.Context) (bool, error) { <-ctx.Done(); return false, ctx.Err() },
+			30 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			story(t, func(k kitchen) {

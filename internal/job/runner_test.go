@@ -150,7 +150,8 @@ func TestFailingParkHookIsTriedAgain(t *testing.T) {
 func TestJobThatKillsItsProcessIsParked(t *testing.T) {
 	story(t, func(k kitchen) {
 		k.enqueue(job.New{MaxAttempts: 1})
-		if rows, err := k.queue.Claim(t.Context(), "dead", job.Maintain, []job.Kind{bake}, 1, time.Second); len(rows) != 1 || err != nil {
+		if rows, err := k.queue.Claim(t.Context(), "dead", job.Maintain, []job.Kind{bake}, 1, time.Second); len(rows) != 1 ||
+			err != nil {
 			t.Fatalf("Claim = %d, %v", len(rows), err)
 		}
 		hooks := 0

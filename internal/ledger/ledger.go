@@ -1,7 +1,7 @@
 // Package ledger is every movement of value as balanced entries.
 //
-// An entry adds to an account or takes from it; a posting is the entries of one thing that happened, and they sum to zero. What
-// the service has is positive, what it owes is negative:
+// An entry adds to an account or takes from it; a posting is the entries of one thing that happened, and they sum to
+// zero. What the service has is positive, what it owes is negative:
 //
 //	has    treasury:usdc         USDC received and not sent back
 //	       issuer:float          what was taken from the issuer's float, negative: the treasury replaces it by hand
@@ -215,12 +215,15 @@ func Refunded(order string, amount money.USDC) Posting {
 
 // Unmatched records USDC that arrived for no order, in a transfer named by its transaction and log index.
 func Unmatched(transaction string, logIndex uint, amount money.USDC) Posting {
-	return posting(KindUnmatched, transfer(transaction, logIndex), "", Entry{Treasury, amount}, Entry{UnmatchedFunds, -amount})
+	return posting(KindUnmatched, transfer(transaction, logIndex), "", Entry{Treasury, amount},
+		Entry{UnmatchedFunds, -amount})
 }
 
-// Matched takes such money back out of the books of nobody's, because an order has claimed it: it is posted as settled there.
+// Matched takes such money back out of the books of nobody's, because an order has claimed it: it is posted as settled
+// there.
 func Matched(order, transaction string, logIndex uint, amount money.USDC) Posting {
-	p := posting(KindMatched, transfer(transaction, logIndex), order, Entry{UnmatchedFunds, amount}, Entry{Treasury, -amount})
+	p := posting(KindMatched, transfer(transaction, logIndex), order, Entry{UnmatchedFunds, amount},
+		Entry{Treasury, -amount})
 	p.Undoes = Unmatched(transaction, logIndex, amount).ID
 	return p
 }

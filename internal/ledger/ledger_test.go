@@ -91,7 +91,8 @@ func TestWhatDoesNotBalanceIsRefused(t *testing.T) {
 func TestAPostingIsNamedByWhatItRecords(t *testing.T) {
 	seen := map[ID]bool{}
 	for _, p := range []Posting{
-		Settled("o", 1), Settled("p", 1), Loaded("o", "c", 1), LoadFee("o", 1), FeeWithdrawn("o", "c", 1), Refunded("o", 1), Supplied("o", 1), Sold("o", 1),
+		Settled("o", 1), Settled("p", 1), Loaded("o", "c", 1), LoadFee("o", 1), FeeWithdrawn("o", "c", 1), Refunded("o", 1),
+		Supplied("o", 1), Sold("o", 1),
 		Unmatched("0xaa", 1, 1), Unmatched("0xaa", 2, 1), Unmatched("0xab", 1, 1),
 	} {
 		if seen[p.ID] {

@@ -29,7 +29,8 @@ func TestTakeAllowsBurstAndRefillsEvenly(t *testing.T) {
 		return s, err
 	}
 	for left := 2; left >= 0; left-- {
-		if s, err := take(); err != nil || s.Remaining != left || s.Limit != 3 || s.RetryAfter != 0 || s.Reset != time.Duration(3-left)*20*time.Second {
+		if s, err := take(); err != nil || s.Remaining != left || s.Limit != 3 || s.RetryAfter != 0 ||
+			s.Reset != time.Duration(3-left)*20*time.Second {
 			t.Fatalf("%d left: %+v, %v", left, s, err)
 		}
 	}
@@ -38,7 +39,8 @@ func TestTakeAllowsBurstAndRefillsEvenly(t *testing.T) {
 		t.Fatalf("the fourth: %+v, %v", s, err)
 	}
 	var refused *Refusal
-	if !errors.As(err, &refused) || refused.Fault.RetryAfter != 20*time.Second || refused.Headers().Get("RateLimit-Remaining") != "0" || refused.Headers().Get("RateLimit-Reset") != "60" {
+	if !errors.As(err, &refused) || refused.Fault.RetryAfter != 20*time.Second ||
+		refused.Headers().Get("RateLimit-Remaining") != "0" || refused.Headers().Get("RateLimit-Reset") != "60" {
 		t.Errorf("%+v", refused)
 	}
 	c.at = c.at.Add(20*time.Second - 1)
@@ -156,7 +158,8 @@ func TestParseRates(t *testing.T) {
 			}
 		}
 	}
-	for _, text := range []string{"", "x0", "x", "xx", "reveal", "reveal=", "reveal=5", "reveal=0/1h", "reveal=-1/1h", "reveal=5/1", "reveal=5/48h", "in_flight=2/1m", "nothing=5/1m", "reveal=5/1h,"} {
+	for _, text := range []string{"", "x0", "x", "xx", "reveal", "reveal=", "reveal=5", "reveal=0/1h", "reveal=-1/1h",
+		"reveal=5/1", "reveal=5/48h", "in_flight=2/1m", "nothing=5/1m", "reveal=5/1h,"} {
 		if _, err := Parse(text); err == nil {
 			t.Errorf("%q was read", text)
 		}

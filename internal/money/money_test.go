@@ -65,12 +65,14 @@ func TestAmountsReadAsPeopleWriteThem(t *testing.T) {
 }
 
 func TestDollarsHaveNoFractionsOfACent(t *testing.T) {
-	for text, want := range map[string]Cents{"0": 0, "25": 2500, "25.5": 2550, "25.05": 2505, "25.50": 2550, "0.01": 1, "999999999999999.99": 99_999_999_999_999_999} {
+	for text, want := range map[string]Cents{"0": 0, "25": 2500, "25.5": 2550, "25.05": 2505, "25.50": 2550, "0.01": 1,
+		"999999999999999.99": 99_999_999_999_999_999} {
 		if got, err := ParseDollars(text); err != nil || got != want {
 			t.Errorf("%q is %d, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"", ".", "25.", ".5", "25.001", "25.500", "-25", "+25", "025", "1e2", "25.-1", "25.+1", "25.x", "25,00", " 25", "25.5.5", "٢٥", "NaN", "1000000000000000"} {
+	for _, text := range []string{"", ".", "25.", ".5", "25.001", "25.500", "-25", "+25", "025", "1e2", "25.-1", "25.+1",
+		"25.x", "25,00", " 25", "25.5.5", "٢٥", "NaN", "1000000000000000"} {
 		if got, err := ParseDollars(text); !errors.Is(err, ErrAmount) {
 			t.Errorf("%q is %d, %v", text, got, err)
 		}

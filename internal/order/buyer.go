@@ -30,6 +30,6 @@ func AdoptedRef(name string) (goods uuid.UUID, ok bool) {
 	return goods, err == nil
 }
 
-// AdoptedKey is the key of an order that was made for goods that were found, until its buyer names the real one. No caller can
-// send it: it is too long.
+// AdoptedKey is the key of an order that was made for goods that were found, until its buyer names the real one. No
+// caller can send it: it is too long.
 func AdoptedKey(reference uuid.UUID) string { return strings.Repeat("-", MaxKey) + reference.String() }

@@ -48,10 +48,11 @@ type Order struct {
 	Item json.RawMessage
 	// Resource is the URL that a payer is told the payment is for; empty for the order's own address.
 	Resource string
-	// Reference names the order to providers, see ReferenceOf; nil for an order without a key of its caller's, or older than that.
+	// Reference names the order to providers, see ReferenceOf; nil for an order without a key of its caller's, or older
+	// than that.
 	Reference *uuid.UUID
-	// Adopted is the provider's reference of goods that were found after data loss, and that the order was made for: its first
-	// delivery is theirs. Nil for all others.
+	// Adopted is the provider's reference of goods that were found after data loss, and that the order was made for: its
+	// first delivery is theirs. Nil for all others.
 	Adopted *uuid.UUID
 	// Returned says why the order was claimed only to bring its payment back; empty for all others.
 	Returned string
@@ -79,8 +80,8 @@ func (o Order) AsOf(now time.Time) Order {
 // purchases is the namespace of references. It never changes: a lost row must not change a reference.
 var purchases = uuid.MustParse("b5c0cf0b-6f0c-5f6e-8a0e-3f6f2c9d7a51")
 
-// ReferenceOf names a purchase by what makes it one. An order that is made again for it, because its row was lost, has the same
-// reference, and finds what its provider has for it.
+// ReferenceOf names a purchase by what makes it one. An order that is made again for it, because its row was lost, has
+// the same reference, and finds what its provider has for it.
 func ReferenceOf(kind Kind, owner x402.Address, key string) *uuid.UUID {
 	id := uuid.NewSHA1(purchases, []byte(string(kind)+"/"+owner.Lower()+"/"+key))
 	return &id

@@ -39,7 +39,8 @@ var moves = map[Status][]Status{
 
 // Statuses lists every status.
 func Statuses() []Status {
-	return []Status{PaymentRequired, Settling, Settled, Provisioning, Fulfilled, Expired, RefundPending, Refunded, OperatorReview}
+	return []Status{PaymentRequired, Settling, Settled, Provisioning, Fulfilled, Expired, RefundPending, Refunded,
+		OperatorReview}
 }
 
 // Final reports that nothing moves an order in this status any more.

@@ -17,7 +17,8 @@ func (t Terms) Authentic(p x402.Payment) (Signed, error) {
 		return Signed{}, reject(x402.ReasonRecipient, "authorization.to must be %s", t.PayTo)
 	}
 	if reserved(p.Authorization.From) || curve.Verify(t.Domain, p.Authorization, p.Signature) != nil {
-		return Signed{}, reject(x402.ReasonSignature, "the signature is not authorization.from's over the EIP-712 domain %s, version %s, chain %d, contract %s",
+		return Signed{}, reject(x402.ReasonSignature, "the signature is not authorization.from's over the EIP-712 domain "+
+			"%s, version %s, chain %d, contract %s",
 			t.Domain.Name, t.Domain.Version, t.Domain.ChainID, t.Domain.Contract)
 	}
 	return Signed{p}, nil

@@ -89,8 +89,12 @@ func TestCollectReportsVoid(t *testing.T) {
 		prepare func(*paymenttest.Chain, payment.Payment)
 		reason  string
 	}{
-		"cancelled before":            {func(c *paymenttest.Chain, p payment.Payment) { c.Cancel(p.Authorization.From, p.Authorization.Nonce) }, payment.ReasonCancelled},
-		"cancelled at the submission": {func(c *paymenttest.Chain, _ payment.Payment) { c.Next(paymenttest.Cancel) }, payment.ReasonCancelled},
+		"cancelled before": {func(c *paymenttest.Chain,
+			p payment.Payment) {
+			c.Cancel(p.Authorization.From, p.Authorization.Nonce)
+		}, payment.ReasonCancelled},
+		"cancelled at the submission": {func(c *paymenttest.Chain, _ payment.Payment) { c.Next(paymenttest.Cancel) },
+			payment.ReasonCancelled},
 		"used for another payee": {func(c *paymenttest.Chain, p payment.Payment) {
 			other := p.Authorization
 			other.To = usdc
@@ -161,7 +165,8 @@ func TestCollectIsBoundedByTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		chain := paymenttest.NewChain(terms.Domain, time.Now)
 		p := claimed(t)
-		c := payment.NewCollector(payment.CollectorConfig{Chain: chain, Settler: silentSettler{}, Timeout: 3 * time.Second, Log: slog.New(slog.DiscardHandler)})
+		c := payment.NewCollector(payment.CollectorConfig{Chain: chain, Settler: silentSettler{}, Timeout: 3 * time.Second,
+			Log: slog.New(slog.DiscardHandler)})
 		start := time.Now()
 		if verdict := c.Collect(t.Context(), p); verdict.State != payment.Unused || time.Since(start) != 3*time.Second {
 			t.Errorf("verdict %+v after %v, want unused after 3s", verdict, time.Since(start))

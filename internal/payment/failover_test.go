@@ -61,9 +61,12 @@ func TestFailoverSettlesOnceWhateverFirstSettlerDoes(t *testing.T) {
 			c.Next(paymenttest.Lose)
 			return c.Submit
 		}, time.Second},
-		"is dead":             {func(*paymenttest.Chain) func(context.Context, payment.Payment) error { return dead }, time.Second},
-		"is pending for ever": {func(*paymenttest.Chain) func(context.Context, payment.Payment) error { return pending }, turn + time.Second},
-		"never answers":       {func(*paymenttest.Chain) func(context.Context, payment.Payment) error { return silent }, turn + time.Second},
+		"is dead": {func(*paymenttest.Chain) func(context.Context, payment.Payment) error { return dead },
+			time.Second},
+		"is pending for ever": {func(*paymenttest.Chain) func(context.Context, payment.Payment) error { return pending },
+			turn + time.Second},
+		"never answers": {func(*paymenttest.Chain) func(context.Context, payment.Payment) error { return silent },
+			turn + time.Second},
 		"broadcasts late": {func(c *paymenttest.Chain) func(context.Context, payment.Payment) error {
 			c.Next(paymenttest.Stall)
 			return c.Submit
@@ -77,7 +80,8 @@ func TestFailoverSettlesOnceWhateverFirstSettlerDoes(t *testing.T) {
 				chain.Fund(p.Authorization.From, 10*price)
 				first := &settler{name: "first", submit: tt.first(chain)}
 				second := &settler{name: "second", submit: chain.Submit}
-				c := payment.NewCollector(payment.CollectorConfig{Chain: chain, Settler: failover(first, second), Timeout: time.Minute, Log: slog.New(slog.DiscardHandler)})
+				c := payment.NewCollector(payment.CollectorConfig{Chain: chain, Settler: failover(first, second),
+					Timeout: time.Minute, Log: slog.New(slog.DiscardHandler)})
 				start := time.Now()
 				if v := decide(t, c, p); v.State != payment.Settled {
 					t.Fatalf("verdict %+v, want settled", v)

@@ -74,7 +74,8 @@ func verify(t *testing.T, chain payment.Chain, p x402.Payment, amount money.USDC
 
 func TestRequirementsNameToken(t *testing.T) {
 	r := terms.Requirements(price, map[string]any{"quoteId": "q_1", "version": "9"})
-	if r.Amount != "25000000" || r.MaxTimeoutSeconds != 120 || r.Extra["name"] != "USD Coin" || r.Extra["version"] != "2" || r.Extra["quoteId"] != "q_1" {
+	if r.Amount != "25000000" || r.MaxTimeoutSeconds != 120 || r.Extra["name"] != "USD Coin" ||
+		r.Extra["version"] != "2" || r.Extra["quoteId"] != "q_1" {
 		t.Errorf("%+v", r)
 	}
 }

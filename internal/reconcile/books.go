@@ -41,8 +41,8 @@ type Transfer struct {
 type Arrivals interface {
 	// Scanned says how far that is.
 	Scanned(ctx context.Context) (Scan, error)
-	// Arrive stores the transfers of the blocks up to next, without it, as read. Storing one again changes nothing, and next
-	// never goes back.
+	// Arrive stores the transfers of the blocks up to next, without it, as read. Storing one again changes nothing, and
+	// next never goes back.
 	Arrive(ctx context.Context, first, next uint64, found []Transfer) error
 }
 
@@ -59,21 +59,22 @@ type Books interface {
 	// Progress says how far comparisons have come; Advance records it.
 	Progress(ctx context.Context) (Progress, error)
 	Advance(ctx context.Context, p Progress) error
-	// Page lists units that a comparison has to look at, in the order of their cursors: limit of them at most, from after a
-	// cursor on. next is the cursor of the last, empty when there are no more.
+	// Page lists units that a comparison has to look at, in the order of their cursors: limit of them at most, from after
+	// a cursor on. next is the cursor of the last, empty when there are no more.
 	Page(ctx context.Context, l List, since time.Time, after string, limit int) (units []Unit, next string, err error)
 	// OrdersOfLines are the orders that may explain lines of the issuer.
 	OrdersOfLines(ctx context.Context, lines []string) ([]order.ID, error)
 	// OfOrders reads all that belongs to some orders, and the lines of the issuer that are named, at one moment.
 	OfOrders(ctx context.Context, orders []order.ID, lines []string) (Records, error)
-	// OfTransfers reads all that belongs to some transfers, named as subjects, and some postings without an order, at one moment. The
-	// orders of the payments among them are not in it.
+	// OfTransfers reads all that belongs to some transfers, named as subjects, and some postings without an order, at one
+	// moment. The orders of the payments among them are not in it.
 	OfTransfers(ctx context.Context, subjects, postings []string) (Records, error)
 	// Enter copies a page of the issuer's books.
 	Enter(ctx context.Context, lines []card.Line, epoch int64) error
 	// Open are those of some findings that are open already, or resolved.
 	Open(ctx context.Context, found []Finding) ([]Finding, error)
-	// Conclude stores what a comparison of some units came to, all or nothing: findings of them that it did not find are closed.
+	// Conclude stores what a comparison of some units came to, all or nothing: findings of them that it did not find are
+	// closed.
 	Conclude(ctx context.Context, c Conclusion) error
 	// Sum adds the ledger up by kind of account: the entries after one number up to another, without bound when that is 0.
 	Sum(ctx context.Context, after, upto int64) (sums map[string]money.USDC, last int64, err error)
@@ -97,8 +98,8 @@ const (
 	Standing
 	// NewArrivals are the transfers that no finding is about, from one number on.
 	NewArrivals
-	// AllArrivals, AllOrders and AllPostings are everything: transfers, orders and what is posted for them, and postings without
-	// an order.
+	// AllArrivals, AllOrders and AllPostings are everything: transfers, orders and what is posted for them, and postings
+	// without an order.
 	AllArrivals
 	AllOrders
 	AllPostings

@@ -27,11 +27,12 @@ type CatchUpConfig struct {
 	Arrivals Arrivals
 	Early    Early
 	Marks    Marks
-	// Asset is the token. PayTo is the payee. Senders are the accounts that money is sent back from: the treasury and the payee.
+	// Asset is the token. PayTo is the payee. Senders are the accounts that money is sent back from: the treasury and the
+	// payee.
 	Asset, PayTo x402.Address
 	Senders      []x402.Address
-	// Pending finds the transactions of ours that no block has, and returns what says whether blocks have them all: what a lost
-	// history has sent lands first. Nil does not wait.
+	// Pending finds the transactions of ours that no block has, and returns what says whether blocks have them all: what a
+	// lost history has sent lands first. Nil does not wait.
 	Pending func(context.Context) (landed func(context.Context) (bool, error), err error)
 	// Validity is how long an authorization may be carried out after it was signed.
 	Validity time.Duration
@@ -207,8 +208,9 @@ func (c *CatchUp) quiet(ctx context.Context) error {
 	return fmt.Errorf("look for the transactions on their way: %w", err)
 }
 
-// readHead reads the blocks that are not safe yet, and says how far that was possible. What they show may be undone, so they are read
-// again once they are safe; and whatever a node does not show at once, because somebody filled a block, each claim asks for its payer.
+// readHead reads the blocks that are not safe yet, and says how far that was possible. What they show may be undone, so
+// they are read again once they are safe; and whatever a node does not show at once, because somebody filled a block,
+// each claim asks for its payer.
 func (c *CatchUp) readHead(ctx context.Context) (uint64, error) {
 	at, err := c.Arrivals.Scanned(ctx)
 	if err != nil {
@@ -224,7 +226,8 @@ func (c *CatchUp) readHead(ctx context.Context) (uint64, error) {
 			if _, down := c.Head.Head(ctx); down != nil || errors.Is(err, ErrUnwitnessed) {
 				return 0, fmt.Errorf("read the transfers from block %d on: %w", from, errors.Join(err, down))
 			}
-			c.Log.WarnContext(ctx, "blocks that are not safe yet are read for each payer", slog.Uint64("from", from), slog.Any("cause", err))
+			c.Log.WarnContext(ctx, "blocks that are not safe yet are read for each payer", slog.Uint64("from", from),
+				slog.Any("cause", err))
 			return from - 1, nil
 		}
 		if err := c.arrive(ctx, found); err != nil {
@@ -234,8 +237,8 @@ func (c *CatchUp) readHead(ctx context.Context) (uint64, error) {
 	return max(head, at.Next-min(at.Next, 1)), nil // another process may have come further
 }
 
-// arrive stores transfers of blocks that are not safe, those that carry an authorization: only they may pay, and whoever uses one
-// asks the chain again.
+// arrive stores transfers of blocks that are not safe, those that carry an authorization: only they may pay, and
+// whoever uses one asks the chain again.
 func (c *CatchUp) arrive(ctx context.Context, found []Transfer) error {
 	for _, t := range found {
 		if t.Nonce.IsZero() {

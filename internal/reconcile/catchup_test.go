@@ -141,7 +141,8 @@ func (p *past) catchUp(t *testing.T) *CatchUp {
 		p.arrived = map[Place]bool{}
 	}
 	return NewCatchUp(CatchUpConfig{
-		Reader: NewScanner(ScannerConfig{Chain: p, Arrivals: p, PayTo: ours}), Chain: p, Head: p, Arrivals: p, Early: early{p}, Marks: p, PayTo: ours, Senders: []x402.Address{ours, treasury},
+		Reader: NewScanner(ScannerConfig{Chain: p, Arrivals: p, PayTo: ours}), Chain: p, Head: p, Arrivals: p,
+		Early: early{p}, Marks: p, PayTo: ours, Senders: []x402.Address{ours, treasury},
 		Pending: func(context.Context) (func(context.Context) (bool, error), error) {
 			return func(context.Context) (bool, error) {
 				if len(p.pending) == 0 {
@@ -158,7 +159,8 @@ func (p *past) catchUp(t *testing.T) *CatchUp {
 func TestCatchUpReadsToTheHeadBeforeItIsReady(t *testing.T) {
 	p := &past{
 		safe: 900, head: 905, scan: Scan{First: 10, Next: 400, Begun: true}, chainDown: true, pending: []int{2, 1},
-		transfers: []Transfer{moved(1, 350, ada, 5), moved(2, 890, ada, 5), moved(3, 905, ada, 5), moved(4, 906, ada, 5), moved(5, 907, eve, 5)},
+		transfers: []Transfer{moved(1, 350, ada, 5), moved(2, 890, ada, 5), moved(3, 905, ada, 5), moved(4, 906, ada, 5),
+			moved(5, 907, eve, 5)},
 	}
 	c := p.catchUp(t)
 	if err := c.step(t.Context()); err == nil || c.Ready(t.Context()) == nil || c.Read(t.Context(), ada) == nil {
@@ -174,7 +176,8 @@ func TestCatchUpReadsToTheHeadBeforeItIsReady(t *testing.T) {
 	}
 	// What a payer's lost authorization moves later is read when the payer buys again.
 	p.head = 910
-	if err := c.Read(t.Context(), ada); err != nil || !p.arrived[p.transfers[3].Place()] || p.arrived[p.transfers[4].Place()] {
+	if err := c.Read(t.Context(), ada); err != nil || !p.arrived[p.transfers[3].Place()] ||
+		p.arrived[p.transfers[4].Place()] {
 		t.Errorf("read for a payer: %v, %v", err, p.arrived)
 	}
 }
@@ -236,7 +239,8 @@ func TestWhatWentBackPaysForNothing(t *testing.T) {
 	payout := func(n byte, block uint64, from, to x402.Address, value money.USDC) Payout {
 		return Payout{moved(n, block, from, value), to}
 	}
-	in := []Transfer{moved(1, 410, ada, 25), moved(2, 420, ada, 25), moved(3, 430, eve, 25), moved(4, 440, eve, 30), moved(5, 470, ada, 25)}
+	in := []Transfer{moved(1, 410, ada, 25), moved(2, 420, ada, 25), moved(3, 430, eve, 25), moved(4, 440, eve, 30),
+		moved(5, 470, ada, 25)}
 	p := &past{
 		safe: 900, head: 905, scan: Scan{First: 10, Next: 400, Begun: true}, transfers: in, refunds: []x402.Hash{{8, 8}},
 		payouts: []Payout{

@@ -114,8 +114,8 @@ func (t Transfer) Place() Place { return Place{t.Transaction, t.LogIndex} }
 
 func (t Transfer) subject() string { return t.Place().String() }
 
-// paymentOf is the payment that a transfer makes: by the authorization that it carried out, or by its place. A payer can use a
-// nonce for another amount than the one that was claimed: such a transfer pays nothing, and is nobody's.
+// paymentOf is the payment that a transfer makes: by the authorization that it carried out, or by its place. A payer
+// can use a nonce for another amount than the one that was claimed: such a transfer pays nothing, and is nobody's.
 func (c *comparison) paymentOf(t Transfer) *Payment {
 	p := c.byNonce[authorization{t.From, t.Nonce}]
 	if p == nil {

@@ -61,7 +61,8 @@ func (c *comparison) issuer() {
 		c.movement(m, *moved)
 		if m.Direction == string(card.Withdrawal) && moved.State == card.MoveSucceeded {
 			if withdrawn[m.Card]++; withdrawn[m.Card] == 2 {
-				c.add(Finding{Code: ProviderDuplicate, Order: string(m.Order), Subject: moved.Ref.String()}, "the fee was withdrawn more than once")
+				c.add(Finding{Code: ProviderDuplicate, Order: string(m.Order), Subject: moved.Ref.String()},
+					"the fee was withdrawn more than once")
 			}
 		}
 		if m.Direction == string(card.Withdrawal) && m.Standing == order.Taken && moved.State == card.MoveFailed {
@@ -124,7 +125,8 @@ func (c *comparison) known(all map[fulfilment.Ref]*mutation, l card.Line) *mutat
 		return nil
 	}
 	if m.seen {
-		c.add(Finding{Code: ProviderDuplicate, Order: string(m.Order), Subject: ref.String()}, "the issuer has two records under one reference")
+		c.add(Finding{Code: ProviderDuplicate, Order: string(m.Order), Subject: ref.String()},
+			"the issuer has two records under one reference")
 	}
 	m.seen = true
 	return m
@@ -146,12 +148,14 @@ func (c *comparison) happened(m *mutation, ref fulfilment.Ref, done, undone bool
 	}
 }
 
-// balance compares what is on a card with the ledger, and says what the holder has spent. Holders spend, and the issuer does not tell
-// us what: less than the ledger has is spending. More is a merchant's credit, as far as the issuer's movements agree with ours.
+// balance compares what is on a card with the ledger, and says what the holder has spent. Holders spend, and the issuer
+// does not tell us what: less than the ledger has is spending. More is a merchant's credit, as far as the issuer's
+// movements agree with ours.
 func (c *comparison) balance(m *mutation, a card.StatedAccount, slack money.Cents) (spent money.Cents) {
 	has := c.Balances[m.Card]
 	if beyond, _ := (a.Balance.USDC() - has - slack.USDC()).Cents(); beyond > 0 {
-		c.add(Finding{Code: CardBalanceHigh, Order: string(m.Order), Subject: m.Card.String(), Evidence: "credit", Size: int64(beyond)},
+		c.add(Finding{Code: CardBalanceHigh, Order: string(m.Order), Subject: m.Card.String(), Evidence: "credit",
+			Size: int64(beyond)},
 			"%s is on the card, the ledger has %s USDC", a.Balance, has.Dollars())
 	}
 	less, _ := (has - a.Balance.USDC()).Cents()

@@ -1,12 +1,14 @@
-// Package reconcile compares the books: what the chain moved, what we recorded and posted, and what the issuer carried out.
+// Package reconcile compares the books: what the chain moved, what we recorded and posted, and what the issuer carried
+// out.
 //
 //	chain ─ transfers of safe blocks ──► arrivals ─┐
 //	issuer ─ what changed in its books ─► lines ───┼─► units ─► compare, twice ─► findings ─► gate, report
-//	our orders, payments, cards, fees, ledger ─────┘                        └─► a posting for money that belongs to nobody
+//	our orders, payments, cards, fees, ledger ─────┘                    └─► a posting for money that belongs to nobody
 //
-// It is done in parts: what changed since the last time, what differs still, and a bounded part of everything else, round after round.
-// It moves no money and changes no order: it reads, posts unmatched money once, and keeps its findings and a report. A second run finds
-// the same. What belongs to nobody is found until an operator says what has become of it.
+// It is done in parts: what changed since the last time, what differs still, and a bounded part of everything else,
+// round after round. It moves no money and changes no order: it reads, posts unmatched money once, and keeps its
+// findings and a report. A second run finds the same. What belongs to nobody is found until an operator says what has
+// become of it.
 package reconcile
 
 import (
@@ -114,8 +116,8 @@ func (r *run) report(ctx context.Context) (Report, error) {
 // summed is how many entries of the ledger are summed again by one comparison.
 const summed = 1_000_000
 
-// balances adds to the sums that are known what was posted since. They are made once more, too, a part at a time, so that an entry
-// that was changed is not missing from them for good.
+// balances adds to the sums that are known what was posted since. They are made once more, too, a part at a time, so
+// that an entry that was changed is not missing from them for good.
 func (r *run) balances(ctx context.Context) (map[string]money.USDC, error) {
 	b := &r.progress.Balances
 	add := func(to *map[string]money.USDC, after, upto int64) (last int64, err error) {
@@ -176,7 +178,8 @@ func (r *Reconciler) LastFor(ctx context.Context, operator string) (Report, erro
 		return Report{}, fmt.Errorf("read the last report: %w", err)
 	}
 	if !ok {
-		return Report{}, fault.New(fault.ReportNotFound, "The books have not been compared yet. Do so at POST /api/admin/reconcile.")
+		return Report{},
+			fault.New(fault.ReportNotFound, "The books have not been compared yet. Do so at POST /api/admin/reconcile.")
 	}
 	return report, nil
 }

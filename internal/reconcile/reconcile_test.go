@@ -62,7 +62,8 @@ func newWorld(t *testing.T) *world {
 	w.books = storetest.Open(t, url).Treasury(kit.Asset, kit.PayTo)
 	b := w.books
 	w.reconcile = reconcile.New(reconcile.Config{
-		Chain: w, Issuer: w, Arrivals: b, Unread: b, Books: b, Reports: b, Unmatched: b, PayTo: kit.PayTo, Now: func() time.Time { return w.now },
+		Chain: w, Issuer: w, Arrivals: b, Unread: b, Books: b, Reports: b, Unmatched: b, PayTo: kit.PayTo,
+		Now: func() time.Time { return w.now },
 	})
 	return w
 }
@@ -136,7 +137,8 @@ func (w *world) count(sql string, args ...any) (n int) {
 func (w *world) gives(block uint64, n int, value int64) {
 	for i := range n {
 		w.chain[block] = append(w.chain[block], reconcile.Transfer{
-			Transaction: x402.Hash{1, byte(block >> 8), byte(block), byte(i >> 16), byte(i >> 8), byte(i)}, LogIndex: 1, Block: block, From: bob, Value: money(value),
+			Transaction: x402.Hash{1, byte(block >> 8), byte(block), byte(i >> 16), byte(i >> 8), byte(i)}, LogIndex: 1,
+			Block: block, From: bob, Value: money(value),
 		})
 	}
 }
@@ -147,8 +149,8 @@ func ada(reason string) order.Act {
 	return order.Act{Operator: "ada", Key: fmt.Sprint("key ", ids.Add(1)), Reason: reason}
 }
 
-// sells puts n fulfilled purchases of a card into the books, each with its payment, transfer, card, withdrawn fee, postings and the
-// issuer's lines, and an account of its own. It is one statement for each table, whatever n is.
+// sells puts n fulfilled purchases of a card into the books, each with its payment, transfer, card, withdrawn fee,
+// postings and the issuer's lines, and an account of its own. It is one statement for each table, whatever n is.
 func (w *world) sells(n int) {
 	w.t.Helper()
 	if err := kit.Sell(w.t.Context(), w.db, 1, n); err != nil {
@@ -156,7 +158,8 @@ func (w *world) sells(n int) {
 	}
 }
 
-// TestWhatHappensBetweenTwoReadingsIsNoDifference: the issuer's books are read before ours, and an order is delivered in between.
+// TestWhatHappensBetweenTwoReadingsIsNoDifference: the issuer's books are read before ours, and an order is delivered
+// in between.
 func TestWhatHappensBetweenTwoReadingsIsNoDifference(t *testing.T) {
 	w := newWorld(t)
 	w.sells(1)
@@ -185,7 +188,8 @@ func TestASecondRunFindsTheSameAndPostsNothing(t *testing.T) {
 		t.Errorf("%d postings", n)
 	}
 	second := w.run()
-	if diff := cmp.Diff(first.Findings, second.Findings); diff != "" || w.count("SELECT count(*) FROM ledger_postings") != 3 {
+	if diff := cmp.Diff(first.Findings, second.Findings); diff != "" ||
+		w.count("SELECT count(*) FROM ledger_postings") != 3 {
 		t.Errorf("the second report differs (-first +second):\n%s", diff)
 	}
 	if first.Blocks() || first.Open() != 3 || first.CompleteAt != first.Began {
@@ -239,7 +243,8 @@ func TestARangeThatIsTooLargeIsHalved(t *testing.T) {
 	w.safe = 1500
 	r := w.wants("a block that no node shows", reconcile.BlockUnread, reconcile.TransferUnmatched)
 	if r.LastBlock != 1500 || r.Blocks() || w.count("SELECT count(*) FROM transfers") != 101 || len(w.asked) > 150 {
-		t.Errorf("up to block %d, %d questions, %d arrivals, blocks %t", r.LastBlock, len(w.asked), w.count("SELECT count(*) FROM transfers"), r.Blocks())
+		t.Errorf("up to block %d, %d questions, %d arrivals, blocks %t", r.LastBlock, len(w.asked),
+			w.count("SELECT count(*) FROM transfers"), r.Blocks())
 	}
 	if f := r.Findings[0]; f.Subject != fmt.Sprint(full) {
 		t.Errorf("finding %+v", f)
@@ -296,7 +301,8 @@ func TestTheGateFollowsTheStandings(t *testing.T) {
 	is := func(what string, all, first, second fault.Code) {
 		t.Helper()
 		now = now.Add(time.Second)
-		got := []fault.Code{codeOf(gate.Open(t.Context())), codeOf(gate.OpenTo(t.Context(), kit.Owner(1))), codeOf(gate.OpenTo(t.Context(), kit.Owner(2)))}
+		got := []fault.Code{codeOf(gate.Open(t.Context())), codeOf(gate.OpenTo(t.Context(), kit.Owner(1))),
+			codeOf(gate.OpenTo(t.Context(), kit.Owner(2)))}
 		if diff := cmp.Diff([]fault.Code{all, first, second}, got); diff != "" {
 			t.Errorf("%s: everybody, the first owner, the second (-want +got):\n%s", what, diff)
 		}
@@ -313,8 +319,10 @@ func TestTheGateFollowsTheStandings(t *testing.T) {
 	w.run()
 	is("mended books", "", "", "")
 	// A posting of nobody's is everybody's.
-	w.execute("INSERT INTO ledger_postings (id, order_id, owner, kind, at) VALUES ('unmatched/x', '', '', 'unmatched', now())")
-	r := w.wants("a posting that nobody can explain", reconcile.LedgerUnbalanced, reconcile.PostingUnexpected, reconcile.TransferUnmatched)
+	w.execute("INSERT INTO ledger_postings (id, order_id, owner, kind, at) VALUES ('unmatched/x', '', '', 'unmatched', " +
+		"now())")
+	r := w.wants("a posting that nobody can explain", reconcile.LedgerUnbalanced, reconcile.PostingUnexpected,
+		reconcile.TransferUnmatched)
 	is("a posting that nobody can explain", closed, "", "")
 	for _, f := range r.Findings {
 		if f.Code != reconcile.TransferUnmatched {
@@ -330,12 +338,14 @@ func TestTheGateFollowsTheStandings(t *testing.T) {
 	is("a comparison that is too old", closed, "", "")
 }
 
-// TestNobodyClosesTheGateForOthers: what strangers, merchants and the issuer's staff can cause concerns one wallet, or none.
+// TestNobodyClosesTheGateForOthers: what strangers, merchants and the issuer's staff can cause concerns one wallet, or
+// none.
 func TestNobodyClosesTheGateForOthers(t *testing.T) {
 	w := newWorld(t)
 	w.sells(3)
 	w.wants("good books")
-	gate := availability.NewBooks(availability.BooksConfig{Standings: w.books, MaxAge: time.Hour, Now: func() time.Time { return w.now }})
+	gate := availability.NewBooks(availability.BooksConfig{Standings: w.books, MaxAge: time.Hour,
+		Now: func() time.Time { return w.now }})
 	shut := func() (all []int) {
 		t.Helper()
 		if err := gate.Open(t.Context()); err != nil {
@@ -349,11 +359,14 @@ func TestNobodyClosesTheGateForOthers(t *testing.T) {
 		return all
 	}
 	// The first owner uses a claimed nonce for one unit, and the claim dies.
-	w.execute("UPDATE payments SET status = 'dead', transaction = NULL, block = NULL, log_index = NULL, settled_at = NULL WHERE order_id = $1", kit.OrderID(1))
+	w.execute("UPDATE payments SET status = 'dead', transaction = NULL, block = NULL, log_index = NULL, settled_at = "+
+		"NULL WHERE order_id = $1", kit.OrderID(
+		1))
 	w.execute("UPDATE orders SET status = 'payment_required', updated_at = $2 WHERE id = $1", kit.OrderID(1), w.now)
 	w.clear(1)
 	var nonce string
-	if err := w.db.QueryRow(t.Context(), "SELECT nonce FROM payments WHERE order_id = $1", kit.OrderID(1)).Scan(&nonce); err != nil {
+	if err := w.db.QueryRow(t.Context(), "SELECT nonce FROM payments WHERE order_id = $1",
+		kit.OrderID(1)).Scan(&nonce); err != nil {
 		t.Fatal(err)
 	}
 	hash, err := x402.ParseHash(nonce)
@@ -365,17 +378,24 @@ func TestNobodyClosesTheGateForOthers(t *testing.T) {
 		t.Errorf("closed for %v", shut())
 	}
 	// A card of nobody's, and a movement of nobody's on the second owner's card.
-	w.line(card.Line{ID: "crd_x", Card: &card.StatedAccount{Account: card.Account{ID: "crd_x", Ref: fulfilment.Ref(uuid.New()), State: card.AccountActive, Loaded: 1}, Balance: 1}})
-	if r := w.wants("a card of nobody's", reconcile.ProviderUnknown, reconcile.TransferUnmatched); r.Blocks() || shut() != nil {
+	w.line(card.Line{ID: "crd_x",
+		Card: &card.StatedAccount{Account: card.Account{ID: "crd_x", Ref: fulfilment.Ref(uuid.New()),
+			State: card.AccountActive, Loaded: 1}, Balance: 1}})
+	if r := w.wants("a card of nobody's", reconcile.ProviderUnknown, reconcile.TransferUnmatched); r.Blocks() ||
+		shut() != nil {
 		t.Errorf("closed for %v", shut())
 	}
-	w.line(card.Line{ID: "mov_x", Movement: &card.Moved{Ref: fulfilment.Ref(uuid.New()), Account: kit.Account(2), Direction: card.Load, Amount: 5, State: card.MoveSucceeded}})
+	w.line(card.Line{ID: "mov_x",
+		Movement: &card.Moved{Ref: fulfilment.Ref(uuid.New()), Account: kit.Account(2), Direction: card.Load, Amount: 5,
+			State: card.MoveSucceeded}})
 	w.wants("a movement of nobody's", reconcile.ProviderUnknown, reconcile.TransferUnmatched)
 	if diff := cmp.Diff([]int{2}, shut()); diff != "" {
 		t.Errorf("closed for (-want +got):\n%s", diff)
 	}
 	// A merchant's credit on the third owner's card.
-	w.line(card.Line{ID: kit.Account(3), Card: &card.StatedAccount{Account: card.Account{ID: kit.Account(3), Ref: kit.CardRef(3), State: card.AccountActive, Loaded: 2500}, Balance: 1700}})
+	w.line(card.Line{ID: kit.Account(3),
+		Card: &card.StatedAccount{Account: card.Account{ID: kit.Account(3), Ref: kit.CardRef(3), State: card.AccountActive,
+			Loaded: 2500}, Balance: 1700}})
 	w.wants("a merchant's credit", reconcile.CardBalanceHigh, reconcile.ProviderUnknown, reconcile.TransferUnmatched)
 	if diff := cmp.Diff([]int{2}, shut()); diff != "" {
 		t.Errorf("closed for (-want +got):\n%s", diff)
@@ -388,7 +408,8 @@ func TestWhatIsResolvedStaysSoUntilThereIsMore(t *testing.T) {
 	w.sells(1)
 	credit := func(balance int64) {
 		w.line(card.Line{ID: kit.Account(1), Card: &card.StatedAccount{
-			Account: card.Account{ID: kit.Account(1), Ref: kit.CardRef(1), State: card.AccountActive, Loaded: 2500}, Balance: cents(balance)}})
+			Account: card.Account{ID: kit.Account(1), Ref: kit.CardRef(1), State: card.AccountActive, Loaded: 2500},
+			Balance: cents(balance)}})
 	}
 	w.wants("good books")
 	credit(1700)
@@ -396,7 +417,8 @@ func TestWhatIsResolvedStaysSoUntilThereIsMore(t *testing.T) {
 	act := ada("a refund by the merchant, ticket 12")
 	for range 2 {
 		got, err := w.reconcile.ResolveFindingFor(t.Context(), f.ID, act)
-		if err != nil || got.Resolved == nil || got.Resolved.As != reconcile.Explained || got.Resolved.Reason != act.Reason || got.Resolved.Operator != "ada" {
+		if err != nil || got.Resolved == nil || got.Resolved.As != reconcile.Explained || got.Resolved.Reason != act.Reason ||
+			got.Resolved.Operator != "ada" {
 			t.Errorf("resolved %+v, %v", got, err)
 		}
 	}
@@ -425,7 +447,8 @@ func TestWhatIsResolvedStaysSoUntilThereIsMore(t *testing.T) {
 	if r := w.wants("one more cent", reconcile.CardBalanceHigh); r.Findings[0].ID != f.ID || r.Resolved != nil {
 		t.Errorf("report %+v", r)
 	}
-	if n := w.count("SELECT count(*) FROM audit WHERE action = 'finding.resolve' AND reason = $1 AND before->>'code' = 'card_balance_high'", act.Reason); n != 1 {
+	if n := w.count("SELECT count(*) FROM audit WHERE action = 'finding.resolve' AND reason = $1 AND before->>'code' = "+
+		"'card_balance_high'", act.Reason); n != 1 {
 		t.Errorf("%d audit rows", n)
 	}
 }
@@ -469,11 +492,15 @@ func TestOldRowsAreFoundByTheRounds(t *testing.T) {
 		spoil, fix string
 		want       []reconcile.Code
 	}{
-		"an entry": {"UPDATE ledger_entries SET amount = amount - 1 WHERE account = 'customer:" + kit.OrderID(4) + "' AND posting_id LIKE 'settled/%'",
-			"UPDATE ledger_entries SET amount = amount + 1 WHERE account = 'customer:" + kit.OrderID(4) + "' AND posting_id LIKE 'settled/%'",
+		"an entry": {"UPDATE ledger_entries SET amount = amount - 1 WHERE account = 'customer:" + kit.OrderID(4) +
+			"' AND posting_id LIKE 'settled/%'",
+			"UPDATE ledger_entries SET amount = amount + 1 WHERE account = 'customer:" + kit.OrderID(4) +
+				"' AND posting_id LIKE 'settled/%'",
 			[]reconcile.Code{reconcile.LedgerUnbalanced, reconcile.PostingDiffers}},
-		"an order": {"UPDATE orders SET price_usd_cents = 2501 WHERE id = '" + kit.OrderID(2) + "'", "UPDATE orders SET price_usd_cents = 2500", []reconcile.Code{reconcile.OrderAmount}},
-		"a card": {"UPDATE cards SET load_usd_cents = 2501 WHERE order_id = '" + kit.OrderID(2) + "'", "UPDATE cards SET load_usd_cents = 2500",
+		"an order": {"UPDATE orders SET price_usd_cents = 2501 WHERE id = '" + kit.OrderID(2) + "'",
+			"UPDATE orders SET price_usd_cents = 2500", []reconcile.Code{reconcile.OrderAmount}},
+		"a card": {"UPDATE cards SET load_usd_cents = 2501 WHERE order_id = '" + kit.OrderID(2) + "'",
+			"UPDATE cards SET load_usd_cents = 2500",
 			[]reconcile.Code{reconcile.PostingDiffers, reconcile.ProviderDiffers}},
 		"an arrival": {"DELETE FROM transfers WHERE id = 3", "", []reconcile.Code{reconcile.PaymentWithoutTransfer}},
 	} {
@@ -505,7 +532,8 @@ func TestManyUnmatchedTransfersAreSummed(t *testing.T) {
 	if size := w.count("SELECT length(report::text) FROM reconciliations"); size > 100_000 {
 		t.Errorf("a report of %d bytes", size)
 	}
-	if _, err := w.reconcile.ResolveFor(t.Context(), w.chain[105][0].Place(), reconcile.Donation, ada("thanks")); err != nil {
+	if _, err := w.reconcile.ResolveFor(t.Context(), w.chain[105][0].Place(), reconcile.Donation,
+		ada("thanks")); err != nil {
 		t.Fatal(err)
 	}
 	r = w.run()

@@ -130,7 +130,8 @@ type Recovery struct {
 	Now         func() time.Time
 }
 
-// Plan reads all books and says what is to be done. It changes nothing. The transfers have been read to the head before.
+// Plan reads all books and says what is to be done. It changes nothing. The transfers have been read to the head
+// before.
 func (r Recovery) Plan(ctx context.Context) (Plan, error) {
 	// Our books after the providers': what is being delivered now is in ours by then.
 	var goods []order.Goods
@@ -162,7 +163,8 @@ func (r Recovery) Plan(ctx context.Context) (Plan, error) {
 	return Plan{At: r.Now().UTC(), Steps: r.steps(lost, r.unexplained(lost, goods))}, nil
 }
 
-// Apply does what a plan says, each step once whoever else does it too. What fails does not keep the others from being done.
+// Apply does what a plan says, each step once whoever else does it too. What fails does not keep the others from being
+// done.
 func (r Recovery) Apply(ctx context.Context, p Plan, act order.Act) (Plan, error) {
 	var errs error
 	for i := range p.Steps {
@@ -215,20 +217,25 @@ func (r Recovery) steps(lost Lost, goods []made) []Step {
 			used[at] = true
 			step.adopt(goods[at], *t)
 			owns[owning{goods[at].Kind, t.From}] = true
-		case slices.ContainsFunc(goods, func(g made) bool { return g.Later && g.Known && g.Owner == t.From && g.Costs(t.Value) > 0 }):
-			step.Act, step.Detail = ActReview, "no order has it; the card that it was put on comes first: run this again once that is done"
+		case slices.ContainsFunc(goods,
+			func(g made) bool { return g.Later && g.Known && g.Owner == t.From && g.Costs(t.Value) > 0 }):
+			step.Act, step.Detail = ActReview,
+				"no order has it; the card that it was put on comes first: run this again once that is done"
 		case slices.ContainsFunc(goods, func(g made) bool { return !g.Known && g.Note == "" && g.Costs(t.Value) > 0 }):
-			step.Act, step.Detail = ActReview, "no order has it; a provider has goods of this price, and does not tell whose they are"
+			step.Act, step.Detail = ActReview,
+				"no order has it; a provider has goods of this price, and does not tell whose they are"
 		case r.Now().Sub(t.At) > r.ReturnAfter:
 			step.Act, step.Detail = ActReturn, "no order and no goods, since "+t.At.UTC().Format(time.DateTime)
 		default:
-			step.Act, step.Detail = ActLeave, "no order and no goods: the payer's repeat, or next purchase at this price, uses it"
+			step.Act, step.Detail = ActLeave,
+				"no order and no goods: the payer's repeat, or next purchase at this price, uses it"
 		}
 		all = append(all, step)
 	}
 	for i, g := range goods {
 		if !used[i] {
-			step := Step{Act: ActReview, Kind: g.Kind, Reference: g.Reference.String(), Detail: g.What + ", and no transfer that belongs to no order pays for it"}
+			step := Step{Act: ActReview, Kind: g.Kind, Reference: g.Reference.String(), Detail: g.What +
+				", and no transfer that belongs to no order pays for it"}
 			if g.Known {
 				step.Payer = g.Owner.String()
 			}

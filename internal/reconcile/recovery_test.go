@@ -79,7 +79,8 @@ const blockSeconds = 1000 // between two blocks of the shelf's chain, so that th
 
 func (s *shelf) recovery() Recovery {
 	return Recovery{
-		Products: []Product{card.Made{Book: s, Cards: s}, topup.Made{Book: card.Made{Book: s, Cards: s}}, esim.Made{Book: s, Plans: s}}, Books: s, Head: agedHead{}, ReturnAfter: 24 * time.Hour,
+		Products: []Product{card.Made{Book: s, Cards: s}, topup.Made{Book: card.Made{Book: s, Cards: s}},
+			esim.Made{Book: s, Plans: s}}, Books: s, Head: agedHead{}, ReturnAfter: 24 * time.Hour,
 		Now: func() time.Time { return time.Unix(500*blockSeconds, 0) },
 	}
 }
@@ -96,7 +97,8 @@ func arrivedAt(n byte, block uint64, from x402.Address, value money.USDC) Unmatc
 }
 
 func account(ref byte, id string, loaded money.Cents, note string) card.StatedAccount {
-	return card.StatedAccount{Account: card.Account{ID: id, Ref: fulfilment.Ref{ref}, State: card.AccountActive, Loaded: loaded, Buyer: note, Last4: "4242"}}
+	return card.StatedAccount{Account: card.Account{ID: id, Ref: fulfilment.Ref{ref}, State: card.AccountActive,
+		Loaded: loaded, Buyer: note, Last4: "4242"}}
 }
 
 // told is a plan in short: what becomes of each transfer and of the goods left over.
@@ -123,7 +125,8 @@ func TestRecoveryPairsWhatBelongsTogether(t *testing.T) {
 	adas, eves := order.BuyerOf(ada), order.BuyerOf(eve)
 	plans := map[string]esim.Plan{"jp": {ID: "pln_jp", Price: 500, DataMB: 1000, ValidityDays: 7}}
 	opened := order.Order{ID: "ord_open", Kind: card.Kind, Owner: ada, Status: order.Expired, Price: 2500, Delivery: 1}
-	under := order.Order{ID: "ord_under", Kind: card.Kind, Owner: ada, Status: order.Provisioning, Price: 2500, Delivery: 1}
+	under := order.Order{ID: "ord_under", Kind: card.Kind, Owner: ada, Status: order.Provisioning, Price: 2500,
+		Delivery: 1}
 	known := card.Card{ID: uuid.UUID{9}, Account: "crd_ada", Owner: ada}
 	load := func(ref byte, account string, amount money.Cents) card.Moved {
 		return card.Moved{
@@ -144,8 +147,9 @@ func TestRecoveryPairsWhatBelongsTogether(t *testing.T) {
 			lost:      losses{Unmatched: []Unmatched{arrivedAt(7, 490, ada, 25_000_000)}},
 		}, []string{"leave 7", "review card_issue 1"}},
 		"two cards, each its owner's": {shelf{
-			statement: card.Statement{Accounts: []card.StatedAccount{account(1, "crd_1", 2500, eves), account(2, "crd_2", 2500, adas)}},
-			lost:      losses{Unmatched: []Unmatched{arrivedAt(7, 490, ada, 25_000_000), arrivedAt(8, 491, eve, 25_000_000)}},
+			statement: card.Statement{Accounts: []card.StatedAccount{account(1, "crd_1", 2500, eves),
+				account(2, "crd_2", 2500, adas)}},
+			lost: losses{Unmatched: []Unmatched{arrivedAt(7, 490, ada, 25_000_000), arrivedAt(8, 491, eve, 25_000_000)}},
 		}, []string{"adopt 7 card_issue 2", "adopt 8 card_issue 1"}},
 		"one card, two payments": {shelf{
 			statement: card.Statement{Accounts: []card.StatedAccount{account(1, "crd_1", 2500, adas)}},
@@ -166,28 +170,34 @@ func TestRecoveryPairsWhatBelongsTogether(t *testing.T) {
 			lost: losses{Unmatched: []Unmatched{arrivedAt(7, 400, ada, 25_000_000), arrivedAt(8, 499, ada, 25_000_000)}},
 		}, []string{"return 7", "leave 8"}},
 		"a card that was refused": {shelf{
-			statement: card.Statement{Accounts: []card.StatedAccount{{Account: card.Account{Ref: fulfilment.Ref{1}, State: card.AccountRejected, Loaded: 2500, Buyer: adas}}}},
-			lost:      losses{Unmatched: []Unmatched{arrivedAt(7, 400, ada, 25_000_000)}},
+			statement: card.Statement{Accounts: []card.StatedAccount{{Account: card.Account{Ref: fulfilment.Ref{1},
+				State: card.AccountRejected, Loaded: 2500, Buyer: adas}}}},
+			lost: losses{Unmatched: []Unmatched{arrivedAt(7, 400, ada, 25_000_000)}},
 		}, []string{"return 7"}},
 		"a card that our books have": {shelf{
 			statement: card.Statement{Accounts: []card.StatedAccount{account(1, "crd_1", 2500, adas)}},
-			lost:      losses{Unmatched: []Unmatched{arrivedAt(7, 499, ada, 25_000_000)}, References: map[uuid.UUID]bool{{1}: true}},
+			lost: losses{Unmatched: []Unmatched{arrivedAt(7, 499, ada, 25_000_000)},
+				References: map[uuid.UUID]bool{{1}: true}},
 		}, []string{"leave 7"}},
 		"a card that is on its way": {shelf{
-			statement: card.Statement{Accounts: []card.StatedAccount{{Account: card.Account{Ref: card.OpeningRef("ord_under", 1), State: card.AccountActive, Loaded: 2500, Buyer: adas}}}},
-			lost:      losses{Orders: []order.Order{under}},
+			statement: card.Statement{Accounts: []card.StatedAccount{{Account: card.Account{Ref: card.OpeningRef("ord_under", 1),
+				State: card.AccountActive, Loaded: 2500, Buyer: adas}}}},
+			lost: losses{Orders: []order.Order{under}},
 		}, nil},
 		"a load on a card of the payer's": {shelf{
 			statement: card.Statement{Movements: []card.Moved{load(3, "crd_ada", 2450)}},
-			lost:      losses{Unmatched: []Unmatched{arrivedAt(7, 490, ada, 25_000_000)}, Cards: map[string]card.Card{"crd_ada": known}},
+			lost: losses{Unmatched: []Unmatched{arrivedAt(7, 490, ada, 25_000_000)},
+				Cards: map[string]card.Card{"crd_ada": known}},
 		}, []string{"adopt 7 card_topup 3"}},
 		"a load of another amount": {shelf{
 			statement: card.Statement{Movements: []card.Moved{load(3, "crd_ada", 2500)}},
-			lost:      losses{Unmatched: []Unmatched{arrivedAt(7, 490, ada, 25_000_000)}, Cards: map[string]card.Card{"crd_ada": known}},
+			lost: losses{Unmatched: []Unmatched{arrivedAt(7, 490, ada, 25_000_000)},
+				Cards: map[string]card.Card{"crd_ada": known}},
 		}, []string{"leave 7", "review card_topup 3"}},
 		"a load on a card that was lost too": {shelf{
-			statement: card.Statement{Accounts: []card.StatedAccount{account(1, "crd_1", 2500, adas)}, Movements: []card.Moved{load(3, "crd_1", 4900)}},
-			lost:      losses{Unmatched: []Unmatched{arrivedAt(7, 490, ada, 25_000_000), arrivedAt(8, 491, ada, 50_000_000)}},
+			statement: card.Statement{Accounts: []card.StatedAccount{account(1, "crd_1", 2500, adas)},
+				Movements: []card.Moved{load(3, "crd_1", 4900)}},
+			lost: losses{Unmatched: []Unmatched{arrivedAt(7, 490, ada, 25_000_000), arrivedAt(8, 491, ada, 50_000_000)}},
 		}, []string{"adopt 7 card_issue 1", "review 8", "review card_topup 3"}},
 		"an eSIM at today's price before one at an earlier price": {shelf{
 			purchases: []esim.Purchase{
@@ -200,8 +210,9 @@ func TestRecoveryPairsWhatBelongsTogether(t *testing.T) {
 			},
 		}, []string{"adopt 7 esim 5", "adopt 8 esim 4"}},
 		"an order that was opened before, and paid in the lost time": {shelf{
-			statement: card.Statement{Accounts: []card.StatedAccount{{Account: card.Account{ID: "crd_1", Ref: card.OpeningRef("ord_open", 1), State: card.AccountActive, Loaded: 2500}}}},
-			lost:      losses{Unmatched: []Unmatched{arrivedAt(7, 490, ada, 25_000_000)}, Orders: []order.Order{opened}},
+			statement: card.Statement{Accounts: []card.StatedAccount{{Account: card.Account{ID: "crd_1",
+				Ref: card.OpeningRef("ord_open", 1), State: card.AccountActive, Loaded: 2500}}}},
+			lost: losses{Unmatched: []Unmatched{arrivedAt(7, 490, ada, 25_000_000)}, Orders: []order.Order{opened}},
 		}, []string{fmt.Sprintf("adopt 7 card_issue %d", card.OpeningRef("ord_open", 1)[0])}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -215,8 +226,10 @@ func TestRecoveryPairsWhatBelongsTogether(t *testing.T) {
 // TestRecoveryDoesWhatItShows: applying a plan carries out its adoptions and returns, and nothing else.
 func TestRecoveryDoesWhatItShows(t *testing.T) {
 	s := &shelf{
-		statement: card.Statement{Accounts: []card.StatedAccount{account(1, "crd_1", 2500, order.BuyerOf(ada)), account(2, "crd_2", 2500, "")}},
-		lost:      losses{Unmatched: []Unmatched{arrivedAt(7, 490, ada, 25_000_000), arrivedAt(8, 400, eve, 7_000_000), arrivedAt(9, 499, eve, 7_000_000)}},
+		statement: card.Statement{Accounts: []card.StatedAccount{account(1, "crd_1", 2500, order.BuyerOf(ada)),
+			account(2, "crd_2", 2500, "")}},
+		lost: losses{Unmatched: []Unmatched{arrivedAt(7, 490, ada, 25_000_000), arrivedAt(8, 400, eve, 7_000_000),
+			arrivedAt(9, 499, eve, 7_000_000)}},
 	}
 	r := s.recovery()
 	plan, err := r.Plan(t.Context())
@@ -226,7 +239,8 @@ func TestRecoveryDoesWhatItShows(t *testing.T) {
 	if plan, err = r.Apply(t.Context(), plan, order.Act{Operator: "ada", Reason: "why"}); err != nil {
 		t.Fatal(err)
 	}
-	if len(s.adopted) != 1 || s.adopted[0].Reference != (uuid.UUID{1}) || len(s.returned) != 1 || s.returned[0].Transaction[0] != 8 {
+	if len(s.adopted) != 1 || s.adopted[0].Reference != (uuid.UUID{1}) || len(s.returned) != 1 ||
+		s.returned[0].Transaction[0] != 8 {
 		t.Errorf("done: %+v", s)
 	}
 	var done []Act

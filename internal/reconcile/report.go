@@ -44,9 +44,9 @@ const (
 	BlockUnread Code = "block_unread"
 )
 
-// blocking says for each code whether it keeps top-ups from being sold: when what is received, owed or loaded is not known any more.
-// It does so for the wallet that it concerns; only what concerns no wallet does so for all. What a stranger can cause, by sending
-// money or by a merchant's credit, is never of that sort.
+// blocking says for each code whether it keeps top-ups from being sold: when what is received, owed or loaded is not
+// known any more. It does so for the wallet that it concerns; only what concerns no wallet does so for all. What a
+// stranger can cause, by sending money or by a merchant's credit, is never of that sort.
 var blocking = map[Code]bool{
 	TransferUnmatched:      false,
 	TransferUnrecorded:     false,
@@ -72,8 +72,8 @@ var blocking = map[Code]bool{
 // Codes lists every code, sorted.
 func Codes() []Code { return slices.Sorted(maps.Keys(blocking)) }
 
-// blocks says whether a finding keeps top-ups from being sold, to its owner or, when it has none, to everybody. What the issuer has
-// beyond our books on no card of ours concerns no buyer.
+// blocks says whether a finding keeps top-ups from being sold, to its owner or, when it has none, to everybody. What
+// the issuer has beyond our books on no card of ours concerns no buyer.
 func (f Finding) blocks() bool {
 	return blocking[f.Code] && (f.Owner != "" || f.Code != ProviderUnknown)
 }
@@ -96,8 +96,8 @@ type Finding struct {
 	Product string `json:"product,omitempty"`
 	// Unit is what was compared when it was found.
 	Unit Unit `json:"-"`
-	// Evidence is what it rests on, and Size how large the difference is, where that may change without being news. What an operator
-	// has resolved stays so while the evidence is the same and the size does not grow.
+	// Evidence is what it rests on, and Size how large the difference is, where that may change without being news. What
+	// an operator has resolved stays so while the evidence is the same and the size does not grow.
 	Evidence string `json:"-"`
 	Size     int64  `json:"-"`
 
@@ -128,16 +128,18 @@ type Report struct {
 	Checked    Checked `json:"checked"`
 	// Balances are the ledger's, summed by the account's kind.
 	Balances []Balance `json:"balances"`
-	// SpentUSDCents is what holders have spent, as far as it can be told: what the ledger has on their cards beyond what is there.
+	// SpentUSDCents is what holders have spent, as far as it can be told: what the ledger has on their cards beyond what
+	// is there.
 	SpentUSDCents money.Cents `json:"spentUsdCents"`
-	// Findings are those that are open, at most 100: first what blocks, last what anybody can add to by sending money, and of the same
-	// sort the newest. None means that the books agree.
+	// Findings are those that are open, at most 100: first what blocks, last what anybody can add to by sending money, and
+	// of the same sort the newest. None means that the books agree.
 	Findings []Finding `json:"findings"`
 	// Resolved are the newest differences that operators have resolved, at most 100.
 	Resolved []ResolvedDifference `json:"resolved"`
 	// Sums count everything that is open.
 	Sums []Sum `json:"sums,omitempty"`
-	// CompleteAt: all that there was then has been compared since. Zero before the first round through everything is complete.
+	// CompleteAt: all that there was then has been compared since. Zero before the first round through everything is
+	// complete.
 	CompleteAt time.Time `json:"completeAt,omitzero"`
 	// Began is when the comparison did.
 	Began time.Time `json:"-"`

@@ -118,7 +118,8 @@ func (r *run) some(ctx context.Context, l List, round *Round) error {
 	return err
 }
 
-// list compares units of a list, so many at most, and returns the cursor after them; it is empty at the end of the list.
+// list compares units of a list, so many at most, and returns the cursor after them; it is empty at the end of the
+// list.
 func (r *run) list(ctx context.Context, l List, since time.Time, after string, most int) (next string, err error) {
 	for n := 0; n < most; n += batch {
 		var units []Unit
@@ -135,8 +136,8 @@ func (r *run) list(ctx context.Context, l List, since time.Time, after string, m
 	return after, nil
 }
 
-// arrived compares the transfers that arrived since the last time, and the orders whose payments they are. What had arrived before the
-// first comparison comes with the rounds.
+// arrived compares the transfers that arrived since the last time, and the orders whose payments they are. What had
+// arrived before the first comparison comes with the rounds.
 func (r *run) arrived(ctx context.Context) error {
 	mark, first := &r.progress.Arrived, r.progress.Since.IsZero()
 	mark.pass(r.began)
@@ -197,8 +198,8 @@ func (r *run) units(ctx context.Context, units []Unit) error {
 	return r.orders(ctx, orders, lines)
 }
 
-// transfers compares transfers and postings without an order. They are of books that are read at one moment, so one look is enough.
-// It returns the orders whose payments are among them.
+// transfers compares transfers and postings without an order. They are of books that are read at one moment, so one
+// look is enough. It returns the orders whose payments are among them.
 func (r *run) transfers(ctx context.Context, units []Unit) (paid []Unit, err error) {
 	if len(units) == 0 {
 		return nil, nil
@@ -233,8 +234,8 @@ func (r *run) transfers(ctx context.Context, units []Unit) (paid []Unit, err err
 	return paid, nil
 }
 
-// orders compares orders, and lines of the issuer with the orders that may explain them. The books are read one after the other, and
-// things happen meanwhile: what differs for that reason does not differ a second time.
+// orders compares orders, and lines of the issuer with the orders that may explain them. The books are read one after
+// the other, and things happen meanwhile: what differs for that reason does not differ a second time.
 func (r *run) orders(ctx context.Context, ids []order.ID, lines []string) error {
 	first, units, err := r.look(ctx, ids, lines)
 	if err != nil {

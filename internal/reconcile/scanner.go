@@ -29,7 +29,8 @@ type Unread interface {
 	Caught(ctx context.Context, block uint64) error
 }
 
-// Scanner reads the transfers to the payee from the chain and stores them as arrivals. Any number of them may run at once.
+// Scanner reads the transfers to the payee from the chain and stores them as arrivals. Any number of them may run at
+// once.
 type Scanner struct{ ScannerConfig }
 
 // NewScanner makes a Scanner.
@@ -38,9 +39,11 @@ func NewScanner(c ScannerConfig) *Scanner { return &Scanner{c} }
 const (
 	// scanStep is how many blocks are read before what was found is stored.
 	scanStep = 2_000
-	// overlap is how many blocks are read again: a node may have lagged behind the one that named the safe block, and shown nothing.
+	// overlap is how many blocks are read again: a node may have lagged behind the one that named the safe block, and
+	// shown nothing.
 	overlap = 300
-	// maxLeftOut is how many blocks one scan may leave out before it gives up: then it is the nodes that fail and not the blocks.
+	// maxLeftOut is how many blocks one scan may leave out before it gives up: then it is the nodes that fail and not the
+	// blocks.
 	maxLeftOut = 16
 	// maxRetried is how many of the blocks left out before are tried again by one scan.
 	maxRetried = 8
@@ -55,8 +58,8 @@ func (s *Scanner) Scan(ctx context.Context) error {
 	return s.ScanTo(ctx, safe)
 }
 
-// ScanTo reads the blocks up to one, included. What it stores stays for good, so nothing may undo that block any more, or the
-// caller has to wait until that is so.
+// ScanTo reads the blocks up to one, included. What it stores stays for good, so nothing may undo that block any more,
+// or the caller has to wait until that is so.
 func (s *Scanner) ScanTo(ctx context.Context, last uint64) error {
 	at, err := s.Arrivals.Scanned(ctx)
 	if err != nil {
@@ -121,7 +124,8 @@ func (s *scan) some(ctx context.Context, from, last uint64) (read uint64, err er
 	}
 }
 
-// leave goes past a block that no node shows, so that whoever filled it stops no comparison. It is tried again by later scans.
+// leave goes past a block that no node shows, so that whoever filled it stops no comparison. It is tried again by later
+// scans.
 func (s *scan) leave(ctx context.Context, block uint64, why error) error {
 	s.leftOut++
 	if err := s.Unread.LeaveOut(ctx, block, why.Error()); err != nil {

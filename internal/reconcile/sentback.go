@@ -73,7 +73,8 @@ func paired(open []Transfer, payouts []Payout) []SentBack {
 	for _, p := range payouts {
 		oldest := -1
 		for i, t := range open {
-			if !taken[i] && t.From == p.To && t.Value == p.Value && t.before(p.Transfer) && (oldest < 0 || t.before(open[oldest])) {
+			if !taken[i] && t.From == p.To && t.Value == p.Value && t.before(p.Transfer) &&
+				(oldest < 0 || t.before(open[oldest])) {
 				oldest = i
 			}
 		}

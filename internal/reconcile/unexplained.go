@@ -31,8 +31,8 @@ func (r Recovery) unexplained(lost Lost, goods []order.Goods) (found []made) {
 }
 
 // expected are the references that our orders have, or will have at their next delivery; the value is nil where that
-// explains the goods. An order that nobody has paid for, as far as we know, explains nothing: it was paid in the time that
-// was lost.
+// explains the goods. An order that nobody has paid for, as far as we know, explains nothing: it was paid in the time
+// that was lost.
 func (r Recovery) expected(lost Lost) map[uuid.UUID]*order.Order {
 	all := map[uuid.UUID]*order.Order{}
 	for i := range lost.Orders {

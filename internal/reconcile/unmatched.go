@@ -14,7 +14,8 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Resolution is what an operator says has become of a transfer that belongs to no order, which is final, or of another finding.
+// Resolution is what an operator says has become of a transfer that belongs to no order, which is final, or of another
+// finding.
 type Resolution string
 
 // The resolutions.
@@ -92,8 +93,8 @@ type UnmatchedQuery struct {
 	Limit  int
 }
 
-// UnmatchedTransfers keeps what operators do with transfers that belong to no order, as comparisons found them. Every use
-// is audited in its own transaction.
+// UnmatchedTransfers keeps what operators do with transfers that belong to no order, as comparisons found them. Every
+// use is audited in its own transaction.
 type UnmatchedTransfers interface {
 	// ListUnmatched lists them, newest first.
 	ListUnmatched(ctx context.Context, q UnmatchedQuery, act order.Act) ([]UnmatchedTransfer, error)
@@ -129,7 +130,8 @@ var (
 
 // UnmatchedFor shows an operator a page of strays, newest first, and the row where the next page begins, if there
 // is one.
-func (r *Reconciler) UnmatchedFor(ctx context.Context, q UnmatchedQuery, act order.Act) (page []UnmatchedTransfer, next int64, err error) {
+func (r *Reconciler) UnmatchedFor(ctx context.Context, q UnmatchedQuery,
+	act order.Act) (page []UnmatchedTransfer, next int64, err error) {
 	limit := q.Limit
 	q.Limit++
 	page, err = r.Unmatched.ListUnmatched(ctx, q, act)
@@ -144,15 +146,18 @@ func (r *Reconciler) UnmatchedFor(ctx context.Context, q UnmatchedQuery, act ord
 }
 
 // ResolveFor closes a stray by an operator's word. The next comparison no longer finds it.
-func (r *Reconciler) ResolveFor(ctx context.Context, at Place, as Resolution, act order.Act) (UnmatchedTransfer, error) {
+func (r *Reconciler) ResolveFor(ctx context.Context, at Place, as Resolution,
+	act order.Act) (UnmatchedTransfer, error) {
 	s, err := r.Unmatched.Resolve(ctx, at, as, act)
 	switch {
 	case errors.Is(err, ErrNoUnmatched):
-		return UnmatchedTransfer{}, fault.New(fault.TransferNotFound, "No comparison of the books has found this transfer without an order.")
+		return UnmatchedTransfer{},
+			fault.New(fault.TransferNotFound, "No comparison of the books has found this transfer without an order.")
 	case errors.Is(err, ErrResolved):
 		return UnmatchedTransfer{}, fault.New(fault.TransferResolved, "This transfer has been resolved, which is final.")
 	case errors.Is(err, ErrKeyReused):
-		return UnmatchedTransfer{}, fault.New(fault.IdempotencyKeyReused, "This Idempotency-Key was used for something else, or with another reason.")
+		return UnmatchedTransfer{},
+			fault.New(fault.IdempotencyKeyReused, "This Idempotency-Key was used for something else, or with another reason.")
 	case err != nil:
 		return UnmatchedTransfer{}, fmt.Errorf("resolve the transfer: %w", err)
 	}
@@ -160,7 +165,8 @@ func (r *Reconciler) ResolveFor(ctx context.Context, at Place, as Resolution, ac
 }
 
 // FindingsFor shows an operator a page of findings, newest first, and where the next page begins, if there is one.
-func (r *Reconciler) FindingsFor(ctx context.Context, q FindingQuery, act order.Act) (page []Finding, next int64, err error) {
+func (r *Reconciler) FindingsFor(ctx context.Context, q FindingQuery,
+	act order.Act) (page []Finding, next int64, err error) {
 	limit := q.Limit
 	q.Limit++
 	page, err = r.Unmatched.Findings(ctx, q, act)
@@ -183,7 +189,8 @@ func (r *Reconciler) ResolveFindingFor(ctx context.Context, id int64, act order.
 	case errors.Is(err, ErrResolved):
 		return Finding{}, fault.New(fault.FindingResolved, "This finding has been resolved.")
 	case errors.Is(err, ErrKeyReused):
-		return Finding{}, fault.New(fault.IdempotencyKeyReused, "This Idempotency-Key was used for something else, or with another reason.")
+		return Finding{},
+			fault.New(fault.IdempotencyKeyReused, "This Idempotency-Key was used for something else, or with another reason.")
 	case err != nil:
 		return Finding{}, fmt.Errorf("resolve the finding: %w", err)
 	}

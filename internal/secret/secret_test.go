@@ -35,7 +35,8 @@ func TestSecretNeverShowsItsText(t *testing.T) {
 		out.Write(body)
 	}
 	for _, h := range []slog.Handler{slog.NewTextHandler(&out, nil), slog.NewJSONHandler(&out, nil)} {
-		slog.New(h).Info("signed in", "token", secret, "outer", outer, "err", fmt.Errorf("token %v: %w", secret, errors.New("bad")))
+		slog.New(h).Info("signed in", "token", secret, "outer", outer, "err",
+			fmt.Errorf("token %v: %w", secret, errors.New("bad")))
 	}
 	text2, err := secret.MarshalText()
 	if err != nil {

@@ -92,7 +92,8 @@ func (s *Settlement) impatient(o order.Order) bool {
 
 // sign stores the refund's authorization, with which the next step begins. Nothing of an earlier one can
 // move money any more, and what is given back is there.
-func (s *Settlement) sign(ctx context.Context, l *job.Lease, o order.Order, earlier *payment.Refund) (order.Order, time.Duration, error) {
+func (s *Settlement) sign(ctx context.Context, l *job.Lease, o order.Order,
+	earlier *payment.Refund) (order.Order, time.Duration, error) {
 	if why := s.Refunds.Unavailable(); why != "" {
 		return onward(s.move(ctx, l, o, order.OperatorReview, order.Progress{Reason: "the refund cannot be made: " + why}))
 	}
@@ -104,7 +105,8 @@ func (s *Settlement) sign(ctx context.Context, l *job.Lease, o order.Order, earl
 	case err != nil:
 		return o, 0, fmt.Errorf("look for the payment: %w", err)
 	case arrived.State == payment.Void:
-		return onward(s.move(ctx, l, o, order.OperatorReview, order.Progress{Reason: "nothing to refund: the payment was undone: " + arrived.Reason}))
+		return onward(s.move(ctx, l, o, order.OperatorReview,
+			order.Progress{Reason: "nothing to refund: the payment was undone: " + arrived.Reason}))
 	case arrived.State == payment.Unused, arrived.State == payment.Unknown && s.Now().Sub(pay.CreatedAt) < confirmDeadline:
 		// A reorganisation took the payment out; who follows it brings it back. One that is older than that
 		// is out of the chain's reach, and final long since.
@@ -132,14 +134,16 @@ func (s *Settlement) bringBack(ctx context.Context, r payment.Refund) (v payment
 	}
 	// The treasury may be short.
 	if err := s.Chain.Simulate(ctx, r.Authorization, r.Signature); err != nil {
-		s.Log.WarnContext(ctx, "refund waits", slog.String("order", string(r.Order)), slog.String("treasury", r.Authorization.From.String()),
+		s.Log.WarnContext(ctx, "refund waits", slog.String("order", string(r.Order)),
+			slog.String("treasury", r.Authorization.From.String()),
 			slog.Int64("atomic", int64(r.Authorization.Value)), slog.Any("cause", err))
 		return v, false, nil
 	}
 	return s.Refunds.Collect.Collect(ctx, r.Payment()), true, nil
 }
 
-func (s *Settlement) refunded(ctx context.Context, l *job.Lease, o order.Order, r payment.Refund, receipt payment.Receipt) (order.Order, error) {
+func (s *Settlement) refunded(ctx context.Context, l *job.Lease, o order.Order, r payment.Refund,
+	receipt payment.Receipt) (order.Order, error) {
 	faultpoint.Reach("refund.seen")
 	r.Status, r.Receipt = payment.RefundPaid, &receipt
 	m := worker(o, order.Refunded, order.Progress{Reason: "refund proven", Evidence: map[string]string{
@@ -155,7 +159,8 @@ func (s *Settlement) refunded(ctx context.Context, l *job.Lease, o order.Order, 
 	return o, nil
 }
 
-func (s *Settlement) giveUp(ctx context.Context, l *job.Lease, o order.Order, r payment.Refund, why string) (order.Order, error) {
+func (s *Settlement) giveUp(ctx context.Context, l *job.Lease, o order.Order, r payment.Refund,
+	why string) (order.Order, error) {
 	r.Status = payment.RefundDead
 	m := worker(o, order.OperatorReview, order.Progress{Reason: why, Evidence: map[string]string{
 		"refund": r.ID.String(), "treasury": r.Authorization.From.String(), "amount": r.Authorization.Value.String(),

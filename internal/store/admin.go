@@ -131,7 +131,8 @@ func (d Admin) History(ctx context.Context, id order.ID, act order.Act) (admin.H
 
 // historyOfMoney reads the payments and the refund of an order, and returns the keys of their jobs.
 func historyOfMoney(ctx context.Context, tx *ent.Tx, life *admin.History) (keys []string, err error) {
-	payments, err := tx.Payment.Query().Where(entpayment.OrderID(string(life.Order.ID))).Order(entpayment.ByCreatedAt()).All(ctx)
+	payments, err := tx.Payment.Query().Where(entpayment.OrderID(string(life.Order.ID))).Order(entpayment.ByCreatedAt()).
+		All(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +158,8 @@ func historyOfMoney(ctx context.Context, tx *ent.Tx, life *admin.History) (keys 
 	return append(keys, r.ID.String()), nil
 }
 
-const jobsBehindSQL = `SELECT ` + jobColumns + ` FROM jobs WHERE kind = ANY($1) AND unique_key = ANY($2) ORDER BY created_at, id`
+const jobsBehindSQL = `SELECT ` + jobColumns +
+	` FROM jobs WHERE kind = ANY($1) AND unique_key = ANY($2) ORDER BY created_at, id`
 
 // jobsBehind finds the jobs of an order by their unique keys: its payments', its refund's and its cards'.
 func jobsBehind(ctx context.Context, tx *ent.Tx, id order.ID, keys []string) ([]job.Row, error) {
@@ -253,7 +255,8 @@ func lockJob(ctx context.Context, tx *ent.Tx, id order.ID) (key string, err erro
 	} else if err != nil {
 		return "", err
 	}
-	paid, err := tx.Payment.Query().Where(entpayment.OrderID(string(id)), entpayment.StatusEQ(entpayment.StatusPaid)).OnlyID(ctx)
+	paid, err := tx.Payment.Query().Where(entpayment.OrderID(string(id)),
+		entpayment.StatusEQ(entpayment.StatusPaid)).OnlyID(ctx)
 	if ent.IsNotFound(err) {
 		return "", admin.ErrNotInReview
 	}
@@ -280,7 +283,8 @@ func nothingComesBack(ctx context.Context, tx *ent.Tx, id order.ID) error {
 
 // repeats reports that an operator's act with this key has been done. ErrKeyReused says that it was
 // another act.
-func (s *Store) repeats(ctx context.Context, tx *ent.Tx, act order.Act, action, subject string, after any) (bool, error) {
+func (s *Store) repeats(ctx context.Context, tx *ent.Tx, act order.Act, action, subject string,
+	after any) (bool, error) {
 	before, err := tx.Audit.Query().Where(audit.Actor(act.Operator), audit.Action(action),
 		audit.Subject(subject), audit.IdempotencyKey(act.Key)).Only(ctx)
 	if ent.IsNotFound(err) {
@@ -318,7 +322,8 @@ func sameJSON(stored json.RawMessage, v any) (bool, error) {
 }
 
 // record writes an operator's act into the audit trail.
-func (s *Store) record(ctx context.Context, tx *ent.Tx, act order.Act, action, subject string, before, after any) error {
+func (s *Store) record(ctx context.Context, tx *ent.Tx, act order.Act, action, subject string, before,
+	after any) error {
 	create := tx.Audit.Create().SetID(uuid.Must(uuid.NewV7())).SetAt(s.stamp()).SetActor(act.Operator).SetAction(action).
 		SetSubject(subject).SetReason(act.Reason).SetIdempotencyKey(act.Key)
 	for _, state := range []struct {

@@ -70,7 +70,8 @@ func (o Orders) Arrive(ctx context.Context, a payment.Arrived) error {
 
 // Unmatched implements checkout.ArrivedStore.
 func (o Orders) Unmatched(ctx context.Context, q checkout.UnmatchedQuery) (payment.Arrived, error) {
-	a := payment.Arrived{Network: q.Network, Asset: q.Asset, Authorization: x402.Authorization{From: q.Payer, To: q.PayTo, Value: q.Value}}
+	a := payment.Arrived{Network: q.Network, Asset: q.Asset,
+		Authorization: x402.Authorization{From: q.Payer, To: q.PayTo, Value: q.Value}}
 	var nonce, transaction, block string
 	var after, before, index, number int64
 	var at *time.Time
@@ -88,7 +89,8 @@ func (o Orders) Unmatched(ctx context.Context, q checkout.UnmatchedQuery) (payme
 		return a, mapError(err)
 	}
 	a.Authorization.ValidAfter, a.Authorization.ValidBefore = uint64(after), uint64(before)
-	a.Receipt = payment.Receipt{Block: uint64(number), LogIndex: uint(index), Payer: q.Payer, PayTo: q.PayTo, Amount: money.USDC(q.Value)}
+	a.Receipt = payment.Receipt{Block: uint64(number), LogIndex: uint(index), Payer: q.Payer, PayTo: q.PayTo,
+		Amount: money.USDC(q.Value)}
 	if at != nil {
 		a.Receipt.SettledAt = at.UTC()
 	}
@@ -103,20 +105,22 @@ func (o Orders) Unmatched(ctx context.Context, q checkout.UnmatchedQuery) (payme
 
 // Refund reports whether an order's refund has an authorization of an account's. A plain transfer has none.
 func (o Orders) Refund(ctx context.Context, from x402.Address, nonce x402.Hash) (known bool, err error) {
-	err = o.s.pool.QueryRow(ctx, "SELECT EXISTS (SELECT FROM refunds WHERE treasury = $1 AND nonce = $2)", from.Lower(), nonce.String()).Scan(&known)
+	err = o.s.pool.QueryRow(ctx, "SELECT EXISTS (SELECT FROM refunds WHERE treasury = $1 AND nonce = $2)", from.Lower(),
+		nonce.String()).Scan(&known)
 	return known, mapError(err)
 }
 
 // errResolved ends a claim of money that an operator has resolved.
 var errResolved = errors.New("an operator has resolved the transfer")
 
-// lockAuthorization keeps a claim of arrived money and an operator's word about it apart: whoever comes second sees the first.
+// lockAuthorization keeps a claim of arrived money and an operator's word about it apart: whoever comes second sees the
+// first.
 func lockAuthorization(tx *ent.Tx, asset, payer, nonce string) {
 	lock(tx, "authorization/"+asset+"/"+payer+"/"+nonce)
 }
 
-// claimArrived lets a placement go on with money that arrived, unless an operator has resolved it. That nobody else has claimed
-// it is seen to by the unique row of the payment.
+// claimArrived lets a placement go on with money that arrived, unless an operator has resolved it. That nobody else has
+// claimed it is seen to by the unique row of the payment.
 func claimArrived(ctx context.Context, tx *ent.Tx, p payment.Payment) error {
 	asset, payer, nonce := p.Asset.Lower(), p.Authorization.From.Lower(), p.Authorization.Nonce.String()
 	lockAuthorization(tx, asset, payer, nonce)
@@ -130,7 +134,8 @@ func claimArrived(ctx context.Context, tx *ent.Tx, p payment.Payment) error {
 	return nil
 }
 
-// claimed says whether an order has claimed a transfer that an operator is about to resolve. Until the end of tx none will.
+// claimed says whether an order has claimed a transfer that an operator is about to resolve. Until the end of tx none
+// will.
 func (t Treasury) claimed(ctx context.Context, tx *ent.Tx, of reconcile.Transfer) (bool, error) {
 	if of.Nonce.IsZero() {
 		return false, nil // a plain transfer pays for nothing

@@ -24,7 +24,8 @@ import (
 
 // moneyIn is a transfer of the price that carried out an authorization of the payer.
 func moneyIn() payment.Arrived {
-	a := x402.Authorization{From: payer, To: x402.Address{19: 7}, Value: 25_000_000, ValidBefore: 2_000_000_000, Nonce: nonce()}
+	a := x402.Authorization{From: payer, To: x402.Address{19: 7}, Value: 25_000_000, ValidBefore: 2_000_000_000,
+		Nonce: nonce()}
 	return payment.Arrived{
 		Network: x402.NetworkID, Asset: x402.Address{19: 9}, Authorization: a,
 		Receipt: payment.Receipt{
@@ -35,7 +36,8 @@ func moneyIn() payment.Arrived {
 }
 
 func query() checkout.UnmatchedQuery {
-	return checkout.UnmatchedQuery{Network: x402.NetworkID, Asset: x402.Address{19: 9}, PayTo: x402.Address{19: 7}, Payer: payer, Value: 25_000_000}
+	return checkout.UnmatchedQuery{Network: x402.NetworkID, Asset: x402.Address{19: 9}, PayTo: x402.Address{19: 7},
+		Payer: payer, Value: 25_000_000}
 }
 
 // claiming is a purchase of a key that is paid by money that arrived.
@@ -50,12 +52,15 @@ func read(t *testing.T, books store.Treasury, a payment.Arrived) reconcile.Trans
 	t.Helper()
 	r := a.Receipt
 	found := reconcile.Transfer{
-		Transaction: r.Transaction, LogIndex: r.LogIndex, Block: r.Block, From: a.Authorization.From, Value: r.Amount, Nonce: a.Authorization.Nonce,
+		Transaction: r.Transaction, LogIndex: r.LogIndex, Block: r.Block, From: a.Authorization.From, Value: r.Amount,
+		Nonce: a.Authorization.Nonce,
 	}
 	if err := books.Arrive(t.Context(), 1, 100, []reconcile.Transfer{found}); err != nil {
 		t.Fatal(err)
 	}
-	if err := books.Conclude(t.Context(), reconcile.Conclusion{Postings: []ledger.Posting{ledger.Unmatched(r.Transaction.String(), r.LogIndex, r.Amount)}}); err != nil {
+	if err := books.Conclude(t.Context(),
+		reconcile.Conclusion{Postings: []ledger.Posting{ledger.Unmatched(r.Transaction.String(), r.LogIndex,
+			r.Amount)}}); err != nil {
 		t.Fatal(err)
 	}
 	return found
@@ -105,7 +110,8 @@ func TestArrivedMoneyIsFoundUntilItIsClaimed(t *testing.T) {
 		t.Fatalf("claim %v", placed.Claim)
 	}
 	pays, err := s.Orders().Payments(t.Context(), claimedID(t, s, "k"))
-	if p := pays[claimedID(t, s, "k")]; err != nil || p.Signed() || p.ArrivedAt == nil || !p.ArrivedAt.Equal(shown.Receipt.SettledAt) {
+	if p := pays[claimedID(t, s, "k")]; err != nil || p.Signed() || p.ArrivedAt == nil ||
+		!p.ArrivedAt.Equal(shown.Receipt.SettledAt) {
 		t.Errorf("the payment is %+v, %v", p, err)
 	}
 	got, err = s.Orders().Unmatched(t.Context(), query())
@@ -152,7 +158,8 @@ func TestArrivedMoneyIsClaimedOrResolved(t *testing.T) {
 		var claimErr, resolveErr error
 		group.Go(func() { placed, claimErr = s.Orders().Claim(t.Context(), claiming(fmt.Sprint("race", i), a)) })
 		group.Go(func() {
-			_, resolveErr = books.Resolve(t.Context(), found.Place(), reconcile.RefundedByHand, order.Act{Operator: "ada", Key: uuid.NewString(), Reason: "r"})
+			_, resolveErr = books.Resolve(t.Context(), found.Place(), reconcile.RefundedByHand,
+				order.Act{Operator: "ada", Key: uuid.NewString(), Reason: "r"})
 		})
 		group.Wait()
 		if claimErr != nil || (resolveErr != nil && !errors.Is(resolveErr, reconcile.ErrNoUnmatched)) {
@@ -219,7 +226,8 @@ func wantClaimed(t *testing.T, books store.Treasury, id order.ID) {
 	if !slices.ContainsFunc(ofOrder.Postings, func(p ledger.Posting) bool { return p.Kind == ledger.KindMatched }) {
 		t.Error("nothing is posted as matched")
 	}
-	if open, err := books.ListUnmatched(t.Context(), reconcile.UnmatchedQuery{Limit: 9}, order.Act{Operator: "ada"}); err != nil || len(open) != 0 {
+	if open, err := books.ListUnmatched(t.Context(), reconcile.UnmatchedQuery{Limit: 9},
+		order.Act{Operator: "ada"}); err != nil || len(open) != 0 {
 		t.Errorf("open: %+v, %v", open, err)
 	}
 }

@@ -51,7 +51,8 @@ func (a Attempts) Prepare(ctx context.Context, id uuid.UUID, relayer x402.Addres
 			return err
 		}
 		nonce := floor
-		last, err := tx.Attempt.Query().Where(entattempt.Relayer(relayer.Lower())).Order(entattempt.ByNonce(sql.OrderDesc())).First(ctx)
+		last, err := tx.Attempt.Query().Where(entattempt.Relayer(relayer.Lower())).Order(entattempt.ByNonce(sql.OrderDesc())).
+			First(ctx)
 		if err != nil && !ent.IsNotFound(err) {
 			return err
 		}
@@ -75,7 +76,8 @@ func (a Attempts) Prepare(ctx context.Context, id uuid.UUID, relayer x402.Addres
 	})
 	if violates(err, "attempts_open") {
 		// Another relayer's process made the payment's attempt at the same moment: it is the one.
-		row, err := a.s.ent.Attempt.Query().Where(entattempt.PaymentID(id), entattempt.StatusEQ(entattempt.StatusOpen)).Only(ctx)
+		row, err := a.s.ent.Attempt.Query().Where(entattempt.PaymentID(id),
+			entattempt.StatusEQ(entattempt.StatusOpen)).Only(ctx)
 		if err != nil {
 			return payment.Attempt{}, mapError(err)
 		}
@@ -94,7 +96,8 @@ func (a Attempts) Replace(ctx context.Context, id uuid.UUID, t payment.Transacti
 		if row.Status != entattempt.StatusOpen {
 			return fmt.Errorf("attempt %s is %s: %w", id, row.Status, payment.ErrAttemptClosed)
 		}
-		return tx.Attempt.UpdateOneID(id).SetVariants(append(row.Variants, variantRows([]payment.Transaction{t})...)).Exec(ctx)
+		return tx.Attempt.UpdateOneID(id).SetVariants(append(row.Variants, variantRows([]payment.Transaction{t})...)).
+			Exec(ctx)
 	})
 }
 
@@ -117,7 +120,8 @@ func (a Attempts) Open(ctx context.Context, relayer x402.Address) ([]payment.Att
 
 // ByPayment implements payment.Attempts. The unique index on open attempts answers it.
 func (a Attempts) ByPayment(ctx context.Context, id uuid.UUID) (payment.Attempt, bool, error) {
-	row, err := a.s.ent.Attempt.Query().Where(entattempt.PaymentID(id), entattempt.StatusEQ(entattempt.StatusOpen)).Only(ctx)
+	row, err := a.s.ent.Attempt.Query().Where(entattempt.PaymentID(id),
+		entattempt.StatusEQ(entattempt.StatusOpen)).Only(ctx)
 	if ent.IsNotFound(err) {
 		return payment.Attempt{}, false, nil
 	}
@@ -130,7 +134,8 @@ func (a Attempts) ByPayment(ctx context.Context, id uuid.UUID) (payment.Attempt,
 
 // Last implements payment.Attempts.
 func (a Attempts) Last(ctx context.Context, relayer x402.Address) (uint64, bool, error) {
-	row, err := a.s.ent.Attempt.Query().Where(entattempt.Relayer(relayer.Lower())).Order(entattempt.ByNonce(sql.OrderDesc())).First(ctx)
+	row, err := a.s.ent.Attempt.Query().Where(entattempt.Relayer(relayer.Lower())).
+		Order(entattempt.ByNonce(sql.OrderDesc())).First(ctx)
 	if ent.IsNotFound(err) {
 		return 0, false, nil
 	}

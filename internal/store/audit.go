@@ -12,7 +12,8 @@ import (
 
 // audit writes an act without a reason or key to the audit trail; after is what came of it, nil for a read.
 func (s *Store) audit(ctx context.Context, tx *ent.Tx, actor, action, subject string, after any) error {
-	create := tx.Audit.Create().SetID(uuid.Must(uuid.NewV7())).SetAt(s.stamp()).SetActor(actor).SetAction(action).SetSubject(subject)
+	create := tx.Audit.Create().SetID(uuid.Must(uuid.NewV7())).SetAt(s.stamp()).SetActor(actor).SetAction(action).
+		SetSubject(subject)
 	if after != nil {
 		b, err := json.Marshal(after)
 		if err != nil {

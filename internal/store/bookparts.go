@@ -15,13 +15,15 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// A part of the books is read by the keys of its units, each statement by one index. OFFSET 0 keeps the planner from turning a look
-// into an index for each key around, into a scan of everything: tables that have just grown have no statistics.
+// A part of the books is read by the keys of its units, each statement by one index. OFFSET 0 keeps the planner from
+// turning a look into an index for each key around, into a scan of everything: tables that have just grown have no
+// statistics.
 const (
 	soldSQL = `
 		SELECT id, kind, status, owner, price_usd_cents, delivery_attempt,
 			coalesce('adopted:' || adopted_reference, reference::text, id),
-			status = 'fulfilled' AND EXISTS (SELECT FROM timeline WHERE order_id = orders.id AND to_status = 'fulfilled' AND actor LIKE 'operator:%')
+			status = 'fulfilled' AND EXISTS (SELECT FROM timeline WHERE order_id = orders.id
+				AND to_status = 'fulfilled' AND actor LIKE 'operator:%')
 		FROM orders WHERE id = ANY($1) ORDER BY id`
 
 	paymentColumns = `p.id, p.order_id, p.status, p.owner, p.value, p.nonce, p.asset <> $1 OR p.pay_to <> $2,
@@ -72,8 +74,8 @@ const (
 		ORDER BY 1`
 )
 
-// plannedAnewSQL makes the server plan the statements of a transaction for the keys and the tables that there are: a plan that was kept
-// from when the tables were small reads all of them for a thousand keys.
+// plannedAnewSQL makes the server plan the statements of a transaction for the keys and the tables that there are: a
+// plan that was kept from when the tables were small reads all of them for a thousand keys.
 const plannedAnewSQL = "SET LOCAL plan_cache_mode = force_custom_plan"
 
 // moment runs reads of the books that belong together.
@@ -161,7 +163,8 @@ func (t Treasury) OfTransfers(ctx context.Context, subjects, postings []string) 
 				senders, nonces = append(senders, a.From.Lower()), append(nonces, a.Nonce.String())
 			}
 		}
-		return readAll(b, &r.Payments, scanPaid, paidWithSQL, t.asset, t.payTo, senders, nonces, transactions, indexes, x402.NetworkID)()
+		return readAll(b, &r.Payments, scanPaid, paidWithSQL, t.asset, t.payTo, senders, nonces, transactions, indexes,
+			x402.NetworkID)()
 	})
 	return r, err
 }
@@ -217,7 +220,8 @@ func claimedOrder(t *reconcile.Transfer, transaction, sender, nonce string, inde
 
 func scanSold(row pgx.CollectableRow) (o order.Sale, err error) {
 	var owner string
-	if err := row.Scan(&o.ID, &o.Kind, &o.Status, &owner, (*int64)(&o.Price), &o.Delivery, &o.Name, &o.ByHand); err != nil {
+	if err := row.Scan(&o.ID, &o.Kind, &o.Status, &owner, (*int64)(&o.Price), &o.Delivery, &o.Name,
+		&o.ByHand); err != nil {
 		return o, err
 	}
 	o.Owner, err = x402.ParseAddress(owner)
@@ -227,7 +231,8 @@ func scanSold(row pgx.CollectableRow) (o order.Sale, err error) {
 func scanPaid(row pgx.CollectableRow) (p reconcile.Payment, err error) {
 	var payer, nonce, transaction string
 	var index, block int64
-	if err := row.Scan(&p.ID, &p.Order, &p.Status, &payer, (*int64)(&p.Value), &nonce, &p.Elsewhere, &transaction, &index, &block); err != nil {
+	if err := row.Scan(&p.ID, &p.Order, &p.Status, &payer, (*int64)(&p.Value), &nonce, &p.Elsewhere, &transaction, &index,
+		&block); err != nil {
 		return p, err
 	}
 	p.LogIndex, p.Block = uint(index), uint64(block)

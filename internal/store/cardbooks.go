@@ -22,7 +22,8 @@ func CardProduct() Product {
 }
 
 const (
-	cardsOfSQL = `SELECT id, order_id, status, reference, account, load_usd_cents FROM cards WHERE order_id = ANY($1) ORDER BY id`
+	cardsOfSQL = `SELECT id, order_id, status, reference, account, load_usd_cents
+		FROM cards WHERE order_id = ANY($1) ORDER BY id`
 
 	// A fee's job is found by its card.
 	feesOfSQL = `SELECT status, payload FROM jobs WHERE kind = $1 AND unique_key = ANY($2::text[]) ORDER BY id`

@@ -35,7 +35,8 @@ func (c Cards) Live(ctx context.Context, owner x402.Address) (card.Card, error) 
 
 // Cards implements card.Store.
 func (c Cards) Cards(ctx context.Context, owner x402.Address) ([]card.Card, error) {
-	rows, err := c.s.ent.Card.Query().Where(entcard.Owner(owner.Lower())).Order(entcard.ByCreatedAt(sql.OrderDesc())).All(ctx)
+	rows, err := c.s.ent.Card.Query().Where(entcard.Owner(owner.Lower())).Order(entcard.ByCreatedAt(sql.OrderDesc())).
+		All(ctx)
 	if err != nil {
 		return nil, mapError(err)
 	}
@@ -207,6 +208,7 @@ func cardOf(row *ent.Card) (card.Card, error) {
 	return card.Card{
 		ID: row.ID, Order: order.ID(row.OrderID), Owner: owner, Status: card.Status(row.Status),
 		Ref:  fulfilment.Ref(row.Reference),
-		Load: money.Cents(row.LoadUsdCents), Account: row.Account, Last4: row.Last4, CreatedAt: row.CreatedAt.UTC(), UpdatedAt: row.UpdatedAt.UTC(),
+		Load: money.Cents(row.LoadUsdCents), Account: row.Account, Last4: row.Last4, CreatedAt: row.CreatedAt.UTC(),
+		UpdatedAt: row.UpdatedAt.UTC(),
 	}, nil
 }

@@ -22,7 +22,8 @@ func issued(t *testing.T, s *store.Store, owner x402.Address, status card.Status
 	c := card.Card{
 		ID: uuid.New(), Order: "ord_1", Owner: owner, Status: status, Ref: fulfilment.Ref(uuid.New()), Load: card.Price,
 	}
-	_, err := s.Pool().Exec(t.Context(), `INSERT INTO cards (id, order_id, owner, status, reference, load_usd_cents, created_at, updated_at)
+	_, err := s.Pool().Exec(t.Context(),
+		`INSERT INTO cards (id, order_id, owner, status, reference, load_usd_cents, created_at, updated_at)
 		VALUES ($1, $2, $3, $4, $5, $6, now(), now())`, c.ID, c.ID.String(), owner.Lower(), status, uuid.UUID(c.Ref), c.Load)
 	if err != nil {
 		t.Fatal(err)
@@ -80,10 +81,12 @@ func TestAFeeThatIsOwedIsPostedOnceUntilSomebodyDecides(t *testing.T) {
 		reference int
 	}{
 		{"owed", func(*feeStory) {}, 1000, map[string]money.Cents{"receivable:": 1000, "revenue:issue_fee": -1000}, 1},
-		{"retried and refused again", func(f *feeStory) { f.retry("r1"); f.refuse() }, 1000, map[string]money.Cents{"receivable:": 1000, "revenue:issue_fee": -1000}, 2},
+		{"retried and refused again", func(f *feeStory) { f.retry("r1"); f.refuse() }, 1000,
+			map[string]money.Cents{"receivable:": 1000, "revenue:issue_fee": -1000}, 2},
 		{"retried and taken", func(f *feeStory) { f.retry("r1"); f.take() }, 0,
 			map[string]money.Cents{"card:": -1000, "holder:": 1000, "issuer:float": 1000, "revenue:issue_fee": -1000}, 2},
-		{"written off", func(f *feeStory) { f.writeOff("w1", nil) }, 0, map[string]money.Cents{"cost:issue_fee": 1000, "revenue:issue_fee": -1000}, 1},
+		{"written off", func(f *feeStory) { f.writeOff("w1", nil) }, 0,
+			map[string]money.Cents{"cost:issue_fee": 1000, "revenue:issue_fee": -1000}, 1},
 		{"written off twice by one act", func(f *feeStory) { f.writeOff("w1", nil); f.writeOff("w1", nil) }, 0,
 			map[string]money.Cents{"cost:issue_fee": 1000, "revenue:issue_fee": -1000}, 1},
 		{"written off by two acts", func(f *feeStory) { f.writeOff("w1", nil); f.writeOff("w2", card.ErrNotFailed) }, 0,
@@ -116,7 +119,8 @@ func TestAFeeThatIsOwedIsPostedOnceUntilSomebodyDecides(t *testing.T) {
 					account += c.ID.String()
 				}
 				var got int64
-				if err := s.Pool().QueryRow(t.Context(), "SELECT coalesce(sum(amount), 0) FROM ledger_entries WHERE account = $1", account).Scan(&got); err != nil {
+				if err := s.Pool().QueryRow(t.Context(), "SELECT coalesce(sum(amount), 0) FROM ledger_entries WHERE account = $1",
+					account).Scan(&got); err != nil {
 					t.Fatal(err)
 				}
 				if money.USDC(got) != want.USDC() {

@@ -76,7 +76,8 @@ func (m Marks) Begin(ctx context.Context) (reconcile.Mark, error) {
 	server := serverSQL
 	err := m.begin(ctx, id, server)
 	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok && hidden(pgErr.Code) {
-		m.s.log.WarnContext(ctx, "the database server does not tell its timeline: a change of it is known by the marks alone", slog.Any("cause", err))
+		m.s.log.WarnContext(ctx, "the database server does not tell its timeline: a change of it is known by the marks alone",
+			slog.Any("cause", err))
 		server = databaseSQL
 		err = m.begin(ctx, id, server)
 	}
@@ -189,7 +190,8 @@ func (m Marks) SentBack(ctx context.Context, back []reconcile.SentBack) error {
 			at := b.Arrived.Place()
 			m.arrive(tx, now, []reconcile.Transfer{b.Arrived})
 			reason := "the chain shows that the money was sent back, in " + b.Back.Place().String()
-			tag, err := raw(tx).Exec(ctx, resolveSQL+" ON CONFLICT (id) DO NOTHING", at.String(), reconcile.RefundedByHand, reason, catchUpActor, now)
+			tag, err := raw(tx).Exec(ctx, resolveSQL+" ON CONFLICT (id) DO NOTHING", at.String(), reconcile.RefundedByHand,
+				reason, catchUpActor, now)
 			if err != nil {
 				return err
 			}

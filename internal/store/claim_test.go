@@ -39,7 +39,8 @@ func claimRequest(key string, change ...func(*checkout.ClaimRequest)) checkout.C
 		},
 		Payment: payment.Payment{
 			ID: uuid.New(), Status: payment.Claimed, Network: x402.NetworkID, Asset: x402.Address{19: 9}, CreatedAt: now,
-			Authorization: x402.Authorization{From: payer, To: x402.Address{19: 7}, Value: 25_000_000, ValidBefore: 2_000_000_000, Nonce: nonce()},
+			Authorization: x402.Authorization{From: payer, To: x402.Address{19: 7}, Value: 25_000_000,
+				ValidBefore: 2_000_000_000, Nonce: nonce()},
 		},
 	}
 	p.Payment.Order = p.Order.ID
@@ -78,7 +79,8 @@ func claim(t *testing.T, s *store.Store, p checkout.ClaimRequest) checkout.Claim
 }
 
 // race places all at once and counts how each claim ended.
-func race(t *testing.T, s *store.Store, all []checkout.ClaimRequest) (claims map[checkout.ClaimOutcome]int, orders map[order.ID]bool) {
+func race(t *testing.T, s *store.Store,
+	all []checkout.ClaimRequest) (claims map[checkout.ClaimOutcome]int, orders map[order.ID]bool) {
 	t.Helper()
 	placed := make([]checkout.ClaimResult, len(all))
 	var group sync.WaitGroup
@@ -141,7 +143,8 @@ func TestOneAuthorizationPaysForOneOrder(t *testing.T) {
 	// A copy of the very purchase is a repeat of it.
 	p := claimRequest("copied")
 	claim(t, s, p)
-	if got := claim(t, s, claimRequest("copied", paidBy(p))); got.Claim != checkout.Repeated || got.Order.ID != p.Order.ID {
+	if got := claim(t, s, claimRequest("copied", paidBy(p))); got.Claim != checkout.Repeated ||
+		got.Order.ID != p.Order.ID {
 		t.Errorf("claim %d of %s, want a repeat of %s", got.Claim, got.Order.ID, p.Order.ID)
 	}
 }
@@ -154,7 +157,8 @@ func TestAnOrderIsPlacedWithItsJobOrNotAtAll(t *testing.T) {
 	if err != nil || !found || row.ID != placed.Job.ID || row.LeaseOwner != "buyer" || row.Status != job.Processing {
 		t.Errorf("job %+v, found %t, %v", row, found, err)
 	}
-	short := claimRequest("short", holding(order.Reservation{Resource: "float", Units: 2, Limit: 1, Refusal: fault.FloatUnavailable}))
+	short := claimRequest("short",
+		holding(order.Reservation{Resource: "float", Units: 2, Limit: 1, Refusal: fault.FloatUnavailable}))
 	if _, err := s.Orders().Claim(t.Context(), short); !isShort(err) {
 		t.Fatalf("place: %v", err)
 	}
@@ -271,7 +275,8 @@ func TestADeadPaymentGivesBackWhatItHeldAndMayBeReplaced(t *testing.T) {
 	fence := claim(t, s, p).Job.Fence()
 	dead := p.Payment
 	dead.Status, dead.DeadReason = payment.Dead, payment.ReasonExpired
-	if err := errOf(s.Orders().MarkDead(t.Context(), fence, dead, move(p, order.Settling, order.PaymentRequired))); err != nil {
+	if err := errOf(s.Orders().MarkDead(t.Context(), fence, dead,
+		move(p, order.Settling, order.PaymentRequired))); err != nil {
 		t.Fatalf("bury: %v", err)
 	}
 	if held, err := s.Cards().Reserved(t.Context(), "float", time.Now().Add(time.Minute)); err != nil || held != 0 {
@@ -327,10 +332,12 @@ func TestAMoveStartsWhereTheOrderIs(t *testing.T) {
 			t.Errorf("moved from %s to %s", wrong.From, wrong.To)
 		}
 	}
-	if err := errOf(s.Orders().Settle(t.Context(), fence, settled(p), move(p, order.Settling, order.Settled), follow(p))); err != nil {
+	if err := errOf(s.Orders().Settle(t.Context(), fence, settled(p), move(p, order.Settling, order.Settled),
+		follow(p))); err != nil {
 		t.Fatal(err)
 	}
-	if err := errOf(s.Orders().Settle(t.Context(), fence, settled(p), move(p, order.Settling, order.Settled), follow(p))); err == nil {
+	if err := errOf(s.Orders().Settle(t.Context(), fence, settled(p), move(p, order.Settling, order.Settled),
+		follow(p))); err == nil {
 		t.Error("settled twice")
 	}
 }

@@ -46,7 +46,8 @@ func EsimProduct() Product {
 }
 
 const (
-	esimsOfSQL = `SELECT order_id, cost_micros FROM esim_profiles WHERE status = 'ready' AND order_id = ANY($1) ORDER BY id`
+	esimsOfSQL = `SELECT order_id, cost_micros FROM esim_profiles
+		WHERE status = 'ready' AND order_id = ANY($1) ORDER BY id`
 )
 
 // esimRecords reads the profiles of orders that their supplier made.
@@ -81,14 +82,18 @@ const (
 
 	// Rows that did not change are not written.
 	replacePlansSQL = `
-		INSERT INTO esim_plans AS old (id, code, name, type, countries, data_mb, validity_days, cost_micros, price_usd_cents, live, created_at, updated_at)
-		SELECT id, code, name, type, countries, data_mb, validity_days, cost_micros, price_usd_cents, live, $2::timestamptz, $2::timestamptz
-		FROM jsonb_to_recordset($1::jsonb) AS new(id varchar, code varchar, name varchar, type varchar, countries jsonb, data_mb bigint,
+		INSERT INTO esim_plans AS old (id, code, name, type, countries, data_mb, validity_days, cost_micros,
+			price_usd_cents, live, created_at, updated_at)
+		SELECT id, code, name, type, countries, data_mb, validity_days, cost_micros, price_usd_cents, live,
+			$2::timestamptz, $2::timestamptz
+		FROM jsonb_to_recordset($1::jsonb) AS new(id varchar, code varchar, name varchar, type varchar,
+			countries jsonb, data_mb bigint,
 			validity_days bigint, cost_micros bigint, price_usd_cents bigint, live boolean)
 		ON CONFLICT (code) DO UPDATE SET name = excluded.name, type = excluded.type, countries = excluded.countries,
 			data_mb = excluded.data_mb, validity_days = excluded.validity_days, cost_micros = excluded.cost_micros,
 			price_usd_cents = excluded.price_usd_cents, live = excluded.live, updated_at = excluded.updated_at
-		WHERE (old.name, old.type, old.countries, old.data_mb, old.validity_days, old.cost_micros, old.price_usd_cents, old.live)
+		WHERE (old.name, old.type, old.countries, old.data_mb, old.validity_days, old.cost_micros,
+			old.price_usd_cents, old.live)
 			IS DISTINCT FROM (excluded.name, excluded.type, excluded.countries, excluded.data_mb, excluded.validity_days,
 				excluded.cost_micros, excluded.price_usd_cents, excluded.live)`
 
@@ -204,7 +209,8 @@ func (e Esims) Profiles(ctx context.Context, orders ...order.ID) (map[order.ID]e
 	for i, id := range orders {
 		names[i] = string(id)
 	}
-	rows, err := e.s.ent.EsimProfile.Query().Where(esimprofile.OrderIDIn(names...)).Order(esimprofile.ByCreatedAt()).All(ctx)
+	rows, err := e.s.ent.EsimProfile.Query().Where(esimprofile.OrderIDIn(names...)).Order(esimprofile.ByCreatedAt()).
+		All(ctx)
 	if err != nil {
 		return nil, mapError(err)
 	}
@@ -310,7 +316,8 @@ func (e Esims) Rotate(ctx context.Context, id order.ID, expires time.Time) (esim
 func planOf(row *ent.EsimPlan) esim.Plan {
 	return esim.Plan{
 		ID: esim.PlanID(row.ID), Name: row.Name, Type: esim.Type(row.Type), Countries: row.Countries, DataMB: row.DataMB,
-		ValidityDays: row.ValidityDays, Price: money.Cents(row.PriceUsdCents), Code: row.Code, Cost: money.USDC(row.CostMicros), Live: row.Live,
+		ValidityDays: row.ValidityDays, Price: money.Cents(row.PriceUsdCents), Code: row.Code,
+		Cost: money.USDC(row.CostMicros), Live: row.Live,
 	}
 }
 
@@ -318,7 +325,8 @@ func profileOf(row *ent.EsimProfile) esim.Profile {
 	return esim.Profile{
 		ID: row.ID, Order: order.ID(row.OrderID), Plan: esim.PlanID(row.PlanID), Status: esim.Status(row.Status),
 		Ref:     fulfilment.Ref(row.Reference),
-		Account: row.Account, Cost: money.USDC(row.CostMicros), ActivationData: esim.Sealed{Key: row.SealedKey, Box: row.Sealed},
-		CreatedAt: row.CreatedAt.UTC(), UpdatedAt: row.UpdatedAt.UTC(),
+		Account: row.Account, Cost: money.USDC(row.CostMicros),
+		ActivationData: esim.Sealed{Key: row.SealedKey, Box: row.Sealed},
+		CreatedAt:      row.CreatedAt.UTC(), UpdatedAt: row.UpdatedAt.UTC(),
 	}
 }

@@ -67,15 +67,18 @@ func storeOrder(ctx context.Context, s *store.Store, id order.ID) error {
 func TestEsimsKeepTheRulesOfTheirStore(t *testing.T) {
 	esimtest.RunStore(t, func(t *testing.T) esimtest.StoreHarness {
 		s := storetest.New(t)
-		return esimtest.StoreHarness{Store: esimsOfOrders{s.Esims(), s}, Fence: claimed(t, s).Fence(), Put: func(o order.Order) {
-			o.Owner = x402.Address{19: 7}
-			pay := payment.Payment{ID: uuid.New(), Order: o.ID, Status: payment.Claimed, CreatedAt: o.CreatedAt,
-				Authorization: x402.Authorization{From: o.Owner, Value: 1_000_000, Nonce: x402.Hash(order.FingerprintOf(o.Kind, nil))}}
-			args := job.New{Args: settlement.FulfillArgs{Order: o.ID}, UniqueKey: pay.ID.String(), LeaseOwner: "me", LeaseTTL: time.Minute}
-			if _, err := s.Orders().Claim(t.Context(), checkout.ClaimRequest{Order: o, Payment: pay, Job: args}); err != nil {
-				t.Fatal(err)
-			}
-		}}
+		return esimtest.StoreHarness{Store: esimsOfOrders{s.Esims(), s}, Fence: claimed(t, s).Fence(),
+			Put: func(o order.Order) {
+				o.Owner = x402.Address{19: 7}
+				pay := payment.Payment{ID: uuid.New(), Order: o.ID, Status: payment.Claimed, CreatedAt: o.CreatedAt,
+					Authorization: x402.Authorization{From: o.Owner, Value: 1_000_000,
+						Nonce: x402.Hash(order.FingerprintOf(o.Kind, nil))}}
+				args := job.New{Args: settlement.FulfillArgs{Order: o.ID}, UniqueKey: pay.ID.String(), LeaseOwner: "me",
+					LeaseTTL: time.Minute}
+				if _, err := s.Orders().Claim(t.Context(), checkout.ClaimRequest{Order: o, Payment: pay, Job: args}); err != nil {
+					t.Fatal(err)
+				}
+			}}
 	})
 }
 

@@ -68,12 +68,14 @@ func TestAPayerHasOnlySoManyUndecidedPayments(t *testing.T) {
 	}
 	// One that is paid and one that is void make room, each for one.
 	paid, void := taken[0], taken[1]
-	if err := errOf(s.Orders().Settle(t.Context(), placed[paid].Job.Fence(), settled(all[paid]), move(all[paid], order.Settling, order.Settled), follow(all[paid]))); err != nil {
+	if err := errOf(s.Orders().Settle(t.Context(), placed[paid].Job.Fence(), settled(all[paid]),
+		move(all[paid], order.Settling, order.Settled), follow(all[paid]))); err != nil {
 		t.Fatalf("settle: %v", err)
 	}
 	dead := all[void].Payment
 	dead.Status, dead.DeadReason = payment.Dead, payment.ReasonExpired
-	if err := errOf(s.Orders().MarkDead(t.Context(), placed[void].Job.Fence(), dead, move(all[void], order.Settling, order.PaymentRequired))); err != nil {
+	if err := errOf(s.Orders().MarkDead(t.Context(), placed[void].Job.Fence(), dead,
+		move(all[void], order.Settling, order.PaymentRequired))); err != nil {
 		t.Fatalf("bury: %v", err)
 	}
 	for i := range 3 {
@@ -91,7 +93,8 @@ func TestUnpaidOrdersHoldAShareOfTheFloat(t *testing.T) {
 	for round, most := range []int64{0, 10, 100} { // one lock, far from the edge in lanes, and always at it
 		const units, unsettled, limit = 10, 200, 1000
 		hold := func(n int64) order.Reservation {
-			return order.Reservation{Resource: fmt.Sprint("float/", round), Units: n, Most: most, Limit: limit, Unsettled: unsettled, AsOf: time.Now(), Refusal: fault.FloatUnavailable}
+			return order.Reservation{Resource: fmt.Sprint("float/", round), Units: n, Most: most, Limit: limit,
+				Unsettled: unsettled, AsOf: time.Now(), Refusal: fault.FloatUnavailable}
 		}
 		var all []checkout.ClaimRequest
 		for i := range 40 {
@@ -112,7 +115,8 @@ func TestUnpaidOrdersHoldAShareOfTheFloat(t *testing.T) {
 			t.Errorf("most %d: %d unpaid orders hold %d, want %d", most, len(taken), len(taken)*units, unsettled)
 		}
 		for _, i := range taken[:5] {
-			if err := errOf(s.Orders().Settle(t.Context(), placed[i].Job.Fence(), settled(all[i]), move(all[i], order.Settling, order.Settled), follow(all[i]))); err != nil {
+			if err := errOf(s.Orders().Settle(t.Context(), placed[i].Job.Fence(), settled(all[i]),
+				move(all[i], order.Settling, order.Settled), follow(all[i]))); err != nil {
 				t.Fatalf("settle: %v", err)
 			}
 		}
@@ -123,7 +127,8 @@ func TestUnpaidOrdersHoldAShareOfTheFloat(t *testing.T) {
 			}
 		}
 		// What is paid is still promised to its buyers.
-		if held, err := s.Cards().Reserved(t.Context(), fmt.Sprint("float/", round), time.Now()); err != nil || held != unsettled+5*units {
+		if held, err := s.Cards().Reserved(t.Context(), fmt.Sprint("float/", round), time.Now()); err != nil ||
+			held != unsettled+5*units {
 			t.Errorf("most %d: %d is held, %v", most, held, err)
 		}
 	}
@@ -132,7 +137,8 @@ func TestUnpaidOrdersHoldAShareOfTheFloat(t *testing.T) {
 func TestLossesArePayersAndLastAnHour(t *testing.T) {
 	s := storetest.New(t)
 	wallet := x402.Address{0: 0x55, 19: 1}
-	mine, mineToo, others := claimRequest("a", by(wallet, 0)), claimRequest("b", by(wallet, 0)), claimRequest("c", by(x402.Address{0: 0x56}, 0))
+	mine, mineToo, others := claimRequest("a", by(wallet, 0)), claimRequest("b", by(wallet, 0)),
+		claimRequest("c", by(x402.Address{0: 0x56}, 0))
 	for _, p := range []checkout.ClaimRequest{mine, mineToo, others} {
 		claim(t, s, p)
 	}
@@ -152,10 +158,12 @@ func TestLossesArePayersAndLastAnHour(t *testing.T) {
 	revert(mineToo.Payment.ID, 5)
 	revert(others.Payment.ID, 100)
 	hour := time.Now().Add(-time.Hour)
-	if got, err := s.Attempts().Lost(t.Context(), mine.Payment, hour); err != nil || got != (payment.Losses{Reverts: 1, Payer: 8, All: 108}) {
+	if got, err := s.Attempts().Lost(t.Context(), mine.Payment, hour); err != nil ||
+		got != (payment.Losses{Reverts: 1, Payer: 8, All: 108}) {
 		t.Errorf("losses %+v, %v", got, err)
 	}
-	if got, err := s.Attempts().Lost(t.Context(), mine.Payment, time.Now().Add(time.Minute)); err != nil || got != (payment.Losses{Reverts: 1}) {
+	if got, err := s.Attempts().Lost(t.Context(), mine.Payment, time.Now().Add(time.Minute)); err != nil ||
+		got != (payment.Losses{Reverts: 1}) {
 		t.Errorf("losses after the hour %+v, %v: the authorization's own count as long as it is", got, err)
 	}
 	revert(mineToo.Payment.ID, math.MaxInt64)
@@ -187,7 +195,8 @@ func TestPruningKeepsTheAccountNonce(t *testing.T) {
 	var last payment.Attempt
 	for i := range 5 {
 		last = prepare(fmt.Sprint("ended-", i))
-		if err := s.Attempts().Close(t.Context(), last.ID, []payment.AttemptStatus{payment.AttemptClosed, payment.AttemptReverted}[i%2], 1); err != nil {
+		if err := s.Attempts().Close(t.Context(), last.ID,
+			[]payment.AttemptStatus{payment.AttemptClosed, payment.AttemptReverted}[i%2], 1); err != nil {
 			t.Fatal(err)
 		}
 		if i == 0 {

@@ -130,7 +130,8 @@ func (f FeeJobs) Retry(ctx context.Context, row job.Row, next card.FeeArgs, act 
 			return err
 		}
 		wakeOnCommit(tx, topicJobs, string(now.Class))
-		return f.s.record(ctx, tx, act, actRetry, row.ID.String(), feeState{now.Status, now.LastError}, feeState{job.Queued, ""})
+		return f.s.record(ctx, tx, act, actRetry, row.ID.String(), feeState{now.Status, now.LastError},
+			feeState{job.Queued, ""})
 	})
 }
 

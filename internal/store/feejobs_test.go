@@ -72,19 +72,23 @@ func TestARetryQueuesTheNextVersionOncePerKey(t *testing.T) {
 	if a := next(t, got); got.Status != job.Queued || a.Version != 3 || got.Step != "" || got.Used() != 0 {
 		t.Errorf("row %+v", got)
 	}
-	if err := s.FeeJobs().Retry(t.Context(), row, next(t, row), card.Act{Operator: "ada", Key: "k", Reason: "another"}); !errors.Is(err, card.ErrKeyReused) {
+	if err := s.FeeJobs().Retry(t.Context(), row, next(t, row),
+		card.Act{Operator: "ada", Key: "k", Reason: "another"}); !errors.Is(err, card.ErrKeyReused) {
 		t.Errorf("the key was taken for another reason: %v", err)
 	}
-	if err := s.FeeJobs().Retry(t.Context(), got, next(t, got), card.Act{Operator: "ada", Key: "k2", Reason: "again"}); !errors.Is(err, card.ErrNotFailed) {
+	if err := s.FeeJobs().Retry(t.Context(), got, next(t, got),
+		card.Act{Operator: "ada", Key: "k2", Reason: "again"}); !errors.Is(err, card.ErrNotFailed) {
 		t.Errorf("a queued job was retried: %v", err)
 	}
 }
 
 func TestOnlyConfirmedFailuresAreRetried(t *testing.T) {
 	s := storetest.New(t)
-	for name, o := range map[string]job.Outcome{"done": job.Done(), "review": job.Review("no trace"), "waiting": job.Snooze(time.Hour)} {
+	for name, o := range map[string]job.Outcome{"done": job.Done(), "review": job.Review("no trace"),
+		"waiting": job.Snooze(time.Hour)} {
 		row := feeJob(t, s, o)
-		if err := s.FeeJobs().Retry(t.Context(), row, next(t, row), card.Act{Operator: "ada", Key: name, Reason: "r"}); !errors.Is(err, card.ErrNotFailed) {
+		if err := s.FeeJobs().Retry(t.Context(), row, next(t, row),
+			card.Act{Operator: "ada", Key: name, Reason: "r"}); !errors.Is(err, card.ErrNotFailed) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

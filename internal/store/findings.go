@@ -23,10 +23,12 @@ const (
 )
 
 const (
-	findingColumns = `id, unit, code, subject, order_id, owner, product, detail, evidence, size, blocks, first_seen, last_seen,
-		resolved_at, resolution, resolved_by, reason FROM findings WHERE reconciliation_id = $1 AND closed_at IS NULL`
+	findingColumns = `id, unit, code, subject, order_id, owner, product, detail, evidence, size, blocks, first_seen,
+		last_seen, resolved_at, resolution, resolved_by, reason
+		FROM findings WHERE reconciliation_id = $1 AND closed_at IS NULL`
 
-	findingsSQL = `SELECT ` + findingColumns + ` AND (resolved_at IS NOT NULL) = $2 AND ($3 = '' OR code = $3) AND ($4::bigint = 0 OR id < $4)
+	findingsSQL = `SELECT ` + findingColumns +
+		` AND (resolved_at IS NOT NULL) = $2 AND ($3 = '' OR code = $3) AND ($4::bigint = 0 OR id < $4)
 		ORDER BY id DESC LIMIT $5`
 
 	// A report begins with what blocks, and ends with what anybody can add to by sending money.
@@ -87,7 +89,8 @@ func (t Treasury) Conclude(ctx context.Context, c reconcile.Conclusion) error {
 		}
 		f := columnsOfFindings(c.Found)
 		if len(c.Found) > 0 {
-			later(tx, concludeSQL, t.id(), now, f.units, f.codes, f.subjects, f.orders, f.owners, f.products, f.details, f.evidence, f.sizes,
+			later(tx, concludeSQL, t.id(), now, f.units, f.codes, f.subjects, f.orders, f.owners, f.products, f.details,
+				f.evidence, f.sizes,
 				f.blocks, f.resolvedAt, f.resolutions, f.resolvedBy, f.reasons)
 		}
 		units := make([]string, len(c.Units))
@@ -119,7 +122,8 @@ func columnsOfFindings(all []reconcile.Finding) (r findingRows) {
 		}
 		once[name] = true
 		r.names = append(r.names, name)
-		r.units, r.codes, r.subjects = append(r.units, string(f.Unit)), append(r.codes, string(f.Code)), append(r.subjects, f.Subject)
+		r.units, r.codes, r.subjects = append(r.units, string(f.Unit)), append(r.codes, string(f.Code)),
+			append(r.subjects, f.Subject)
 		r.orders, r.owners, r.products = append(r.orders, f.Order), append(r.owners, f.Owner), append(r.products, f.Product)
 		r.details, r.evidence = append(r.details, f.Detail), append(r.evidence, f.Evidence)
 		r.sizes, r.blocks = append(r.sizes, f.Size), append(r.blocks, f.Blocks)
@@ -153,7 +157,8 @@ func (t Treasury) Open(ctx context.Context, found []reconcile.Finding) ([]reconc
 }
 
 // Sums implements reconcile.Reports.
-func (t Treasury) Sums(ctx context.Context, list int) (sums []reconcile.Sum, open, resolved []reconcile.Finding, spent money.Cents, err error) {
+func (t Treasury) Sums(ctx context.Context,
+	list int) (sums []reconcile.Sum, open, resolved []reconcile.Finding, spent money.Cents, err error) {
 	err = t.moment(ctx, func(b booksReader) error {
 		sums, open, resolved = nil, nil, nil
 		return errors.Join(b.all(
@@ -182,7 +187,8 @@ func scanSum(row pgx.CollectableRow) (s reconcile.Sum, err error) {
 }
 
 // Findings implements reconcile.Strays.
-func (t Treasury) Findings(ctx context.Context, q reconcile.FindingQuery, act order.Act) (page []reconcile.Finding, err error) {
+func (t Treasury) Findings(ctx context.Context, q reconcile.FindingQuery,
+	act order.Act) (page []reconcile.Finding, err error) {
 	err = t.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		rows, err := raw(tx).Query(ctx, findingsSQL, t.id(), q.Resolved, string(q.Code), q.Before, q.Limit)
 		if err != nil {
@@ -280,7 +286,8 @@ func (t Treasury) Caught(ctx context.Context, block uint64) error {
 func scanFinding(row pgx.CollectableRow) (f reconcile.Finding, err error) {
 	var word reconcile.Resolved
 	var at *time.Time
-	if err := row.Scan(&f.ID, (*string)(&f.Unit), (*string)(&f.Code), &f.Subject, &f.Order, &f.Owner, &f.Product, &f.Detail, &f.Evidence,
+	if err := row.Scan(&f.ID, (*string)(&f.Unit), (*string)(&f.Code), &f.Subject, &f.Order, &f.Owner, &f.Product,
+		&f.Detail, &f.Evidence,
 		&f.Size, &f.Blocks, &f.FirstSeen, &f.LastSeen, &at, (*string)(&word.As), &word.Operator, &word.Reason); err != nil {
 		return f, err
 	}

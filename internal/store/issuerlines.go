@@ -54,17 +54,21 @@ func (t Treasury) OrdersOfLines(ctx context.Context, lines []string) ([]order.ID
 
 // enterSQL copies lines. One that says what it said before is not compared again.
 const enterSQL = `
-	INSERT INTO issuer_lines (id, reference, account, direction, state, amount_usd_cents, balance_usd_cents, epoch, changed_at)
-	SELECT l.*, $8, $9 FROM unnest($1::varchar[], $2::uuid[], $3::varchar[], $4::varchar[], $5::varchar[], $6::bigint[], $7::bigint[]) AS l
+	INSERT INTO issuer_lines (id, reference, account, direction, state, amount_usd_cents, balance_usd_cents,
+		epoch, changed_at)
+	SELECT l.*, $8, $9 FROM unnest($1::varchar[], $2::uuid[], $3::varchar[], $4::varchar[], $5::varchar[],
+		$6::bigint[], $7::bigint[]) AS l
 	ON CONFLICT (id) DO UPDATE SET epoch = greatest(issuer_lines.epoch, excluded.epoch), reference = excluded.reference,
-		account = excluded.account, direction = excluded.direction, state = excluded.state, amount_usd_cents = excluded.amount_usd_cents,
+		account = excluded.account, direction = excluded.direction, state = excluded.state,
+			amount_usd_cents = excluded.amount_usd_cents,
 		balance_usd_cents = excluded.balance_usd_cents,
 		pending = issuer_lines.pending OR ` + lineDiffers + `,
 		changed_at = CASE WHEN ` + lineDiffers + ` THEN excluded.changed_at ELSE issuer_lines.changed_at END
 	WHERE issuer_lines.epoch < excluded.epoch OR ` + lineDiffers
 
 const lineDiffers = `(issuer_lines.reference, issuer_lines.account, issuer_lines.direction, issuer_lines.state,
-	issuer_lines.amount_usd_cents, issuer_lines.balance_usd_cents) <> (excluded.reference, excluded.account, excluded.direction,
+	issuer_lines.amount_usd_cents, issuer_lines.balance_usd_cents) <> (excluded.reference, excluded.account,
+		excluded.direction,
 	excluded.state, excluded.amount_usd_cents, excluded.balance_usd_cents)`
 
 // Enter implements reconcile.Books.
@@ -79,7 +83,8 @@ func (t Treasury) Enter(ctx context.Context, lines []card.Line, epoch int64) err
 	for _, l := range lines {
 		ref, account, direction, state, amount, balance := columnsOf(l)
 		if i, twice := at[l.ID]; twice { // the later one is how it stands
-			refs[i], accounts[i], directions[i], states[i], amounts[i], balances[i] = ref, account, direction, state, amount, balance
+			refs[i], accounts[i], directions[i], states[i], amounts[i], balances[i] = ref, account, direction, state, amount,
+				balance
 			continue
 		}
 		at[l.ID] = len(ids)
@@ -109,13 +114,16 @@ const explainSQL = `
 
 const (
 	onCardsSQL = `
-		SELECT account, sum(amount)::bigint FROM ledger_entries WHERE account LIKE 'card:%' AND account = ANY($1) GROUP BY account`
+		SELECT account, sum(amount)::bigint FROM ledger_entries
+			WHERE account LIKE 'card:%' AND account = ANY($1) GROUP BY account`
 
 	linesOfSQL = `
-		SELECT l.id, l.reference, l.account, l.direction, l.state, l.amount_usd_cents, l.balance_usd_cents, l.order_id, l.epoch,
+		SELECT l.id, l.reference, l.account, l.direction, l.state, l.amount_usd_cents, l.balance_usd_cents,
+			l.order_id, l.epoch,
 			coalesce((SELECT owner FROM cards c WHERE c.account = l.account AND c.account <> '' LIMIT 1), '')
 		FROM issuer_lines l
-		WHERE l.reference = ANY($1) OR l.order_id = ANY($2) AND l.order_id <> '' OR l.id = ANY($3) ORDER BY l.changed_at, l.id`
+		WHERE l.reference = ANY($1) OR l.order_id = ANY($2) AND l.order_id <> '' OR l.id = ANY($3)
+			ORDER BY l.changed_at, l.id`
 )
 
 // issuerLines reads the issuer's lines of orders and those named, and what is on the cards that they are about.
@@ -181,18 +189,21 @@ func scanLine(row pgx.CollectableRow) (l card.Line, err error) {
 	var ref uuid.UUID
 	var account, direction, state string
 	var amount, balance int64
-	if err := row.Scan(&l.ID, &ref, &account, &direction, &state, &amount, &balance, &l.Order, &l.Epoch, &l.Owner); err != nil {
+	if err := row.Scan(&l.ID, &ref, &account, &direction, &state, &amount, &balance, &l.Order, &l.Epoch,
+		&l.Owner); err != nil {
 		return l, err
 	}
 	if direction == "" {
 		l.Card = &card.StatedAccount{
-			Account: card.Account{ID: account, Ref: fulfilment.Ref(ref), State: card.AccountState(state), Loaded: money.Cents(amount)},
+			Account: card.Account{ID: account, Ref: fulfilment.Ref(ref), State: card.AccountState(state),
+				Loaded: money.Cents(amount)},
 			Balance: money.Cents(balance),
 		}
 		return l, nil
 	}
 	l.Movement = &card.Moved{
-		Ref: fulfilment.Ref(ref), Account: account, Direction: card.Direction(direction), Amount: money.Cents(amount), State: card.MovedState(state),
+		Ref: fulfilment.Ref(ref), Account: account, Direction: card.Direction(direction), Amount: money.Cents(amount),
+		State: card.MovedState(state),
 	}
 	return l, nil
 }

@@ -20,8 +20,9 @@ import (
 const topicJobs = "jobs"
 
 // jobColumns is what scanJob reads.
-const jobColumns = `id, kind, class, unique_key, payload, traceparent, status, attempt, uncounted_attempts, max_attempts,
-	version, step, step_at, run_at, created_at, finished_at, last_error, coalesce(lease_owner, ''), lease_until`
+const jobColumns = `id, kind, class, unique_key, payload, traceparent, status, attempt, uncounted_attempts,
+	max_attempts, version, step, step_at, run_at, created_at, finished_at, last_error,
+	coalesce(lease_owner, ''), lease_until`
 
 // Statuses are literals in these statements: as parameters they could keep a generic plan off the
 // partial indexes. A claim is named without one: the table gives an owner to a processing job alone, and
@@ -253,7 +254,8 @@ func (j Jobs) Find(ctx context.Context, kind job.Kind, uniqueKey string) (job.Ro
 }
 
 // Claim implements job.Queue.
-func (j Jobs) Claim(ctx context.Context, owner string, class job.Class, kinds []job.Kind, limit int, ttl time.Duration) ([]job.Row, error) {
+func (j Jobs) Claim(ctx context.Context, owner string, class job.Class, kinds []job.Kind, limit int,
+	ttl time.Duration) ([]job.Row, error) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
 	rows, err := j.s.pool.Query(ctx, claimJobsSQL, owner, kindNames(kinds), limit, ttl, class)

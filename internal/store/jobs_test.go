@@ -59,7 +59,8 @@ func TestStoredStatusesAreTheJobs(t *testing.T) {
 		}
 	}
 	s := storetest.New(t)
-	_, err := s.Pool().Exec(t.Context(), `INSERT INTO jobs (id, kind, unique_key, payload, status, max_attempts, run_at, created_at)
+	_, err := s.Pool().Exec(t.Context(),
+		`INSERT INTO jobs (id, kind, unique_key, payload, status, max_attempts, run_at, created_at)
 		VALUES ($1, 'k', 'k', '{}', 'nonsense', 1, now(), now())`, uuid.New())
 	if err == nil {
 		t.Error("the database took an unknown status")
@@ -155,7 +156,8 @@ func TestReaperWaitsForAFencedTransaction(t *testing.T) {
 
 func TestPruneDeletesOldSuccessesOnly(t *testing.T) {
 	s := storetest.New(t)
-	for key, outcome := range map[string]job.Outcome{"done": job.Done(), "failed": job.Fail("no"), "review": job.Review("?")} {
+	for key, outcome := range map[string]job.Outcome{"done": job.Done(), "failed": job.Fail("no"),
+		"review": job.Review("?")} {
 		if err := s.Jobs().Finish(t.Context(), leased(t, s, key, time.Minute), outcome); err != nil {
 			t.Fatal(err)
 		}

@@ -21,8 +21,8 @@ const postSQL = `
 	SELECT posted.id, posted.owner, e.account, e.amount
 	FROM posted, unnest($6::varchar[], $7::bigint[]) AS e (account, amount)`
 
-// post queues the records of movements of value. They belong into the transaction that records the movements themselves,
-// and cost no round trip of their own. The domain decides what is posted.
+// post queues the records of movements of value. They belong into the transaction that records the movements
+// themselves, and cost no round trip of their own. The domain decides what is posted.
 func post(tx *ent.Tx, now time.Time, all ...ledger.Posting) {
 	for _, p := range all {
 		accounts, amounts := make([]string, len(p.Entries)), make([]int64, len(p.Entries))
@@ -52,7 +52,8 @@ func postAll(tx *ent.Tx, now time.Time, all []ledger.Posting) {
 	for _, p := range all {
 		ids, orders, kinds = append(ids, string(p.ID)), append(orders, p.Order), append(kinds, string(p.Kind))
 		for _, e := range p.Entries {
-			of, accounts, amounts = append(of, string(p.ID)), append(accounts, string(e.Account)), append(amounts, int64(e.Amount))
+			of, accounts, amounts = append(of, string(p.ID)), append(accounts, string(e.Account)),
+				append(amounts, int64(e.Amount))
 		}
 	}
 	later(tx, postAllSQL, now, ids, orders, kinds, of, accounts, amounts)

@@ -119,7 +119,8 @@ func boughtEsim(t *testing.T, s *store.Store, cost money.USDC) (p checkout.Claim
 		p.Order.Owner[5] = byte(time.Now().UnixNano())
 	})
 	fence = claim(t, s, p).Job.Fence()
-	if err := errOf(s.Orders().Settle(t.Context(), fence, settled(p), move(p, order.Settling, order.Settled), follow(p))); err != nil {
+	if err := errOf(s.Orders().Settle(t.Context(), fence, settled(p), move(p, order.Settling, order.Settled),
+		follow(p))); err != nil {
 		t.Fatal(err)
 	}
 	if err := errOf(s.Orders().Move(t.Context(), fence, move(p, order.Settled, order.Provisioning))); err != nil {
@@ -187,7 +188,8 @@ func TestADeadPaymentIsNeverPosted(t *testing.T) {
 	s := storetest.New(t)
 	p := claimRequest("k")
 	fence := claim(t, s, p).Job.Fence()
-	if err := errOf(s.Orders().MarkDead(t.Context(), fence, p.Payment, move(p, order.Settling, order.PaymentRequired))); err != nil {
+	if err := errOf(s.Orders().MarkDead(t.Context(), fence, p.Payment,
+		move(p, order.Settling, order.PaymentRequired))); err != nil {
 		t.Fatal(err)
 	}
 	wantPosted(t, s)
@@ -281,7 +283,8 @@ func TestTheDatabaseKeepsTheLedgerBalancedAndAsItIs(t *testing.T) {
 		"unbalanced": {{Account: ledger.Treasury, Amount: 5}, {Account: ledger.UnmatchedFunds, Amount: -4}},
 		"zero":       {{Account: ledger.Treasury}, {Account: ledger.UnmatchedFunds}},
 	} {
-		if err := post(ledger.Posting{ID: ledger.ID(name), Kind: ledger.KindUnmatched, Entries: entries}); !refusedBy(err, "23514") {
+		if err := post(ledger.Posting{ID: ledger.ID(name), Kind: ledger.KindUnmatched,
+			Entries: entries}); !refusedBy(err, "23514") {
 			t.Errorf("%s: %v, want it refused", name, err)
 		}
 	}

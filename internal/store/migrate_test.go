@@ -46,7 +46,8 @@ func TestReplicasMigrateOnce(t *testing.T) {
 	if err := s.CheckSchema(t.Context()); err != nil {
 		t.Errorf("after: %v", err)
 	}
-	if _, err := s.Pool().Exec(t.Context(), "DELETE FROM goose_db_version WHERE version_id = (SELECT max(version_id) FROM goose_db_version)"); err != nil {
+	if _, err := s.Pool().Exec(t.Context(),
+		"DELETE FROM goose_db_version WHERE version_id = (SELECT max(version_id) FROM goose_db_version)"); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.CheckSchema(t.Context()); !errors.Is(err, store.ErrSchemaBehind) {
@@ -134,7 +135,8 @@ func TestAuditIsAppendOnly(t *testing.T) {
 		_, err := s.Pool().Exec(t.Context(), sql, args...)
 		return err
 	}
-	if err := exec("INSERT INTO audit (id, at, actor, action, subject) VALUES ($1, now(), 'a', 'b', 'c')", uuid.New()); err != nil {
+	if err := exec("INSERT INTO audit (id, at, actor, action, subject) VALUES ($1, now(), 'a', 'b', 'c')",
+		uuid.New()); err != nil {
 		t.Fatal(err)
 	}
 	for _, sql := range []string{"UPDATE audit SET actor = 'x'", "DELETE FROM audit", "TRUNCATE audit"} {

@@ -27,8 +27,8 @@ func insertOrder(ctx context.Context, tx *ent.Tx, o order.Order) error {
 }
 
 // orderColumns is what scanOrder reads.
-const orderColumns = `id, operation_id, kind, status, owner, idempotency_key, fingerprint, price_usd_cents, item, resource,
-	reference, adopted_reference, refund_reason, version, delivery_attempt, created_at, updated_at, expires_at`
+const orderColumns = `id, operation_id, kind, status, owner, idempotency_key, fingerprint, price_usd_cents, item,
+	resource, reference, adopted_reference, refund_reason, version, delivery_attempt, created_at, updated_at, expires_at`
 
 func scanOrder(row pgx.Row) (order.Order, error) {
 	var r ent.Order
@@ -70,7 +70,8 @@ func insertPayment(ctx context.Context, tx *ent.Tx, p payment.Payment) error {
 	return tx.Payment.Create().SetID(p.ID).SetOrderID(string(p.Order)).SetStatus(entpayment.Status(p.Status)).
 		SetNetwork(p.Network).SetAsset(p.Asset.Lower()).SetOwner(a.From.Lower()).SetPayTo(a.To.Lower()).
 		SetValue(int64(a.Value)).SetValidAfter(int64(a.ValidAfter)).SetValidBefore(int64(a.ValidBefore)).
-		SetNonce(a.Nonce.String()).SetSignature(signature).SetCreatedAt(p.CreatedAt).SetNillableArrivedAt(p.ArrivedAt).Exec(ctx)
+		SetNonce(a.Nonce.String()).SetSignature(signature).SetCreatedAt(p.CreatedAt).SetNillableArrivedAt(p.ArrivedAt).
+		Exec(ctx)
 }
 
 func paymentOf(row *ent.Payment) (payment.Payment, error) {

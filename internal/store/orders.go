@@ -70,7 +70,8 @@ func (o Orders) Orders(ctx context.Context, owner x402.Address, q checkout.Query
 				final = append(final, entorder.Status(s))
 			}
 		}
-		query = query.Where(entorder.StatusNotIn(final...), entorder.Or(entorder.StatusNEQ(entorder.StatusPaymentRequired), o.s.inTime()))
+		query = query.Where(entorder.StatusNotIn(final...),
+			entorder.Or(entorder.StatusNEQ(entorder.StatusPaymentRequired), o.s.inTime()))
 	}
 	if q.Before != "" {
 		query = query.Where(entorder.IDLT(string(q.Before)))
@@ -175,7 +176,8 @@ func (o Orders) insertClaim(ctx context.Context, p checkout.ClaimRequest, alone 
 }
 
 // whatBecameOf finds out by the purchase's key whether a placement was committed after all.
-func (o Orders) whatBecameOf(ctx context.Context, placed checkout.ClaimResult, unknown error) (checkout.ClaimResult, error) {
+func (o Orders) whatBecameOf(ctx context.Context, placed checkout.ClaimResult,
+	unknown error) (checkout.ClaimResult, error) {
 	known, err := o.FindByKey(ctx, placed.Order.Kind, placed.Order.Owner, placed.Order.Key)
 	switch {
 	case err != nil || known.Status == order.PaymentRequired:
@@ -198,7 +200,8 @@ func (o Orders) reused(ctx context.Context, p checkout.ClaimRequest) (checkout.C
 // claim makes the order, or takes an unpaid one up whose time is not over.
 func (o Orders) claim(ctx context.Context, tx *ent.Tx, p checkout.ClaimRequest) (order.Order, error) {
 	ord := p.Order
-	move := order.Move{Order: ord.ID, From: order.PaymentRequired, To: order.Settling, Actor: "buyer", Reason: "payment claimed"}
+	move := order.Move{Order: ord.ID, From: order.PaymentRequired, To: order.Settling, Actor: "buyer",
+		Reason: "payment claimed"}
 	if p.Again {
 		n, err := tx.Order.Update().
 			Where(entorder.ID(string(ord.ID)), entorder.Owner(ord.Owner.Lower()),
@@ -245,7 +248,8 @@ const (
 )
 
 // Settle implements settlement.Store.
-func (o Orders) Settle(ctx context.Context, f job.Fence, p payment.Payment, m order.Move, follow job.New) (order.Order, error) {
+func (o Orders) Settle(ctx context.Context, f job.Fence, p payment.Payment, m order.Move,
+	follow job.New) (order.Order, error) {
 	return o.moving(ctx, f, m, func(ctx context.Context, tx *ent.Tx) error {
 		prove(tx, p, entpayment.StatusClaimed)
 		settleReservations(tx, p.Order, p.Authorization.From, o.s.stamp())
@@ -305,7 +309,8 @@ func (o Orders) Move(ctx context.Context, f job.Fence, m order.Move) (order.Orde
 }
 
 // moving takes a step of an order together with what belongs to it, under the job's fence.
-func (o Orders) moving(ctx context.Context, f job.Fence, m order.Move, also func(context.Context, *ent.Tx) error) (order.Order, error) {
+func (o Orders) moving(ctx context.Context, f job.Fence, m order.Move,
+	also func(context.Context, *ent.Tx) error) (order.Order, error) {
 	if err := m.Check(); err != nil {
 		return order.Order{}, err
 	}

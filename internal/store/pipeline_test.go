@@ -78,7 +78,8 @@ func TestARefusedQueuedStatementUndoesAll(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := s.Tx(t.Context(), fn)
-			if err == nil || errors.Is(err, store.ErrUnknownCommit) || name != "and is passed over" && !errors.Is(err, store.ErrDuplicate) {
+			if err == nil || errors.Is(err, store.ErrUnknownCommit) || name != "and is passed over" &&
+				!errors.Is(err, store.ErrDuplicate) {
 				t.Errorf("got %v", err)
 			}
 			if lockRows(t, s) != 0 || s.Pool().Stat().AcquiredConns() != 0 {

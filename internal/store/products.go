@@ -23,8 +23,8 @@ type Product struct {
 	explains func(s *Store, ctx context.Context, references []uuid.UUID) (bool, error)
 }
 
-// Explains reports whether each of the goods of a product, by its provider's references, belongs to an order of ours. Read
-// the provider first: what it makes is named here before it is asked for it.
+// Explains reports whether each of the goods of a product, by its provider's references, belongs to an order of ours.
+// Read the provider first: what it makes is named here before it is asked for it.
 func (s *Store) Explains(ctx context.Context, kind order.Kind, references []uuid.UUID) (bool, error) {
 	ctx, cancel := detached(ctx)
 	defer cancel()

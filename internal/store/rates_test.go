@@ -69,7 +69,8 @@ func TestTurnsAreCountedOverAllProcesses(t *testing.T) {
 		t.Errorf("again: %v", err)
 	}
 	// Time gives turns back.
-	if _, err := stores[0].Pool().Exec(t.Context(), "UPDATE rate_limits SET resets_at = resets_at - interval '12 minutes'"); err != nil {
+	if _, err := stores[0].Pool().Exec(t.Context(),
+		"UPDATE rate_limits SET resets_at = resets_at - interval '12 minutes'"); err != nil {
 		t.Fatal(err)
 	}
 	for i, free := range []bool{true, true, false} {
@@ -106,7 +107,8 @@ func TestChallengesAndRevealsAreCountedWhereTheyAreStored(t *testing.T) {
 	challenge := func() auth.Challenge {
 		now := time.Now().UTC().Truncate(time.Millisecond)
 		return auth.Challenge{
-			ID: uuid.New(), Purpose: auth.PurposeSignIn, Wallet: x402.Address{19: 1}, Scheme: auth.EIP191, Message: "m", Nonce: uuid.NewString(),
+			ID: uuid.New(), Purpose: auth.PurposeSignIn, Wallet: x402.Address{19: 1}, Scheme: auth.EIP191, Message: "m",
+			Nonce:    uuid.NewString(),
 			IssuedAt: now, ExpiresAt: now.Add(time.Minute),
 		}
 	}
@@ -124,7 +126,8 @@ func TestChallengesAndRevealsAreCountedWhereTheyAreStored(t *testing.T) {
 	if _, err := stores[0].Challenges().Consume(t.Context(), uuid.New(), time.Now(), reveal...); err != nil {
 		t.Fatal(err)
 	}
-	if spent, err := stores[1].Challenges().Consume(t.Context(), first.ID, time.Now(), reveal...); spent || refused(err) == nil {
+	if spent, err := stores[1].Challenges().Consume(t.Context(), first.ID, time.Now(), reveal...); spent ||
+		refused(err) == nil {
 		t.Errorf("a second reveal: %t, %v", spent, err)
 	}
 	if spent, err := stores[1].Challenges().Consume(t.Context(), first.ID, time.Now()); !spent || err != nil {
@@ -151,7 +154,8 @@ func TestAnOwnerHasSoManyUnpaidOrders(t *testing.T) {
 	for _, err := range errs {
 		if no := refused(err); err == nil {
 			opened++
-		} else if no == nil || no.Limit != 5 || no.Fault.RetryAfter < 50*time.Minute || !strings.Contains(no.Detail, "5 orders") {
+		} else if no == nil || no.Limit != 5 || no.Fault.RetryAfter < 50*time.Minute ||
+			!strings.Contains(no.Detail, "5 orders") {
 			t.Errorf("%v", err)
 		}
 	}
@@ -184,7 +188,8 @@ func TestAnOrderThatExpiredUnpaidIsPruned(t *testing.T) {
 	claim(t, s, p)
 	gone := p.Payment
 	gone.Status, gone.DeadReason = payment.Dead, payment.ReasonExpired
-	if err := errOf(s.Orders().MarkDead(t.Context(), claimOf(t, s, p), gone, move(p, order.Settling, order.PaymentRequired))); err != nil {
+	if err := errOf(s.Orders().MarkDead(t.Context(), claimOf(t, s, p), gone,
+		move(p, order.Settling, order.PaymentRequired))); err != nil {
 		t.Fatal(err)
 	}
 	ahead.Store(int64(2 * time.Hour))
@@ -243,7 +248,8 @@ func TestCountsAndLocksThatNobodyNeedsArePruned(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = tx.Rollback(t.Context()) }()
-	if _, err := tx.Exec(t.Context(), "INSERT INTO locks (id) VALUES ('open/card_issue/1') ON CONFLICT (id) DO UPDATE SET id = excluded.id WHERE false"); err != nil {
+	if _, err := tx.Exec(t.Context(), "INSERT INTO locks (id) VALUES ('open/card_issue/1') ON CONFLICT (id) DO UPDATE "+
+		"SET id = excluded.id WHERE false"); err != nil {
 		t.Fatal(err)
 	}
 	for i, want := range []int{3, 2, 0} {
@@ -283,7 +289,8 @@ func TestOnlySoManyEventsAreKept(t *testing.T) {
 	if _, err := s.Pool().Exec(t.Context(), insert); err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []struct{ most, deleted, left int }{{2600, 0, 2600}, {3000, 0, 2600}, {100, 2500, 100}, {100, 0, 100}, {0, 0, 100}} {
+	for _, c := range []struct{ most, deleted, left int }{{2600, 0, 2600}, {3000, 0, 2600}, {100, 2500, 100},
+		{100, 0, 100}, {0, 0, 100}} {
 		a := activity.New(activity.Config{Store: s.Events(), Now: time.Now, MostStored: c.most})
 		if n, err := a.Prune(t.Context()); err != nil || n != c.deleted {
 			t.Errorf("of at most %d: %d deleted, %v", c.most, n, err)

@@ -44,7 +44,8 @@ const (
 	// What was shown to us, and what was read for the books; of one transfer the former, which tells more.
 	lostTransfersSQL = `
 		SELECT * FROM (
-			SELECT DISTINCT ON (payer, nonce) transaction, log_index, block, payer, value, nonce, valid_after, valid_before FROM (
+			SELECT DISTINCT ON (payer, nonce) transaction, log_index, block, payer, value, nonce, valid_after,
+				valid_before FROM (
 				SELECT payer, value, nonce, valid_after, valid_before, transaction, log_index, block, 0 AS source
 				FROM reported_transfers
 				WHERE network = $1 AND asset = $2 AND pay_to = $3
@@ -67,7 +68,8 @@ const (
 )
 
 // Lost implements reconcile.LostBooks: all of it as it is at one moment.
-func (r Recovery) Lost(ctx context.Context, owners []x402.Address, references []uuid.UUID) (lost reconcile.Lost, err error) {
+func (r Recovery) Lost(ctx context.Context, owners []x402.Address,
+	references []uuid.UUID) (lost reconcile.Lost, err error) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
 	tx, err := r.t.s.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
@@ -76,7 +78,8 @@ func (r Recovery) Lost(ctx context.Context, owners []x402.Address, references []
 	}
 	defer func() { _ = tx.Rollback(ctx) }() // nothing was written
 	b := booksReader{ctx, tx}
-	if err := readAll(b, &lost.Unmatched, scanUnmatched, lostTransfersSQL, x402.NetworkID, r.t.asset, r.t.payTo)(); err != nil {
+	if err := readAll(b, &lost.Unmatched, scanUnmatched, lostTransfersSQL, x402.NetworkID, r.t.asset,
+		r.t.payTo)(); err != nil {
 		return lost, err
 	}
 	lost.References = map[uuid.UUID]bool{}
@@ -107,7 +110,8 @@ func (r Recovery) Lost(ctx context.Context, owners []x402.Address, references []
 func scanUnmatched(row pgx.CollectableRow) (u reconcile.Unmatched, err error) {
 	var transaction, sender, nonce string
 	var index, block int64
-	if err := row.Scan(&transaction, &index, &block, &sender, (*int64)(&u.Value), &nonce, &u.ValidAfter, &u.ValidBefore); err != nil {
+	if err := row.Scan(&transaction, &index, &block, &sender, (*int64)(&u.Value), &nonce, &u.ValidAfter,
+		&u.ValidBefore); err != nil {
 		return u, err
 	}
 	return u, claimedOrder(&u.Transfer, transaction, sender, nonce, index, block)
@@ -148,8 +152,9 @@ func (r Recovery) order(t reconcile.Unmatched, kind order.Kind, item json.RawMes
 	}
 	now := r.t.s.stamp()
 	return order.Order{
-		ID: order.NewID(now), Operation: uuid.Must(uuid.NewV7()), Kind: kind, Status: order.Settling, Owner: t.From, Price: price,
-		Item: item, Version: 1, Delivery: 1, CreatedAt: now, UpdatedAt: now,
+		ID: order.NewID(now), Operation: uuid.Must(uuid.NewV7()), Kind: kind, Status: order.Settling, Owner: t.From,
+		Price: price,
+		Item:  item, Version: 1, Delivery: 1, CreatedAt: now, UpdatedAt: now,
 	}, nil
 }
 
@@ -189,7 +194,8 @@ func (r Recovery) take(ctx context.Context, k taking) (bool, error) {
 	case err == nil:
 		faultpoint.Reach("recover.committed")
 		return true, nil
-	case errors.Is(err, errRepeated), errors.Is(err, errResolved), violates(err, "payments_authorization"), violates(err, "payments_live"),
+	case errors.Is(err, errRepeated), errors.Is(err, errResolved), violates(err, "payments_authorization"),
+		violates(err, "payments_live"),
 		violates(err, "orders_adopted"), violates(err, "orders_purchase"):
 		return false, nil
 	}
@@ -211,7 +217,8 @@ func (r Recovery) payment(t reconcile.Unmatched, of order.ID) (payment.Payment, 
 }
 
 // markAdoptedSQL makes a delivery begin by looking: the call that made the goods is long over.
-const markAdoptedSQL = `UPDATE jobs SET step = $3, step_at = now() - interval '1 day' WHERE kind = $1 AND unique_key = $2`
+const markAdoptedSQL = `UPDATE jobs SET step = $3, step_at = now() - interval '1 day'
+	WHERE kind = $1 AND unique_key = $2`
 
 const resumeOrderSQL = `
 	UPDATE orders SET status = 'settling', version = version + 1, updated_at = $3, expires_at = NULL
@@ -283,7 +290,8 @@ const rebindSQL = `
 func (o Orders) Rebind(ctx context.Context, r checkout.Rebinding) (order.Order, error) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	found, err := findOrder(o.s.pool.QueryRow(ctx, rebindSQL, r.Reference, r.Kind, r.Owner.Lower(), r.Key, r.Fingerprint[:],
+	found, err := findOrder(o.s.pool.QueryRow(ctx, rebindSQL, r.Reference, r.Kind, r.Owner.Lower(), r.Key,
+		r.Fingerprint[:],
 		order.ReferenceOf(r.Kind, r.Owner, r.Key)))
 	if violates(err, "orders_purchase") {
 		return o.FindByKey(ctx, r.Kind, r.Owner, r.Key) // a copy of the request was first

@@ -30,8 +30,9 @@ func arrives(t *testing.T, s *store.Store, value money.USDC) x402.Hash {
 	t.Helper()
 	n := nonce()
 	err := s.Orders().Arrive(t.Context(), payment.Arrived{
-		Network: x402.NetworkID, Asset: lostAsset, Authorization: x402.Authorization{From: lostBuyer, To: lostPayTo, Value: value, Nonce: n},
-		Receipt: payment.Receipt{Transaction: nonce(), Block: 7, SettledAt: time.Now()},
+		Network: x402.NetworkID, Asset: lostAsset,
+		Authorization: x402.Authorization{From: lostBuyer, To: lostPayTo, Value: value, Nonce: n},
+		Receipt:       payment.Receipt{Transaction: nonce(), Block: 7, SettledAt: time.Now()},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -119,9 +120,11 @@ func TestAnOpenedOrderIsGoneOnWith(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := reconcile.Adoption{Transfer: u, Kind: card.Kind, Of: opened.ID, Reference: uuid.New(), Item: []byte("{}"), Step: "open"}
+	a := reconcile.Adoption{Transfer: u, Kind: card.Kind, Of: opened.ID, Reference: uuid.New(), Item: []byte("{}"),
+		Step: "open"}
 	for i, want := range []bool{true, false} {
-		if done, err := s.Recovery(lostAsset, lostPayTo, time.Hour).Adopt(t.Context(), a, order.Act{Operator: "ada", Reason: "why"}); done != want || err != nil {
+		if done, err := s.Recovery(lostAsset, lostPayTo, time.Hour).Adopt(t.Context(), a,
+			order.Act{Operator: "ada", Reason: "why"}); done != want || err != nil {
 			t.Errorf("adopted, time %d: %v, %v", i+1, done, err)
 		}
 	}
@@ -158,16 +161,20 @@ func TestGoodsAreAdoptedOnce(t *testing.T) {
 	}
 }
 
-// TestAnAdoptedOrderIsFoundByItsKey: the buyer's repeat names the key, which the goods' reference is derived from, once.
+// TestAnAdoptedOrderIsFoundByItsKey: the buyer's repeat names the key, which the goods' reference is derived from,
+// once.
 func TestAnAdoptedOrderIsFoundByItsKey(t *testing.T) {
 	s := storetest.New(t)
 	arrives(t, s, 25_000_000)
 	ref := uuid.New()
-	a := reconcile.Adoption{Transfer: lostOf(t, s).Unmatched[0], Kind: card.Kind, Reference: ref, Item: []byte("{}"), Step: "open"}
-	if done, err := s.Recovery(lostAsset, lostPayTo, time.Hour).Adopt(t.Context(), a, order.Act{Operator: "ada", Reason: "why"}); !done || err != nil {
+	a := reconcile.Adoption{Transfer: lostOf(t, s).Unmatched[0], Kind: card.Kind, Reference: ref, Item: []byte("{}"),
+		Step: "open"}
+	if done, err := s.Recovery(lostAsset, lostPayTo, time.Hour).Adopt(t.Context(), a,
+		order.Act{Operator: "ada", Reason: "why"}); !done || err != nil {
 		t.Fatal(done, err)
 	}
-	say := checkout.Rebinding{Kind: card.Kind, Owner: lostBuyer, Key: "my-key", Fingerprint: order.FingerprintOf(card.Kind, []byte("{}")), Reference: ref}
+	say := checkout.Rebinding{Kind: card.Kind, Owner: lostBuyer, Key: "my-key",
+		Fingerprint: order.FingerprintOf(card.Kind, []byte("{}")), Reference: ref}
 	other := say
 	other.Owner = x402.Address{19: 0xd}
 	if _, err := s.Orders().Rebind(t.Context(), other); err == nil {

@@ -71,7 +71,8 @@ const (
 )
 
 // Refunded implements settlement.RefundStore.
-func (o Orders) Refunded(ctx context.Context, f job.Fence, r payment.Refund, m order.Move, follow job.New) (order.Order, error) {
+func (o Orders) Refunded(ctx context.Context, f job.Fence, r payment.Refund, m order.Move,
+	follow job.New) (order.Order, error) {
 	return o.moving(ctx, f, m, func(ctx context.Context, tx *ent.Tx) error {
 		proveRefund(tx, r, entrefund.StatusSigned)
 		later(tx, dropCardSQL, r.Order, r.Authorization.To.Lower(), o.s.stamp())
@@ -123,7 +124,8 @@ func refundOf(row *ent.Refund) (payment.Refund, error) {
 		return payment.Refund{}, fmt.Errorf("refund %s: %w", row.ID, err)
 	}
 	r := payment.Refund{
-		ID: row.ID, Order: order.ID(row.OrderID), Status: payment.RefundStatus(row.Status), Network: row.Network, Asset: asset,
+		ID: row.ID, Order: order.ID(row.OrderID), Status: payment.RefundStatus(row.Status), Network: row.Network,
+		Asset: asset,
 		Authorization: x402.Authorization{
 			From: treasury, To: recipient, Value: money.USDC(row.Value), Nonce: nonce, ValidBefore: uint64(row.ValidBefore),
 		},

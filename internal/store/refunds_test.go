@@ -35,7 +35,8 @@ func paidOrder(t *testing.T, s *store.Store, key string, along ...order.Status) 
 	t.Helper()
 	p := claimRequest(key, holding(order.Reservation{Resource: "float/" + key, Units: 1, Limit: 1}))
 	fence := claim(t, s, p).Job.Fence()
-	if err := errOf(s.Orders().Settle(t.Context(), fence, settled(p), move(p, order.Settling, order.Settled), follow(p))); err != nil {
+	if err := errOf(s.Orders().Settle(t.Context(), fence, settled(p), move(p, order.Settling, order.Settled),
+		follow(p))); err != nil {
 		t.Fatalf("settle: %v", err)
 	}
 	at := order.Settled
@@ -55,7 +56,8 @@ func signedRefund(p checkout.ClaimRequest, validBefore uint64) payment.Refund {
 	return payment.Refund{
 		ID: uuid.New(), Order: p.Order.ID, Status: payment.RefundSigned, Network: x402.NetworkID, Asset: p.Payment.Asset,
 		Authorization: x402.Authorization{
-			From: x402.Address{19: 7}, To: payer, Value: 25_000_000, ValidBefore: validBefore, Nonce: payment.RefundNonce(p.Order.ID),
+			From: x402.Address{19: 7}, To: payer, Value: 25_000_000, ValidBefore: validBefore,
+			Nonce: payment.RefundNonce(p.Order.ID),
 		},
 		Signature: x402.Signature{64: 27}, CreatedAt: now, SignedAt: now,
 	}
@@ -144,7 +146,8 @@ func TestARefundIsRecordedOnceWithItsOrderAndItsFollowUp(t *testing.T) {
 	if err != nil || o.Status != order.Refunded || o.Delivery != 2 {
 		t.Errorf("order %+v, %v", o, err)
 	}
-	if records, err := treasury(s).OfOrders(t.Context(), []order.ID{p.Order.ID}, nil); err != nil || balanceOf(records.Postings, ledger.Customer(string(p.Order.ID))) != 0 {
+	if records, err := treasury(s).OfOrders(t.Context(), []order.ID{p.Order.ID}, nil); err != nil ||
+		balanceOf(records.Postings, ledger.Customer(string(p.Order.ID))) != 0 {
 		t.Errorf("the ledger owes the customer of a refunded order: %+v, %v", records.Postings, err)
 	}
 	if held, err := s.Cards().Reserved(t.Context(), "float/k", time.Now().Add(time.Minute)); err != nil || held != 0 {
@@ -155,7 +158,8 @@ func TestARefundIsRecordedOnceWithItsOrderAndItsFollowUp(t *testing.T) {
 	}
 	moved := r
 	moved.Receipt = &payment.Receipt{Transaction: x402.Hash{9}, BlockHash: x402.Hash{8}, SettledAt: r.Receipt.SettledAt}
-	if err := s.Orders().ReproveRefund(t.Context(), fence, moved); err != nil || refundOf(t, s, p.Order.ID).Receipt.Transaction != (x402.Hash{9}) {
+	if err := s.Orders().ReproveRefund(t.Context(), fence, moved); err != nil ||
+		refundOf(t, s, p.Order.ID).Receipt.Transaction != (x402.Hash{9}) {
 		t.Errorf("the final transfer is not recorded: %v", err)
 	}
 }
@@ -197,11 +201,13 @@ func TestADecisionIsWrittenWithItsAuditRowOrNotAtAll(t *testing.T) {
 		t.Errorf("job %+v", row)
 	}
 	// The worker that was just closing it writes nothing any more.
-	if err := errOf(s.Orders().Move(t.Context(), fence, move(p, order.Provisioning, order.Fulfilled))); !errors.Is(err, job.ErrLeaseLost) {
+	if err := errOf(s.Orders().Move(t.Context(), fence,
+		move(p, order.Provisioning, order.Fulfilled))); !errors.Is(err, job.ErrLeaseLost) {
 		t.Errorf("moved without the lease: %v", err)
 	}
 	for name, act := range map[string]order.Act{
-		"another reason": {Operator: "ann", Key: "k", Reason: "other"}, "nothing to decide": {Operator: "ann", Key: "k2", Reason: "because"},
+		"another reason":    {Operator: "ann", Key: "k", Reason: "other"},
+		"nothing to decide": {Operator: "ann", Key: "k2", Reason: "because"},
 	} {
 		err := s.Admin().Decide(t.Context(), decided(p, order.Provisioning, act), act)
 		if !errors.Is(err, admin.ErrKeyReused) && !errors.Is(err, admin.ErrNotInReview) {
@@ -212,7 +218,8 @@ func TestADecisionIsWrittenWithItsAuditRowOrNotAtAll(t *testing.T) {
 		t.Errorf("another decision with the key: %v", err)
 	}
 	life, err := s.Admin().History(t.Context(), p.Order.ID, order.Act{Operator: "ann"})
-	if err != nil || len(life.Timeline) != 5 || life.Timeline[4].Actor != "operator:ann" || life.Timeline[4].Reason != "because" {
+	if err != nil || len(life.Timeline) != 5 || life.Timeline[4].Actor != "operator:ann" ||
+		life.Timeline[4].Reason != "because" {
 		t.Errorf("timeline %+v, %v", life.Timeline, err)
 	}
 	if len(life.Payments) != 1 || life.Refund != nil || len(life.Jobs) != 2 {
@@ -239,7 +246,8 @@ func TestNothingIsDecidedWhileARefundMayMoveMoney(t *testing.T) {
 	if err := s.Orders().SignRefund(t.Context(), fence, r, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := errOf(s.Orders().GiveUpRefund(t.Context(), fence, r, move(other, order.RefundPending, order.OperatorReview))); err != nil {
+	if err := errOf(s.Orders().GiveUpRefund(t.Context(), fence, r,
+		move(other, order.RefundPending, order.OperatorReview))); err != nil {
 		t.Fatalf("give up: %v", err)
 	}
 	if err := s.Admin().Decide(t.Context(), decided(other, order.Fulfilled, ann), ann); err != nil {
@@ -251,7 +259,8 @@ func TestASwitchIsSetOnceForEachKeyAndSeenByAll(t *testing.T) {
 	url := storetest.URL(t)
 	s, other := storetest.Open(t, url), storetest.Open(t, url)
 	all, err := other.Admin().Switches(t.Context())
-	if want := []availability.Switch{{Product: card.Kind}, {Product: topup.Kind}, {Product: esim.Kind}}; err != nil || !cmp.Equal(all, want) {
+	if want := []availability.Switch{{Product: card.Kind}, {Product: topup.Kind}, {Product: esim.Kind}}; err != nil ||
+		!cmp.Equal(all, want) {
 		t.Fatalf("switches %+v, %v", all, err)
 	}
 	for range 3 {

@@ -27,10 +27,10 @@ const shards = 8
 // errCrowded says that a claim may not fit in addition to those in other shards.
 var errCrowded = errors.New("no room in addition to the other shards")
 
-// takeReservations queues the reservations of an order, under locks, so that two orders never reserve the same. When one
-// does not fit, the transaction fails with an *order.Shortage, or, unless it is alone, with errCrowded; when the payer
-// has too many undecided payments, with checkout.ErrUndecided. It comes last, because the locks are held from here to
-// the commit.
+// takeReservations queues the reservations of an order, under locks, so that two orders never reserve the same. When
+// one does not fit, the transaction fails with an *order.Shortage, or, unless it is alone, with errCrowded; when the
+// payer has too many undecided payments, with checkout.ErrUndecided. It comes last, because the locks are held from
+// here to the commit.
 func takeReservations(tx *ent.Tx, p checkout.ClaimRequest, now time.Time, alone bool) {
 	var locks []string
 	if p.Undecided > 0 {

@@ -120,7 +120,8 @@ func TestSuspendedSharesAreBoundedAndComeBack(t *testing.T) {
 		}
 	}
 	held(2)
-	err := errOf(s.Orders().Settle(t.Context(), fence, settled(first), move(first, order.Settling, order.Settled), follow(first)))
+	err := errOf(s.Orders().Settle(t.Context(), fence, settled(first), move(first, order.Settling, order.Settled),
+		follow(first)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +135,8 @@ func TestSuspendedSharesAreBoundedAndComeBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	var unpaid int
-	err = s.Pool().QueryRow(t.Context(), "SELECT count(*) FROM reservations WHERE order_id = $1 AND settled_at IS NULL", p.Order.ID).Scan(&unpaid)
+	err = s.Pool().QueryRow(t.Context(), "SELECT count(*) FROM reservations WHERE order_id = $1 AND settled_at IS NULL",
+		p.Order.ID).Scan(&unpaid)
 	if err != nil || unpaid != 0 {
 		t.Errorf("%d shares of an order that an operator has proven count as unpaid: %v", unpaid, err)
 	}

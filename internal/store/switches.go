@@ -62,7 +62,8 @@ type switched struct {
 }
 
 // SetSwitch implements admin.Switches.
-func (d Admin) SetSwitch(ctx context.Context, product order.Kind, paused bool, act order.Act) (availability.Switch, error) {
+func (d Admin) SetSwitch(ctx context.Context, product order.Kind, paused bool,
+	act order.Act) (availability.Switch, error) {
 	var now availability.Switch
 	err := d.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		lock(tx, "switch/"+string(product))
@@ -86,7 +87,8 @@ func (d Admin) SetSwitch(ctx context.Context, product order.Kind, paused bool, a
 			return err
 		}
 		was := switched{now.Paused}
-		now = availability.Switch{Product: product, Paused: paused, Reason: act.Reason, Operator: act.Operator, ChangedAt: d.s.stamp()}
+		now = availability.Switch{Product: product, Paused: paused, Reason: act.Reason, Operator: act.Operator,
+			ChangedAt: d.s.stamp()}
 		later(tx, setSwitchSQL, product, paused, now.Reason, now.Operator, now.ChangedAt)
 		return d.s.record(ctx, tx, act, actSwitch, string(product), was, switched{paused})
 	})

@@ -110,7 +110,8 @@ func TestASwitchClosesItsOwnProductWhateverWayItIsBought(t *testing.T) {
 		if _, err := s.Orders().Claim(t.Context(), opened); !errors.Is(err, availability.ErrPaused) {
 			t.Errorf("%s: the payment of an open order: %v", product, err)
 		}
-		if _, err := s.Orders().Create(t.Context(), claimRequest("another", of).Order, checkout.Bounds{}); !errors.Is(err, availability.ErrPaused) {
+		if _, err := s.Orders().Create(t.Context(), claimRequest("another", of).Order,
+			checkout.Bounds{}); !errors.Is(err, availability.ErrPaused) {
 			t.Errorf("%s: another open order: %v", product, err)
 		}
 		for _, other := range storetest.Kinds() {

@@ -16,8 +16,8 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Treasury keeps what is known of the payee's books. It implements reconcile.Arrivals, reconcile.Unread, reconcile.Books,
-// reconcile.Reports, availability.Standings and reconcile.Strays.
+// Treasury keeps what is known of the payee's books. It implements reconcile.Arrivals, reconcile.Unread,
+// reconcile.Books, reconcile.Reports, availability.Standings and reconcile.Strays.
 type Treasury struct {
 	s *Store
 	// asset and payTo are lower-case.
@@ -39,7 +39,8 @@ const (
 
 	arriveSQL = `
 		INSERT INTO transfers (asset, pay_to, transaction, log_index, block, sender, value, nonce, seen_at)
-		SELECT $1::varchar, $2::varchar, a.transaction, a.log_index, a.block, a.sender, a.value, a.nonce, $3::timestamptz FROM unnest($4::varchar[], $5::bigint[], $6::bigint[], $7::varchar[], $8::bigint[], $9::varchar[])
+		SELECT $1::varchar, $2::varchar, a.transaction, a.log_index, a.block, a.sender, a.value, a.nonce,
+			$3::timestamptz FROM unnest($4::varchar[], $5::bigint[], $6::bigint[], $7::varchar[], $8::bigint[], $9::varchar[])
 			WITH ORDINALITY AS a (transaction, log_index, block, sender, value, nonce, at)
 		ORDER BY a.at ON CONFLICT (transaction, log_index) DO NOTHING`
 
@@ -113,7 +114,8 @@ func (t Treasury) arrive(tx *ent.Tx, now time.Time, found []reconcile.Transfer) 
 		if !f.Nonce.IsZero() {
 			nonce = f.Nonce.String()
 		}
-		transactions, indexes, blocks = append(transactions, f.Transaction.String()), append(indexes, int64(f.LogIndex)), append(blocks, int64(f.Block))
+		transactions, indexes, blocks = append(transactions, f.Transaction.String()), append(indexes, int64(f.LogIndex)),
+			append(blocks, int64(f.Block))
 		senders, values, nonces = append(senders, f.From.Lower()), append(values, int64(f.Value)), append(nonces, nonce)
 	}
 	later(tx, arriveSQL, t.asset, t.payTo, now, transactions, indexes, blocks, senders, values, nonces)

@@ -31,7 +31,8 @@ func TestTheChainIsReadOnceAndNeverBackwards(t *testing.T) {
 	p := claimRequest("k")
 	paid := settled(p)
 	paid.Receipt.Block = 77
-	if err := errOf(s.Orders().Settle(t.Context(), claim(t, s, p).Job.Fence(), paid, move(p, order.Settling, order.Settled), follow(p))); err != nil {
+	if err := errOf(s.Orders().Settle(t.Context(), claim(t, s, p).Job.Fence(), paid,
+		move(p, order.Settling, order.Settled), follow(p))); err != nil {
 		t.Fatal(err)
 	}
 	if scan, err := books.Scanned(t.Context()); err != nil || scan != (reconcile.Scan{Oldest: 77}) {
@@ -65,7 +66,8 @@ func TestTheChainIsReadOnceAndNeverBackwards(t *testing.T) {
 	if err != nil || len(other.Arrivals) != 0 {
 		t.Errorf("another payee's: %+v, %v", other, err)
 	}
-	if of, err := stranger.OfOrders(t.Context(), []order.ID{p.Order.ID}, nil); err != nil || len(of.Payments) != 1 || !of.Payments[0].Elsewhere || of.Scan.Begun {
+	if of, err := stranger.OfOrders(t.Context(), []order.ID{p.Order.ID}, nil); err != nil || len(of.Payments) != 1 ||
+		!of.Payments[0].Elsewhere || of.Scan.Begun {
 		t.Errorf("another payee's: %+v, %v", of, err)
 	}
 	for _, sql := range []string{"UPDATE transfers SET value = 1", "DELETE FROM transfers", "TRUNCATE transfers"} {
@@ -102,14 +104,19 @@ func TestRecordsAreWhatWasStored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Orders) != 1 || r.Orders[0] != (order.Sale{ID: c.Order, Kind: card.Kind, Status: order.Settling, Owner: c.Owner, Price: 2500, Delivery: 1, Name: string(c.Order)}) {
+	if len(r.Orders) != 1 ||
+		r.Orders[0] != (order.Sale{ID: c.Order, Kind: card.Kind, Status: order.Settling, Owner: c.Owner, Price: 2500,
+			Delivery: 1, Name: string(c.Order)}) {
 		t.Errorf("orders %+v", r.Orders)
 	}
-	if len(r.Payments) != 1 || r.Payments[0].Order != c.Order || r.Payments[0].Status != payment.Claimed || r.Payments[0].Payer != c.Owner || r.Payments[0].Value != 25_000_000 {
+	if len(r.Payments) != 1 || r.Payments[0].Order != c.Order || r.Payments[0].Status != payment.Claimed ||
+		r.Payments[0].Payer != c.Owner || r.Payments[0].Value != 25_000_000 {
 		t.Errorf("payments %+v", r.Payments)
 	}
 	of, ok := r.Goods[0].(card.Records)
-	if !ok || len(of.Cards) != 1 || of.Cards[0] != (card.Card{ID: c.ID, Order: c.Order, Status: card.Active, Ref: c.Ref, Load: c.Load, Account: c.Account}) {
+	if !ok || len(of.Cards) != 1 ||
+		of.Cards[0] != (card.Card{ID: c.ID, Order: c.Order, Status: card.Active, Ref: c.Ref, Load: c.Load,
+			Account: c.Account}) {
 		t.Errorf("cards %+v", r.Goods)
 	}
 	if len(of.Fees) != 1 || of.Fees[0] != (card.FeeRecord{Status: job.Succeeded, Args: a}) {
@@ -130,7 +137,8 @@ func TestTheLatestReportIsKept(t *testing.T) {
 		t.Errorf("before: %t, %v", ok, err)
 	}
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	later := reconcile.Report{At: at.Add(time.Minute), LastBlock: 7, Balances: []reconcile.Balance{{Account: "x", Units: -1}},
+	later := reconcile.Report{At: at.Add(time.Minute), LastBlock: 7,
+		Balances: []reconcile.Balance{{Account: "x", Units: -1}},
 		Findings: []reconcile.Finding{{Code: reconcile.PostingMissing, Subject: "s", Blocks: true}},
 		Sums:     []reconcile.Sum{{Code: reconcile.PostingMissing, Open: 1, Blocking: 1}}}
 	for _, r := range []reconcile.Report{{At: at, LastBlock: 5}, later, {At: at, LastBlock: 6}} {

@@ -21,12 +21,15 @@ const (
 
 const (
 	// A comparison posts what it finds to be nobody's.
-	unmatchedColumns = `a.id, a.transaction, a.log_index, a.block, a.sender, a.value, a.nonce, a.seen_at, r.resolution, r.reason, r.actor, r.at
+	unmatchedColumns = `a.id, a.transaction, a.log_index, a.block, a.sender, a.value, a.nonce, a.seen_at, r.resolution,
+		r.reason, r.actor, r.at
 		FROM transfers a JOIN ledger_postings p ON p.id = 'unmatched/' || a.transaction || '/' || a.log_index
 			LEFT JOIN transfer_resolutions r ON r.id = a.transaction || '/' || a.log_index
-		WHERE a.asset = $1 AND a.pay_to = $2 AND NOT EXISTS (SELECT FROM ledger_postings m WHERE m.id = 'matched/' || a.transaction || '/' || a.log_index)`
+		WHERE a.asset = $1 AND a.pay_to = $2 AND NOT EXISTS (SELECT FROM ledger_postings m WHERE m.id = 'matched/' ||
+		a.transaction || '/' || a.log_index)`
 
-	unmatchedListSQL = `SELECT ` + unmatchedColumns + ` AND (r.id IS NOT NULL) = $3 AND ($4::bigint = 0 OR a.id < $4) ORDER BY a.id DESC LIMIT $5`
+	unmatchedListSQL = `SELECT ` + unmatchedColumns + ` AND (r.id IS NOT NULL) = $3
+		AND ($4::bigint = 0 OR a.id < $4) ORDER BY a.id DESC LIMIT $5`
 
 	unmatchedTransferSQL = `SELECT ` + unmatchedColumns + ` AND a.transaction = $3 AND a.log_index = $4`
 
@@ -34,7 +37,8 @@ const (
 )
 
 // ListUnmatched implements reconcile.Strays.
-func (t Treasury) ListUnmatched(ctx context.Context, q reconcile.UnmatchedQuery, act order.Act) ([]reconcile.UnmatchedTransfer, error) {
+func (t Treasury) ListUnmatched(ctx context.Context, q reconcile.UnmatchedQuery,
+	act order.Act) ([]reconcile.UnmatchedTransfer, error) {
 	var page []reconcile.UnmatchedTransfer
 	err := t.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		rows, err := raw(tx).Query(ctx, unmatchedListSQL, t.asset, t.payTo, q.Resolved, q.Before, q.Limit)
@@ -55,7 +59,8 @@ type resolved struct {
 }
 
 // Resolve implements reconcile.Strays.
-func (t Treasury) Resolve(ctx context.Context, at reconcile.Place, as reconcile.Resolution, act order.Act) (reconcile.UnmatchedTransfer, error) {
+func (t Treasury) Resolve(ctx context.Context, at reconcile.Place, as reconcile.Resolution,
+	act order.Act) (reconcile.UnmatchedTransfer, error) {
 	var stray reconcile.UnmatchedTransfer
 	err := t.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		lock(tx, "transfer/"+at.String())
@@ -99,7 +104,8 @@ func scanUnmatchedTransfer(row pgx.CollectableRow) (s reconcile.UnmatchedTransfe
 	var index, block int64
 	var as, reason, operator *string
 	var at *time.Time
-	if err := row.Scan(&s.Row, &transaction, &index, &block, &sender, (*int64)(&s.Value), &nonce, &s.SeenAt, &as, &reason, &operator, &at); err != nil {
+	if err := row.Scan(&s.Row, &transaction, &index, &block, &sender, (*int64)(&s.Value), &nonce, &s.SeenAt, &as, &reason,
+		&operator, &at); err != nil {
 		return s, err
 	}
 	if err := claimedOrder(&s.Transfer, transaction, sender, nonce, index, block); err != nil {
@@ -107,7 +113,8 @@ func scanUnmatchedTransfer(row pgx.CollectableRow) (s reconcile.UnmatchedTransfe
 	}
 	s.SeenAt = s.SeenAt.UTC()
 	if as != nil {
-		s.Resolved = &reconcile.Resolved{Place: s.Place(), As: reconcile.Resolution(*as), Reason: *reason, Operator: *operator, At: at.UTC()}
+		s.Resolved = &reconcile.Resolved{Place: s.Place(), As: reconcile.Resolution(*as), Reason: *reason,
+			Operator: *operator, At: at.UTC()}
 	}
 	return s, nil
 }

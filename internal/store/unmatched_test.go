@@ -47,10 +47,12 @@ func TestAStrayTransferIsResolvedOnce(t *testing.T) {
 	if diff := cmp.Diff([]reconcile.Transfer{found[1], found[0]}, list(reconcile.UnmatchedQuery{Limit: 9})); diff != "" {
 		t.Errorf("open (-want +got):\n%s", diff)
 	}
-	if _, err := books.Resolve(t.Context(), found[2].Place(), reconcile.Donation, ada("k", "r")); !errors.Is(err, reconcile.ErrNoUnmatched) {
+	if _, err := books.Resolve(t.Context(), found[2].Place(), reconcile.Donation, ada("k",
+		"r")); !errors.Is(err, reconcile.ErrNoUnmatched) {
 		t.Errorf("one that is no stray: %v", err)
 	}
-	if _, err := s.Treasury(x402.Address{19: 9}, x402.Address{19: 8}).Resolve(t.Context(), found[0].Place(), reconcile.Donation, ada("k", "r")); !errors.Is(err, reconcile.ErrNoUnmatched) {
+	if _, err := s.Treasury(x402.Address{19: 9}, x402.Address{19: 8}).Resolve(t.Context(), found[0].Place(),
+		reconcile.Donation, ada("k", "r")); !errors.Is(err, reconcile.ErrNoUnmatched) {
 		t.Errorf("another payee's: %v", err)
 	}
 
@@ -61,7 +63,8 @@ func TestAStrayTransferIsResolvedOnce(t *testing.T) {
 	}); n != 10 {
 		t.Errorf("resolved %d times without an error, want all", n)
 	}
-	if _, err := books.Resolve(t.Context(), found[0].Place(), reconcile.Known, ada("same", "why")); !errors.Is(err, reconcile.ErrKeyReused) {
+	if _, err := books.Resolve(t.Context(), found[0].Place(), reconcile.Known, ada("same",
+		"why")); !errors.Is(err, reconcile.ErrKeyReused) {
 		t.Errorf("the key for another act: %v", err)
 	}
 	if n := atOnce(func() error {
@@ -87,7 +90,8 @@ func TestAStrayTransferIsResolvedOnce(t *testing.T) {
 	if sums[ledger.UnmatchedFunds] != 0 || sums[ledger.Treasury] != 5 || sums[ledger.Donations] != -5 {
 		t.Errorf("balances %v", sums)
 	}
-	for _, sql := range []string{"UPDATE transfer_resolutions SET reason = ''", "DELETE FROM transfer_resolutions", "TRUNCATE transfer_resolutions"} {
+	for _, sql := range []string{"UPDATE transfer_resolutions SET reason = ''", "DELETE FROM transfer_resolutions",
+		"TRUNCATE transfer_resolutions"} {
 		if _, err := s.Pool().Exec(t.Context(), sql); err == nil {
 			t.Errorf("done: %s", sql)
 		}

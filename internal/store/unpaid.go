@@ -82,10 +82,12 @@ func (o Orders) roomForAnother(ctx context.Context, tx *ent.Tx, ord order.Order,
 	if open < most {
 		return nil
 	}
-	if _, err := findOrder(raw(tx).QueryRow(ctx, findOrderByKeySQL, ord.Kind, ord.Owner.Lower(), ord.Key)); !errors.Is(err, order.ErrNotFound) {
+	if _, err := findOrder(raw(tx).QueryRow(ctx, findOrderByKeySQL, ord.Kind, ord.Owner.Lower(),
+		ord.Key)); !errors.Is(err, order.ErrNotFound) {
 		return err // the insert finds it again
 	}
-	return limit.Full(most, next, fmt.Sprintf("%d orders of this wallet wait to be paid. Pay one of them, or wait until one expires.", open))
+	return limit.Full(most, next,
+		fmt.Sprintf("%d orders of this wallet wait to be paid. Pay one of them, or wait until one expires.", open))
 }
 
 // unpaid finds the newest order of a kind that its owner can still pay.

@@ -23,9 +23,10 @@ import (
 func clocked(t *testing.T, url string) (*store.Store, *atomic.Int64) {
 	t.Helper()
 	var ahead atomic.Int64
-	s, err := store.Open(t.Context(), store.Config{URL: url, Products: storetest.Products(), MaxConns: 8, Now: func() time.Time {
-		return time.Now().Add(time.Duration(ahead.Load()))
-	}})
+	s, err := store.Open(t.Context(),
+		store.Config{URL: url, Products: storetest.Products(), MaxConns: 8, Now: func() time.Time {
+			return time.Now().Add(time.Duration(ahead.Load()))
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +103,8 @@ func TestAnUnpaidOrderIsPaidInItsTimeAndThenStays(t *testing.T) {
 	fence := claimOf(t, s, p)
 	dead := p.Payment
 	dead.Status, dead.DeadReason = payment.Dead, payment.ReasonExpired
-	if err := errOf(s.Orders().MarkDead(t.Context(), fence, dead, move(p, order.Settling, order.PaymentRequired))); err != nil {
+	if err := errOf(s.Orders().MarkDead(t.Context(), fence, dead,
+		move(p, order.Settling, order.PaymentRequired))); err != nil {
 		t.Fatal(err)
 	}
 	if n := expire(t, s, 10); n != 0 {
@@ -171,7 +173,8 @@ func TestAPaymentAndTheEndOfItsTimeHaveOneWinner(t *testing.T) {
 			paid++
 		}
 		found, err := early.Orders().Find(t.Context(), p.Order.ID)
-		if err != nil || won == (moved == 1) || won != (found.Status == order.Settling) || won == (found.Status == order.Expired) {
+		if err != nil || won == (moved == 1) || won != (found.Status == order.Settling) ||
+			won == (found.Status == order.Expired) {
 			t.Fatalf("round %d: claim %d, %d expired, order %s, %v", round, placed.Claim, moved, found.Status, err)
 		}
 		if !won {
@@ -187,7 +190,8 @@ func TestUnpaidOrdersExpireInBatchesWithATimeline(t *testing.T) {
 	for i := range 5 {
 		opened(t, s, unpaid(fmt.Sprint(i)), false)
 	}
-	later := opened(t, s, unpaid("later", func(o *order.Order) { until := o.CreatedAt.Add(3 * time.Hour); o.ExpiresAt = &until }), false)
+	later := opened(t, s,
+		unpaid("later", func(o *order.Order) { until := o.CreatedAt.Add(3 * time.Hour); o.ExpiresAt = &until }), false)
 	ahead.Store(int64(2 * time.Hour))
 	for _, want := range []int{2, 2, 1, 0} {
 		if n := expire(t, s, 2); n != want {
@@ -203,8 +207,10 @@ func TestUnpaidOrdersExpireInBatchesWithATimeline(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = db.Close(t.Context()) })
 	var n int
-	if err := db.QueryRow(t.Context(), `SELECT count(*) FROM orders o JOIN timeline m ON m.order_id = o.id AND m.version = o.version
-		WHERE o.status = 'expired' AND o.version = 2 AND m.from_status = 'payment_required' AND m.to_status = 'expired' AND m.actor = 'worker'`).Scan(&n); err != nil || n != 5 {
+	if err := db.QueryRow(t.Context(),
+		`SELECT count(*) FROM orders o JOIN timeline m ON m.order_id = o.id AND m.version = o.version
+		WHERE o.status = 'expired' AND o.version = 2 AND m.from_status = 'payment_required'
+			AND m.to_status = 'expired' AND m.actor = 'worker'`).Scan(&n); err != nil || n != 5 {
 		t.Errorf("%d moves on the timeline, %v", n, err)
 	}
 }
@@ -259,7 +265,8 @@ func TestAnOrderIsOpenedAnewOnceTheLastOneIsOver(t *testing.T) {
 	claim(t, s, paying(first))
 	second := opened(t, s, unpaid("c"), true)
 	ahead.Store(int64(2 * time.Hour))
-	third := opened(t, s, unpaid("d", func(o *order.Order) { until := o.CreatedAt.Add(3 * time.Hour); o.ExpiresAt = &until }), true)
+	third := opened(t, s,
+		unpaid("d", func(o *order.Order) { until := o.CreatedAt.Add(3 * time.Hour); o.ExpiresAt = &until }), true)
 	if second.ID == first.ID || third.ID == second.ID {
 		t.Errorf("orders %s, %s, %s", first.ID, second.ID, third.ID)
 	}

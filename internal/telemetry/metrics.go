@@ -36,7 +36,8 @@ func NewMetrics(provider metric.MeterProvider) (*Metrics, error) {
 	}{
 		{&m.challenges, "payment.challenges", "402 answers with payment requirements"},
 		{&m.replays, "payment.replays", "paid requests answered from the stored order"},
-		{&m.settlements, "payment.settlements", "payments that settled or died, or whose outcome a buyer was told is unknown"},
+		{&m.settlements, "payment.settlements",
+			"payments that settled or died, or whose outcome a buyer was told is unknown"},
 		{&m.transitions, "order.transitions", "status transitions of orders"},
 		{&m.attempts, "job.attempts", "attempts at jobs"},
 		{&m.signIns, "auth.challenges", "sign-in challenges made, proven and refused"},
@@ -61,7 +62,8 @@ func NewMetrics(provider metric.MeterProvider) (*Metrics, error) {
 		{&m.calls, "provider.request.duration", "calls of providers"},
 		{&m.waits, "esim.inline_wait.duration", "paid requests that waited for their eSIM"},
 	} {
-		if *h.into, err = m.meter.Float64Histogram(h.name, metric.WithDescription(h.help), metric.WithUnit("s"), seconds); err != nil {
+		if *h.into, err = m.meter.Float64Histogram(h.name, metric.WithDescription(h.help), metric.WithUnit("s"),
+			seconds); err != nil {
 			return nil, fmt.Errorf("make %s: %w", h.name, err)
 		}
 	}

@@ -4,8 +4,10 @@ import "encoding/binary"
 
 // The hashes and selectors of EIP-712 and EIP-3009, as FiatTokenV2_2 has them.
 var (
-	domainTypeHash   = Keccak256([]byte("EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)"))
-	transferTypeHash = Keccak256([]byte("TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce)"))
+	domainTypeHash = Keccak256(
+		[]byte("EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)"))
+	transferTypeHash = Keccak256([]byte("TransferWithAuthorization(address from,address to,uint256 value,uint256 " +
+		"validAfter,uint256 validBefore,bytes32 nonce)"))
 
 	// TopicTransfer is Transfer(from, to, value), the first two indexed.
 	TopicTransfer = Keccak256([]byte("Transfer(address,address,uint256)"))
@@ -14,7 +16,8 @@ var (
 	// TopicCanceled is AuthorizationCanceled(authorizer, nonce), both indexed.
 	TopicCanceled = Keccak256([]byte("AuthorizationCanceled(address,bytes32)"))
 
-	selectorTransfer      = selector("transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,uint8,bytes32,bytes32)")
+	selectorTransfer = selector(
+		"transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,uint8,bytes32,bytes32)")
 	selectorTransferBytes = selector("transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,bytes)")
 	selectorState         = selector("authorizationState(address,bytes32)")
 	selectorBalance       = selector("balanceOf(address)")

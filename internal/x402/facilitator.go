@@ -39,7 +39,8 @@ func EncodeFacilitatorRequest(p Payment) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode payment payload: %w", err)
 	}
-	body, err := json.Marshal(facilitatorRequest{X402Version: Version, PaymentPayload: payload, PaymentRequirements: p.Accepted})
+	body, err := json.Marshal(facilitatorRequest{X402Version: Version, PaymentPayload: payload,
+		PaymentRequirements: p.Accepted})
 	if err != nil {
 		return nil, fmt.Errorf("encode facilitator request: %w", err)
 	}

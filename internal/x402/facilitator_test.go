@@ -10,9 +10,11 @@ import (
 
 func facilitated() Payment {
 	p := Payment{
-		Accepted: Requirements{Scheme: Scheme, Network: NetworkID, Amount: "25000000", Asset: Address{1}.String(), PayTo: Address{2}.String(),
+		Accepted: Requirements{Scheme: Scheme, Network: NetworkID, Amount: "25000000", Asset: Address{1}.String(),
+			PayTo:             Address{2}.String(),
 			MaxTimeoutSeconds: 120, Extra: map[string]any{"version": "2", "name": "USD Coin"}},
-		Authorization: Authorization{From: Address{3}, To: Address{2}, Value: 25_000_000, ValidBefore: 1_790_000_120, Nonce: Hash{4}},
+		Authorization: Authorization{From: Address{3}, To: Address{2}, Value: 25_000_000, ValidBefore: 1_790_000_120,
+			Nonce: Hash{4}},
 	}
 	p.Signature[31], p.Signature[63], p.Signature[64] = 1, 1, 27
 	return p

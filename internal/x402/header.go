@@ -34,7 +34,8 @@ func PaymentIn(h http.Header) string {
 // says nothing about whom, when or how much: that is for the terms.
 func DecodePayment(header string) (Payment, error) {
 	if header == PaymentV1 {
-		return Payment{}, &RejectedError{ReasonVersion, "X-PAYMENT is of x402 version 1 and was not read: this service takes x402 version 2 only. " +
+		return Payment{}, &RejectedError{ReasonVersion, "X-PAYMENT is of x402 version 1 and was not read: this service " +
+			"takes x402 version 2 only. " +
 			"Sign the terms in PAYMENT-REQUIRED and send the payment in PAYMENT-SIGNATURE."}
 	}
 	data, err := decodeBase64(header)
@@ -51,7 +52,8 @@ func DecodePayment(header string) (Payment, error) {
 		return Payment{}, malformed(err.Error())
 	}
 	if version != "2" {
-		return Payment{}, &RejectedError{ReasonVersion, "This payment is of another version, and this service takes x402 version 2 only."}
+		return Payment{},
+			&RejectedError{ReasonVersion, "This payment is of another version, and this service takes x402 version 2 only."}
 	}
 	p := Payment{Accepted: readAccepted(root.object("accepted")), Resource: readResource(root.optionalObject("resource"))}
 	root.optionalObject("extensions")

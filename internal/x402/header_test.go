@@ -62,7 +62,9 @@ func TestDecodePaymentReadsContentStrictly(t *testing.T) {
 		{"payer in lower case", []string{from, strings.ToLower(from)}, ""},
 		{"payer in upper case", []string{from, `"from":"0x70997970C51812DC3A010C7D01B50E0D17DC79C8"`}, ""},
 		{"nonce in upper case", []string{nonce, "0x" + strings.ToUpper(nonce[2:])}, ""},
-		{"unknown members where clients add them", []string{`"extra":{`, `"extra":{"more":[1],`, `"resource":{`, `"extensions":{"a":{"b":1}},"later":1,"resource":{"tags":["a"],`}, ""},
+		{"unknown members where clients add them",
+			[]string{`"extra":{`, `"extra":{"more":[1],`, `"resource":{`,
+				`"extensions":{"a":{"b":1}},"later":1,"resource":{"tags":["a"],`}, ""},
 		{"extra absent", []string{`,"extra":{"name":"USD Coin","version":"2"}`, ``}, ""},
 		{"no resource", []string{`"resource"`, `"unknown"`}, ""},
 
@@ -80,7 +82,8 @@ func TestDecodePaymentReadsContentStrictly(t *testing.T) {
 		{"value with an exponent", value(`"99e4"`), "malformed"},
 		{"value in Arabic digits", value(`"٩٩٠٠٠٠"`), "malformed"},
 		{"value of 10 kB", value(`"` + strings.Repeat("9", 10_000) + `"`), "malformed"},
-		{"value 2^256-1", value(`"115792089237316195423570985008687907853269984665640564039457584007913129639935"`), ReasonValue},
+		{"value 2^256-1", value(`"115792089237316195423570985008687907853269984665640564039457584007913129639935"`),
+			ReasonValue},
 		{"validBefore a number", before(`1795223662`), "malformed"},
 		{"validBefore negative", before(`"-1"`), "malformed"},
 		{"validBefore null", before(`null`), "malformed"},
@@ -99,7 +102,8 @@ func TestDecodePaymentReadsContentStrictly(t *testing.T) {
 		{"version missing", []string{`"x402Version":2,`, ``}, "malformed"},
 		{"scheme upto", []string{`"scheme":"exact"`, `"scheme":"upto"`}, ReasonScheme},
 		{"Permit2", []string{`"authorization"`, `"permit2Authorization"`}, ReasonPayloadType},
-		{"Permit2 beside an authorization", []string{`"signature"`, `"permit2Authorization":{},"signature"`}, ReasonPayloadType},
+		{"Permit2 beside an authorization", []string{`"signature"`, `"permit2Authorization":{},"signature"`},
+			ReasonPayloadType},
 		{"ERC-7710", []string{`"authorization"`, `"delegationManager":"0x","authorization"`}, ReasonPayloadType},
 
 		{"member twice", []string{`"accepted":{`, `"accepted":{},"accepted":{`}, "malformed"},
@@ -113,7 +117,8 @@ func TestDecodePaymentReadsContentStrictly(t *testing.T) {
 		{"invalid UTF-8", []string{`"description":"d"`, "\"description\":\"\xff\""}, "malformed"},
 		{"NaN", []string{`"x402Version":2`, `"x402Version":NaN`}, "malformed"},
 		{"trailing comma", []string{`"x402Version":2,`, `"x402Version":2,,`}, "malformed"},
-		{"deep nesting", []string{`"extra":{`, `"extra":{"a":` + strings.Repeat("[", 3000) + strings.Repeat("]", 3000) + `,`}, "malformed"},
+		{"deep nesting", []string{`"extra":{`, `"extra":{"a":` + strings.Repeat("[", 3000) + strings.Repeat("]", 3000) + `,`},
+			"malformed"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -139,7 +144,8 @@ func TestDecodePaymentReadsBase64Strictly(t *testing.T) {
 	}
 	padded := b64(text + " ")
 	unpadded := strings.TrimRight(padded, "=")
-	for name, header := range map[string]string{"padded": padded, "unpadded": unpadded, "not in need of padding": b64(text)} {
+	for name, header := range map[string]string{"padded": padded, "unpadded": unpadded,
+		"not in need of padding": b64(text)} {
 		if _, err := DecodePayment(header); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -179,9 +185,11 @@ func TestDecodePaymentReadsBase64Strictly(t *testing.T) {
 
 func TestHeadersSurviveTheRoundTrip(t *testing.T) {
 	payer, asset := Address{19: 1}, Address{19: 8}
-	offer := Requirements{Scheme: Scheme, Network: NetworkID, Amount: "25000000", Asset: asset.String(), PayTo: Address{19: 7}.String(),
+	offer := Requirements{Scheme: Scheme, Network: NetworkID, Amount: "25000000", Asset: asset.String(),
+		PayTo:             Address{19: 7}.String(),
 		MaxTimeoutSeconds: 120, Extra: map[string]any{"name": "USD Coin", "version": "2", "quoteId": "q_1"}}
-	required := PaymentRequired{X402Version: Version, Error: "Payment required", Resource: Resource{URL: "https://api.example.com/x"}, Accepts: []Requirements{offer}}
+	required := PaymentRequired{X402Version: Version, Error: "Payment required",
+		Resource: Resource{URL: "https://api.example.com/x"}, Accepts: []Requirements{offer}}
 	header, err := EncodeRequired(required)
 	if err != nil {
 		t.Fatal(err)
@@ -194,7 +202,8 @@ func TestHeadersSurviveTheRoundTrip(t *testing.T) {
 		t.Errorf("challenge: %v (-want +got):\n%s", err, diff)
 	}
 
-	settlement := Settlement{Success: true, Transaction: Hash{1}.String(), Network: NetworkID, Payer: payer.String(), Amount: "25000000"}
+	settlement := Settlement{Success: true, Transaction: Hash{1}.String(), Network: NetworkID, Payer: payer.String(),
+		Amount: "25000000"}
 	header, err = EncodeSettlement(settlement)
 	if err != nil {
 		t.Fatal(err)

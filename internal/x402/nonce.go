@@ -6,9 +6,10 @@ import (
 	"strconv"
 )
 
-// DerivedNonce is the nonce that our clients give the payment of a purchase: the digest of what it is for. The token takes a nonce
-// of a payer once, so however often such a payment is signed, even by a client that lost its journal, it moves money once. Path is
-// the documented one, whatever the protocol; attempt is 0 until the service proved an authorization dead.
+// DerivedNonce is the nonce that our clients give the payment of a purchase: the digest of what it is for. The token
+// takes a nonce of a payer once, so however often such a payment is signed, even by a client that lost its journal, it
+// moves money once. Path is the documented one, whatever the protocol; attempt is 0 until the service proved an
+// authorization dead.
 func DerivedNonce(origin, path string, payer Address, key string, attempt int) Hash {
 	parts := []string{"v1", origin, path, payer.Lower(), key}
 	if attempt > 0 {

@@ -31,11 +31,14 @@ func ParseSignature(text string) (Signature, error) {
 	}
 	switch {
 	case bytes.HasSuffix(raw, factorySuffix):
-		return Signature{}, &RejectedError{ReasonFactory, "signatures of undeployed contract wallets (ERC-6492) are not accepted"}
+		return Signature{},
+			&RejectedError{ReasonFactory, "signatures of undeployed contract wallets (ERC-6492) are not accepted"}
 	case len(raw) == 64:
-		return Signature{}, &RejectedError{ReasonSignatureForm, "compact signatures (EIP-2098) are not accepted; send r, s and v as 65 bytes"}
+		return Signature{},
+			&RejectedError{ReasonSignatureForm, "compact signatures (EIP-2098) are not accepted; send r, s and v as 65 bytes"}
 	case len(raw) > 65:
-		return Signature{}, &RejectedError{ReasonSignatureForm, "signatures of contract wallets (ERC-1271) are not accepted; send 65 bytes"}
+		return Signature{},
+			&RejectedError{ReasonSignatureForm, "signatures of contract wallets (ERC-1271) are not accepted; send 65 bytes"}
 	case len(raw) < 65:
 		return Signature{}, &RejectedError{ReasonSignatureForm, "the signature is shorter than 65 bytes"}
 	}

@@ -91,7 +91,8 @@ func helpers(out *protogen.GeneratedFile) {
 	out.P("m.Clear(f)")
 	out.P("case f.IsMap():")
 	out.P("if f.MapValue().Message() != nil {")
-	out.P("v.Map().Range(func(_ ", reflectPath.Ident("MapKey"), ", v ", value, ") bool { redact(v.Message()); return true })")
+	out.P("v.Map().Range(func(_ ", reflectPath.Ident("MapKey"), ", v ", value,
+		") bool { redact(v.Message()); return true })")
 	out.P("}")
 	out.P("case f.Message() != nil && f.IsList():")
 	out.P("for i := range v.List().Len() { redact(v.List().Get(i).Message()) }")

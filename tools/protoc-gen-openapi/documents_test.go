@@ -13,7 +13,8 @@ func TestDocumentsAreDescribedBesideTheProtos(t *testing.T) {
 	equal(t, at(t, contract, "security"), []any{})
 	equal(t, at(t, contract, "summary"), "The contract for agents: products, payment terms, ownership, wallet, errors")
 	equal(t, at(t, contract, "responses/200/headers/ETag"), object{"$ref": "#/components/headers/ETag"})
-	equal(t, at(t, contract, "responses/200/content/application~json/schema"), object{"$ref": "#/components/schemas/AgentContract"})
+	equal(t, at(t, contract, "responses/200/content/application~json/schema"),
+		object{"$ref": "#/components/schemas/AgentContract"})
 	for _, status := range []string{"304", "429", "500"} {
 		at(t, contract, "responses/"+status)
 	}

@@ -15,7 +15,8 @@ import (
 
 func main() {
 	var flags flag.FlagSet
-	faults := flags.String("faults", "internal/fault", "the package of the server's problem codes, seen from the working folder")
+	faults := flags.String("faults", "internal/fault",
+		"the package of the server's problem codes, seen from the working folder")
 	protogen.Options{ParamFunc: flags.Set}.Run(func(plugin *protogen.Plugin) error {
 		plugin.SupportedFeatures = uint64(pluginpb.CodeGeneratorResponse_FEATURE_PROTO3_OPTIONAL)
 		problems, err := readCatalogue(*faults)

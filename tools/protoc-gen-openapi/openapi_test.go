@@ -73,7 +73,8 @@ func TestMemberIsRequiredWhenRulesRefuseItsAbsence(t *testing.T) {
 func TestAnswerAlwaysHasWhatHasNoPresence(t *testing.T) {
 	schema := at(t, shopDocument(t), "components/schemas/PutResult")
 	equal(t, at(t, schema, "required"), []any{"always", "things"})
-	equal(t, at(t, schema, "properties/amount"), object{"oneOf": []any{object{"type": "number"}, object{"type": "string"}}})
+	equal(t, at(t, schema, "properties/amount"),
+		object{"oneOf": []any{object{"type": "number"}, object{"type": "string"}}})
 	equal(t, at(t, schema, "properties/extra"), object{"type": "object", "additionalProperties": true})
 	equal(t, at(t, schema, "properties/putAt"), object{"type": "string", "format": "date-time"})
 	if _, closed := schema.(object)["additionalProperties"]; closed {
@@ -181,7 +182,8 @@ func TestPolicyBecomesHeadersAndProblems(t *testing.T) {
 	})
 	unavailable := at(t, document, "components/responses/ServiceUnavailable")
 	equal(t, at(t, unavailable, "headers/Retry-After"), object{"$ref": "#/components/headers/RetryAfter"})
-	equal(t, at(t, unavailable, "content/application~problem+json/examples/issue_paused/value/nextAction"), "wait_and_retry")
+	equal(t, at(t, unavailable, "content/application~problem+json/examples/issue_paused/value/nextAction"),
+		"wait_and_retry")
 }
 
 func TestPaidMethodShowsPaymentOnBothLegs(t *testing.T) {
@@ -195,7 +197,8 @@ func TestPaidMethodShowsPaymentOnBothLegs(t *testing.T) {
 	equal(t, at(t, purchase, "security"), []any{})
 	equal(t, at(t, purchase, "x-payment-info/price"), object{"mode": "fixed", "currency": "USD", "amount": "25.00"})
 	for _, leg := range []string{"first", "paid"} {
-		equal(t, at(t, purchase, "requestBody/content/application~json/examples/"+leg+"/value"), object{"idempotencyKey": "order-0001"})
+		equal(t, at(t, purchase, "requestBody/content/application~json/examples/"+leg+"/value"),
+			object{"idempotencyKey": "order-0001"})
 	}
 	at(t, purchase, "responses/200/headers/PAYMENT-RESPONSE")
 	at(t, document, "components/responses/PaymentRequired/headers/PAYMENT-REQUIRED")
@@ -277,7 +280,8 @@ func TestCatalogueIsReadWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := problems(t)
-	if codes := strings.Count(string(source), " Code = \"") + strings.Count(string(source), "\tCode = \""); len(all) != codes {
+	if codes := strings.Count(string(source), " Code = \"") + strings.Count(string(source),
+		"\tCode = \""); len(all) != codes {
 		t.Errorf("%d of %d codes have a row that can be read", len(all), codes)
 	}
 	equal(t, all["card_not_found"].status, 404)

@@ -128,7 +128,8 @@ func (r rules) refusesAbsence(f protoreflect.FieldDescriptor, schema object) boo
 
 // refusesZero tells whether the zero value of a schema's type breaks the schema.
 func refusesZero(schema object) bool {
-	zero := map[any]any{"integer": json.Number("0"), "number": json.Number("0"), "boolean": false, "string": ""}[schema["type"]]
+	zero := map[any]any{"integer": json.Number("0"), "number": json.Number("0"), "boolean": false,
+		"string": ""}[schema["type"]]
 	limit := func(keyword string, otherwise float64) float64 {
 		if n, ok := schema[keyword].(json.Number); ok {
 			otherwise, _ = n.Float64()

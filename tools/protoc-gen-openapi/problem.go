@@ -26,7 +26,8 @@ type catalogue map[string]problem
 var (
 	constant = regexp.MustCompile(`(\w+)\s+(?:Code|NextAction)\s+= "(\w+)"`)
 	literal  = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
-	row      = regexp.MustCompile(`Kind\{\s*(\w+),\s*http\.Status(\w+),\s*((?:"(?:[^"\\]|\\.)*"(?:\s*\+\s*)?)+),\s*(true|false),\s*(true|false),\s*(\w+),?\s*\}`)
+	row      = regexp.MustCompile(`Kind\{\s*(\w+),\s*http\.Status(\w+),\s*((?:"(?:[^"\\]|\\.)*"(?:\s*\+\s*)?)+),` +
+		`\s*(true|false),\s*(true|false),\s*(\w+),?\s*\}`)
 )
 
 // readCatalogue reads the rows Kind{Code, Status, Title, Retryable, SafeToPayAgain, NextAction} from
@@ -122,7 +123,8 @@ func (d *document) problemResponses(m protoreflect.MessageDescriptor) error {
 	}
 	// Unlike other answers a problem leaves out an empty list.
 	schema := d.Components["schemas"]["Problem"].(object)
-	schema["required"] = slices.DeleteFunc(schema["required"].([]string), func(name string) bool { return name == "fields" })
+	schema["required"] = slices.DeleteFunc(schema["required"].([]string),
+		func(name string) bool { return name == "fields" })
 	for status, codes := range d.answers {
 		headers := object{"X-Request-Id": d.share("headers", "RequestId")}
 		switch status {
@@ -135,7 +137,8 @@ func (d *document) problemResponses(m protoreflect.MessageDescriptor) error {
 		case http.StatusTooManyRequests:
 			headers["Retry-After"] = d.share("headers", "RetryAfter")
 			for name, component := range map[string]string{
-				"RateLimit-Limit": "RateLimitLimit", "RateLimit-Remaining": "RateLimitRemaining", "RateLimit-Reset": "RateLimitReset",
+				"RateLimit-Limit": "RateLimitLimit", "RateLimit-Remaining": "RateLimitRemaining",
+				"RateLimit-Reset": "RateLimitReset",
 			} {
 				headers[name] = d.share("headers", component)
 			}

@@ -165,7 +165,8 @@ func (d *document) value(f protoreflect.FieldDescriptor, s side, r rules) (objec
 	if err := r.of(kind).addTo(schema); err != nil {
 		return nil, err
 	}
-	if s == asked && schema["type"] == "string" && schema["enum"] == nil && schema["format"] == nil && schema["pattern"] == nil {
+	if s == asked && schema["type"] == "string" && schema["enum"] == nil && schema["format"] == nil &&
+		schema["pattern"] == nil {
 		schema["pattern"] = noNUL
 	}
 	return schema, nil

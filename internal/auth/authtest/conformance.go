@@ -53,7 +53,8 @@ func challengeComesBack(t *testing.T, challenges auth.Challenges, sessions auth.
 	reveal := newChallenge(wallet, auth.PurposeReveal)
 	reveal.Scheme, reveal.CardID, reveal.SessionID = auth.EIP712, uuid.New(), s.ID
 	sealed := reveal
-	sealed.ID, sealed.Nonce, sealed.RecipientKey = uuid.New(), "sealed1234", []byte("0123456789abcdef\x00123456789abcde\xff")
+	sealed.ID, sealed.Nonce, sealed.RecipientKey = uuid.New(), "sealed1234",
+		[]byte("0123456789abcdef\x00123456789abcde\xff")
 	for _, want := range []auth.Challenge{signIn, reveal, sealed} {
 		create(t, challenges, want)
 		sameChallenge(t, want, find(t, challenges, want.ID))

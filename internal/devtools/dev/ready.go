@@ -108,7 +108,8 @@ func banner(w io.Writer, readyFile string, r Ready) {
   Demo wallet     %s with %s USDC
 
   Compare the books:  roamcard reconcile --ready-file %s
-  Try:  roamcard demo   or   curl -i -X POST %s/api/card/purchase -H 'content-type: application/json' -d '{"idempotencyKey":"first"}'
+  Try:  roamcard demo   or
+        curl -i -X POST %s/api/card/purchase -H 'content-type: application/json' -d '{"idempotencyKey":"first"}'
 
 `, r.BaseURL, r.BaseURL, r.RPCURL, r.SandboxURL, r.MetricsURL, r.OperatorToken, r.Wallets[0].Address, r.Wallets[0].USDC,
 		readyFile, r.BaseURL)

@@ -61,19 +61,28 @@ func connect(t *testing.T, url string) *node {
 
 // tokenABI lists the overload with signature bytes first: the decoder gives the second one a name ending in 0.
 const tokenABI = `[
-{"type":"function","name":"balanceOf","stateMutability":"view","inputs":[{"type":"address"}],"outputs":[{"type":"uint256"}]},
+{"type":"function","name":"balanceOf","stateMutability":"view","inputs":[{"type":"address"}],
+"outputs":[{"type":"uint256"}]},
 {"type":"function","name":"totalSupply","stateMutability":"view","inputs":[],"outputs":[{"type":"uint256"}]},
-{"type":"function","name":"authorizationState","stateMutability":"view","inputs":[{"type":"address"},{"type":"bytes32"}],"outputs":[{"type":"bool"}]},
+{"type":"function","name":"authorizationState","stateMutability":"view","inputs":[{"type":"address"},
+{"type":"bytes32"}],"outputs":[{"type":"bool"}]},
 {"type":"function","name":"transfer","inputs":[{"type":"address"},{"type":"uint256"}],"outputs":[{"type":"bool"}]},
 {"type":"function","name":"mint","inputs":[{"type":"address"},{"type":"uint256"}],"outputs":[{"type":"bool"}]},
 {"type":"function","name":"pause","inputs":[],"outputs":[]},
 {"type":"function","name":"blacklist","inputs":[{"type":"address"}],"outputs":[]},
-{"type":"function","name":"transferWithAuthorization","inputs":[{"type":"address"},{"type":"address"},{"type":"uint256"},{"type":"uint256"},{"type":"uint256"},{"type":"bytes32"},{"type":"bytes"}],"outputs":[]},
-{"type":"function","name":"transferWithAuthorization","inputs":[{"type":"address"},{"type":"address"},{"type":"uint256"},{"type":"uint256"},{"type":"uint256"},{"type":"bytes32"},{"type":"uint8"},{"type":"bytes32"},{"type":"bytes32"}],"outputs":[]},
-{"type":"function","name":"receiveWithAuthorization","inputs":[{"type":"address"},{"type":"address"},{"type":"uint256"},{"type":"uint256"},{"type":"uint256"},{"type":"bytes32"},{"type":"bytes"}],"outputs":[]},
-{"type":"function","name":"cancelAuthorization","inputs":[{"type":"address"},{"type":"bytes32"},{"type":"bytes"}],"outputs":[]},
-{"type":"function","name":"permit","inputs":[{"type":"address"},{"type":"address"},{"type":"uint256"},{"type":"uint256"},{"type":"bytes"}],"outputs":[]},
-{"type":"function","name":"allowance","stateMutability":"view","inputs":[{"type":"address"},{"type":"address"}],"outputs":[{"type":"uint256"}]}
+{"type":"function","name":"transferWithAuthorization","inputs":[{"type":"address"},{"type":"address"},
+{"type":"uint256"},{"type":"uint256"},{"type":"uint256"},{"type":"bytes32"},{"type":"bytes"}],"outputs":[]},
+{"type":"function","name":"transferWithAuthorization","inputs":[{"type":"address"},{"type":"address"},
+{"type":"uint256"},{"type":"uint256"},{"type":"uint256"},{"type":"bytes32"},{"type":"uint8"},{"type":"bytes32"},
+{"type":"bytes32"}],"outputs":[]},
+{"type":"function","name":"receiveWithAuthorization","inputs":[{"type":"address"},{"type":"address"},
+{"type":"uint256"},{"type":"uint256"},{"type":"uint256"},{"type":"bytes32"},{"type":"bytes"}],"outputs":[]},
+{"type":"function","name":"cancelAuthorization","inputs":[{"type":"address"},{"type":"bytes32"},
+{"type":"bytes"}],"outputs":[]},
+{"type":"function","name":"permit","inputs":[{"type":"address"},{"type":"address"},{"type":"uint256"},
+{"type":"uint256"},{"type":"bytes"}],"outputs":[]},
+{"type":"function","name":"allowance","stateMutability":"view","inputs":[{"type":"address"},
+{"type":"address"}],"outputs":[{"type":"uint256"}]}
 ]`
 
 func (n *node) pack(method string, args ...any) []byte {

@@ -102,7 +102,8 @@ func TestEveryInstalledPostgresServesAndContinues(t *testing.T) {
 				got[name] = query[string](t, first.URL(), "SELECT "+name+"::text")
 			}
 			want := map[string]string{"current_database()": "roamcard", "current_user": "app", "current_setting('fsync')": "on",
-				"current_setting('max_connections')": "600", "current_setting('listen_addresses')": "", "current_setting('server_encoding')": "UTF8"}
+				"current_setting('max_connections')": "600", "current_setting('listen_addresses')": "",
+				"current_setting('server_encoding')": "UTF8"}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Error(diff)
 			}

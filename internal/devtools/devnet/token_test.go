@@ -29,7 +29,8 @@ func TestTokenHexMatchesItsSources(t *testing.T) {
 	if found, _ := filepath.Glob("../../../tools/node_modules/solc/package.json"); len(found) == 0 {
 		t.Skip("solc is not installed")
 	}
-	if out, err := exec.CommandContext(t.Context(), "node", "contracts/build.mjs", "--check").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "node", "contracts/build.mjs",
+		"--check").CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
@@ -270,8 +271,10 @@ func TestTokenAsksAPayerWithCodeByERC1271(t *testing.T) {
 func TestMulticallContinuesAfterAllowedFailures(t *testing.T) {
 	n := connect(t, startChainForTest(t, ChainConfig{}).RPCURL)
 	multicall, err := abi.JSON(strings.NewReader(`[{"type":"function","name":"aggregate3",
-		"inputs":[{"type":"tuple[]","components":[{"name":"target","type":"address"},{"name":"allowFailure","type":"bool"},{"name":"callData","type":"bytes"}]}],
-		"outputs":[{"type":"tuple[]","components":[{"name":"success","type":"bool"},{"name":"returnData","type":"bytes"}]}]}]`))
+		"inputs":[{"type":"tuple[]","components":[{"name":"target","type":"address"},{"name":"allowFailure","type":"bool"},
+		{"name":"callData","type":"bytes"}]}],
+		"outputs":[{"type":"tuple[]","components":[{"name":"success","type":"bool"},
+		{"name":"returnData","type":"bytes"}]}]}]`))
 	if err != nil {
 		t.Fatal(err)
 	}

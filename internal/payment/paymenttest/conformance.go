@@ -158,8 +158,9 @@ func storedAsGiven(t *testing.T, s AttemptsStore) {
 	if len(list) != 1 {
 		t.Fatalf("%d open attempts, want 1", len(list))
 	}
-	want := payment.Attempt{ID: made.ID, Payment: id, Relayer: relayerA, Nonce: 4, Variants: []payment.Transaction{first, second},
-		Status: payment.AttemptOpen, CreatedAt: made.CreatedAt}
+	want := payment.Attempt{ID: made.ID, Payment: id, Relayer: relayerA, Nonce: 4,
+		Variants: []payment.Transaction{first, second},
+		Status:   payment.AttemptOpen, CreatedAt: made.CreatedAt}
 	if diff := cmp.Diff(want, list[0]); diff != "" {
 		t.Errorf("stored attempt (-want +got):\n%s", diff)
 	}

@@ -11,8 +11,8 @@ import (
 
 // Book is the issuer's own book.
 type Book interface {
-	// Changes is a page of what the issuer opened and moved for us, or changed since a cursor, the earliest change first. An
-	// empty cursor begins at the beginning. What changes while it is read comes again, with a later cursor.
+	// Changes is a page of what the issuer opened and moved for us, or changed since a cursor, the earliest change first.
+	// An empty cursor begins at the beginning. What changes while it is read comes again, with a later cursor.
 	Changes(ctx context.Context, after string) (Page, error)
 }
 
@@ -29,7 +29,8 @@ type Line struct {
 	ID       string
 	Card     *StatedAccount
 	Movement *Moved
-	// Order is the order that explained it last. Epoch is the reading of the whole books that last showed it. An issuer sets neither.
+	// Order is the order that explained it last. Epoch is the reading of the whole books that last showed it. An issuer
+	// sets neither.
 	Order string
 	Epoch int64
 	// Owner is the owner of the card that it is on, when that is one of ours, lower-case. An issuer does not set it.
@@ -50,8 +51,8 @@ type StatedAccount struct {
 	Balance money.Cents
 }
 
-// EachLine reads the issuer's books from a cursor on, page by page, and returns the cursor after them. It reads so many pages at
-// most; ended says that there is no more.
+// EachLine reads the issuer's books from a cursor on, page by page, and returns the cursor after them. It reads so many
+// pages at most; ended says that there is no more.
 func EachLine(
 	ctx context.Context, b Book, after string, pages int, take func([]Line) error,
 ) (next string, ended bool, err error) {

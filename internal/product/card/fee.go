@@ -69,8 +69,8 @@ func (a FeeArgs) Postings(status job.Status) []ledger.Posting {
 // Kind implements job.Args.
 func (FeeArgs) Kind() job.Kind { return FeeJob }
 
-// Ref is the reference of this version's withdrawal. It follows from the card's opening, so that a card whose row was lost does not
-// pay the fee again.
+// Ref is the reference of this version's withdrawal. It follows from the card's opening, so that a card whose row was
+// lost does not pay the fee again.
 func (a FeeArgs) Ref() fulfilment.Ref {
 	of := a.Opening
 	if of == "" {

@@ -156,7 +156,8 @@ func (d FeeAdmin) Retry(ctx context.Context, id uuid.UUID, act Act) (job.Row, er
 	a.Version++
 	switch err := d.Jobs.Retry(ctx, row, a, act); {
 	case errors.Is(err, ErrNotFailed):
-		return job.Row{}, fault.New(fault.FailureUnconfirmed, "Only a withdrawal that the issuer confirmed as failed can be retried. Reconcile it first.")
+		return job.Row{}, fault.New(fault.FailureUnconfirmed, "Only a withdrawal that the issuer confirmed as failed can be "+
+			"retried. Reconcile it first.")
 	case errors.Is(err, ErrKeyReused):
 		return job.Row{}, fault.New(fault.IdempotencyKeyReused, "This Idempotency-Key was used with another reason.")
 	case err != nil:

@@ -31,8 +31,9 @@ func (c *Cards) Fundable(ctx context.Context, owner x402.Address, within time.Du
 		return uuid.Nil, fmt.Errorf("look for fees that are owed: %w", err)
 	}
 	if owed > 0 {
-		return uuid.Nil, fault.Newf(fault.FeeOutstanding, "The platform fee of %s USD could not be withdrawn from the wallet's "+
-			"card. Top-ups are closed until an operator has decided about it.", owed)
+		return uuid.Nil,
+			fault.Newf(fault.FeeOutstanding, "The platform fee of %s USD could not be withdrawn from the wallet's "+
+				"card. Top-ups are closed until an operator has decided about it.", owed)
 	}
 	return on.ID, nil
 }

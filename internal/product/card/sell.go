@@ -143,7 +143,8 @@ func (c *Cards) Offer(ctx context.Context, r order.OfferRequest) (order.Offer, e
 	if err := c.Covers(ctx, o.Price); err != nil {
 		return order.Offer{}, err
 	}
-	o.Description = "Virtual card, " + o.Price.String() + " USD: " + (o.Price - Fee).String() + " to spend after the " + Fee.String() + " issue fee"
+	o.Description = "Virtual card, " + o.Price.String() + " USD: " + (o.Price - Fee).String() + " to spend after the " +
+		Fee.String() + " issue fee"
 	return o, nil
 }
 
@@ -206,7 +207,8 @@ func (c *Cards) Reserve(ctx context.Context, owner x402.Address, o order.Offer) 
 	asOf := c.Now()
 	switch _, err := c.live(ctx, owner, atOnce); {
 	case err == nil:
-		return order.Claim{}, fault.New(fault.CardAlreadyExists, "This wallet has a card. Top it up instead of buying another.")
+		return order.Claim{},
+			fault.New(fault.CardAlreadyExists, "This wallet has a card. Top it up instead of buying another.")
 	case !errors.Is(err, ErrNotFound):
 		return order.Claim{}, err
 	}

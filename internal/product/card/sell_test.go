@@ -34,11 +34,15 @@ func TestCardsAreOfferedWhileTheyCanBeIssued(t *testing.T) {
 		"no open range":     {func(s *shelf) { s.issuer.SetBINs(card.BIN{Prefix: "400000"}) }, fault.BINUnavailable},
 		"float for one":     {func(s *shelf) { s.issuer.SetFloat(card.Price) }, ""},
 		"a cent too little": {func(s *shelf) { s.issuer.SetFloat(card.Price - 1) }, fault.FloatUnavailable},
-		"float is promised": {func(s *shelf) { s.issuer.SetFloat(2 * card.Price); s.store.SetReserved(int64(card.Price) + 1) }, fault.FloatUnavailable},
+		"float is promised": {func(s *shelf) {
+			s.issuer.SetFloat(2 * card.Price)
+			s.store.SetReserved(int64(card.Price) + 1)
+		}, fault.FloatUnavailable},
 		"issuer silent": {
 			func(s *shelf) { s.issuer.Fault(cardtest.Stock, fulfilmenttest.TimeoutBefore) }, fault.DependencyDown,
 		},
-		"nobody to issue it": {func(s *shelf) { s.Workers = working(fault.New(fault.WorkersUnavailable, "")) }, fault.WorkersUnavailable},
+		"nobody to issue it": {func(s *shelf) { s.Workers = working(fault.New(fault.WorkersUnavailable, "")) },
+			fault.WorkersUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newShelf(t, careful)
@@ -67,10 +71,12 @@ func TestAnOrderHoldsItsOwnersOneCardAndItsLoad(t *testing.T) {
 	if err != nil || len(holds) != 2 {
 		t.Fatalf("holds %+v, %v", holds, err)
 	}
-	if one := holds[0]; one.Resource != "card/"+owner.Lower() || one.Units != 1 || one.Limit != 1 || one.Refusal != fault.CardAlreadyExists {
+	if one := holds[0]; one.Resource != "card/"+owner.Lower() || one.Units != 1 || one.Limit != 1 ||
+		one.Refusal != fault.CardAlreadyExists {
 		t.Errorf("the owner's card: %+v", one)
 	}
-	if float := holds[1]; float.Units != 2500 || float.Limit != 7000 || float.Refusal != fault.FloatUnavailable || float.AsOf.After(before) {
+	if float := holds[1]; float.Units != 2500 || float.Limit != 7000 || float.Refusal != fault.FloatUnavailable ||
+		float.AsOf.After(before) {
 		t.Errorf("the float: %+v", float)
 	}
 	for status, want := range map[card.Status]fault.Code{
@@ -124,7 +130,8 @@ func TestACardIsItsOwnersAndUsedWhileItIsActive(t *testing.T) {
 	if b, err := s.Balance(t.Context(), id, owner); err != nil || b.Available != card.Price {
 		t.Errorf("balance %+v, %v", b, err)
 	}
-	if c, err := s.Credentials(t.Context(), id, owner); err != nil || len(c.Number.Reveal()) != 16 || len(c.SecurityCode.Reveal()) != 3 {
+	if c, err := s.Credentials(t.Context(), id, owner); err != nil || len(c.Number.Reveal()) != 16 ||
+		len(c.SecurityCode.Reveal()) != 3 {
 		t.Errorf("credentials of %d digits, %v", len(c.Number.Reveal()), err)
 	}
 	for name, who := range map[string]struct {

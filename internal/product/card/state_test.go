@@ -17,10 +17,12 @@ import (
 	"github.com/roamcard/roamcard/internal/product/topup"
 )
 
-var credit = order.Offer{Price: 2500, Item: []byte(`{"grossUsdCents":2500,"loadFeeUsdCents":50,"cardCreditUsdCents":2450}`)}
+var credit = order.Offer{Price: 2500,
+	Item: []byte(`{"grossUsdCents":2500,"loadFeeUsdCents":50,"cardCreditUsdCents":2450}`)}
 
 func TestWhatTheIssuerLockedOrTerminatedIsNotUsed(t *testing.T) {
-	for state, want := range map[card.AccountState]card.Status{card.AccountFrozen: card.Frozen, card.AccountClosed: card.Closed} {
+	for state, want := range map[card.AccountState]card.Status{card.AccountFrozen: card.Frozen,
+		card.AccountClosed: card.Closed} {
 		t.Run(string(state), func(t *testing.T) {
 			uses := map[string]struct {
 				refused fault.Code

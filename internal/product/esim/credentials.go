@@ -30,7 +30,8 @@ type Credentials struct {
 
 // Credentials opens the installation material of an order. Who may see it is the caller's to check.
 func (e *Esims) Credentials(ctx context.Context, o order.Order) (Credentials, error) {
-	notYet := fault.New(fault.OrderNotFulfilled, "The eSIM is not ready yet. Follow the order until it is fulfilled.").About(string(o.ID))
+	notYet := fault.New(fault.OrderNotFulfilled,
+		"The eSIM is not ready yet. Follow the order until it is fulfilled.").About(string(o.ID))
 	if o.Status != order.Fulfilled {
 		return Credentials{}, notYet
 	}
@@ -89,7 +90,8 @@ const (
 func drawSVG(code image.Image) string {
 	size := code.Bounds().Dx()
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" shape-rendering="crispEdges">`, size+2*quiet, size+2*quiet)
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" shape-rendering="crispEdges">`,
+		size+2*quiet, size+2*quiet)
 	b.WriteString(`<rect width="100%" height="100%" fill="#fff"/><path fill="#000" d="`)
 	for y := range size {
 		for x := 0; x < size; x++ {

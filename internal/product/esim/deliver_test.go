@@ -26,7 +26,8 @@ func TestAPaidOrderBecomesAnESIM(t *testing.T) {
 		o := s.paid()
 		s.pass(time.Second)
 		p := s.profile(o.ID)
-		if s.ended(o.ID).State != order.Delivered || p.Status != esim.Ready || p.Account == "" || p.ActivationData.Key != "k1" {
+		if s.ended(o.ID).State != order.Delivered || p.Status != esim.Ready || p.Account == "" ||
+			p.ActivationData.Key != "k1" {
 			t.Errorf("delivery %+v of %+v", s.ended(o.ID), p)
 		}
 		got, err := s.Credentials(s.Context(), s.now(o))
@@ -65,7 +66,8 @@ func TestAReferenceIsSentAgainOnceItCannotAppearAnyMore(t *testing.T) {
 					t.Errorf("%d orders within the horizon", n)
 				}
 				s.pass(time.Minute)
-				if s.ended(o.ID).State != order.Delivered || s.supplier.Calls(esimtest.Order) != 2 || s.supplier.Executed(s.profile(o.ID).Ref) != 1 {
+				if s.ended(o.ID).State != order.Delivered || s.supplier.Calls(esimtest.Order) != 2 ||
+					s.supplier.Executed(s.profile(o.ID).Ref) != 1 {
 					t.Errorf("delivery %+v after %d orders", s.ended(o.ID), s.supplier.Calls(esimtest.Order))
 				}
 			})
@@ -78,7 +80,8 @@ func TestASupplierThatDoesNotDeduplicateIsAskedOnce(t *testing.T) {
 		s.supplier.Fault(esimtest.Order, fulfilmenttest.TimeoutBefore)
 		o := s.paid()
 		s.pass(time.Hour)
-		if s.ended(o.ID).State != order.Doubtful || s.supplier.Calls(esimtest.Order) != 1 || s.ended(o.ID).Evidence["reference"] != s.profile(o.ID).Ref.String() {
+		if s.ended(o.ID).State != order.Doubtful || s.supplier.Calls(esimtest.Order) != 1 || s.ended(o.ID).
+			Evidence["reference"] != s.profile(o.ID).Ref.String() {
 			t.Errorf("delivery %+v after %d orders", s.ended(o.ID), s.supplier.Calls(esimtest.Order))
 		}
 	})
@@ -91,7 +94,8 @@ func TestADefiniteNoIsRefused(t *testing.T) {
 				s.supplier.Fault(esimtest.Order, mode)
 				o := s.paid()
 				s.pass(10 * time.Second)
-				if s.ended(o.ID).State != order.Refused || s.profile(o.ID).Status != esim.Failed || s.ended(o.ID).Evidence["refusal"] == "" {
+				if s.ended(o.ID).State != order.Refused || s.profile(o.ID).Status != esim.Failed || s.ended(o.ID).
+					Evidence["refusal"] == "" {
 					t.Errorf("delivery %+v of %+v", s.ended(o.ID), s.profile(o.ID))
 				}
 			})
@@ -128,12 +132,14 @@ func TestASilentSupplierEndsWithAPerson(t *testing.T) {
 func TestARequestWaitsForItsESIMAtMostAsLongAsItMay(t *testing.T) {
 	story(t, careful, func(s *shop) {
 		quick, began := s.paid(), time.Now()
-		if got := s.Await(s.Context(), quick, began.Add(esim.InlineWait)); got.Status != order.Fulfilled || time.Since(began) > time.Second {
+		if got := s.Await(s.Context(), quick, began.Add(esim.InlineWait)); got.Status != order.Fulfilled ||
+			time.Since(began) > time.Second {
 			t.Errorf("%s after %s", got.Status, time.Since(began))
 		}
 		s.supplier.Fault(esimtest.Order, fulfilmenttest.StaysPending)
 		slow, began := s.paid(), time.Now()
-		if got := s.Await(s.Context(), slow, began.Add(esim.InlineWait)); got.Status != order.Provisioning || time.Since(began) != esim.InlineWait {
+		if got := s.Await(s.Context(), slow, began.Add(esim.InlineWait)); got.Status != order.Provisioning ||
+			time.Since(began) != esim.InlineWait {
 			t.Errorf("%s after %s", got.Status, time.Since(began))
 		}
 	})

@@ -35,7 +35,8 @@ func ParseKeyring(text secret.Text) (Keyring, error) {
 		id, digits, _ := strings.Cut(strings.TrimSpace(part), ":")
 		key, err := hex.DecodeString(digits)
 		if err != nil || len(key) != 32 || !isKeyID(id) {
-			return Keyring{}, errors.New("must be id:key pairs separated by commas, the id of 1 to 32 letters, digits, - and _, the key 32 bytes in hex")
+			return Keyring{}, errors.New("must be id:key pairs separated by commas, the id of 1 to 32 letters, digits, - and " +
+				"_, the key 32 bytes in hex")
 		}
 		if _, twice := k.keys[id]; twice {
 			return Keyring{}, fmt.Errorf("the key %s is named twice", id)
@@ -55,7 +56,8 @@ func ParseKeyring(text secret.Text) (Keyring, error) {
 }
 
 func isKeyID(s string) bool {
-	return s != "" && len(s) <= 32 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == ""
+	return s != "" && len(s) <= 32 &&
+		strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == ""
 }
 
 // Current is the id of the key that seals.

@@ -27,7 +27,8 @@ func TestNobodyIsAskedToPayForWhatTheSupplierCannotMake(t *testing.T) {
 		"the float is empty":     {func(s *shop) { s.supplier.SetFloat(0) }, fault.FloatUnavailable},
 		"a millionth too little": {func(s *shop) { s.supplier.SetFloat(799_999) }, fault.FloatUnavailable},
 		"just enough":            {func(s *shop) { s.supplier.SetFloat(800_000) }, ""},
-		"promised to others":     {func(s *shop) { s.supplier.SetFloat(1_600_000); s.store.SetReserved(800_001) }, fault.FloatUnavailable},
+		"promised to others": {func(s *shop) { s.supplier.SetFloat(1_600_000); s.store.SetReserved(800_001) },
+			fault.FloatUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			story(t, careful, func(s *shop) {
@@ -42,7 +43,8 @@ func TestNobodyIsAskedToPayForWhatTheSupplierCannotMake(t *testing.T) {
 						s.Errorf("%s: %v, want %q", leg, err, tc.want)
 					}
 				}
-				if err := s.shown("float"); tc.want == fault.FloatUnavailable && fault.Of(err) != tc.want || tc.want == "" && err != nil {
+				if err := s.shown("float"); tc.want == fault.FloatUnavailable && fault.Of(err) != tc.want || tc.want == "" &&
+					err != nil {
 					s.Errorf("readiness: %v", err)
 				}
 			})

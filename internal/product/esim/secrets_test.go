@@ -36,7 +36,8 @@ func TestMaterialIsOpenedOnlyAsWhatItWasSealed(t *testing.T) {
 	}
 	both := keyring(t, fresh+","+old)
 	got, err := both.Open("ord_1", sealed)
-	if err != nil || !got.ICCID.Equal(activationData.ICCID) || !got.SMDPAddress.Equal(activationData.SMDPAddress) || !got.MatchingID.Equal(activationData.MatchingID) {
+	if err != nil || !got.ICCID.Equal(activationData.ICCID) || !got.SMDPAddress.Equal(activationData.SMDPAddress) ||
+		!got.MatchingID.Equal(activationData.MatchingID) {
 		t.Errorf("opens as another: %v", err)
 	}
 	again, err := k.Seal("ord_1", activationData)
@@ -66,7 +67,8 @@ func TestMaterialIsOpenedOnlyAsWhatItWasSealed(t *testing.T) {
 
 func TestAKeyringThatCannotBeReadQuotesNothing(t *testing.T) {
 	key := strings.Repeat("ab", 32)
-	for _, text := range []string{"", key, "a:" + key[2:], "a:" + key + ",", "a:" + key + ",a:" + key, "a b:" + key, ":" + key, "a:" + strings.Repeat("zz", 32)} {
+	for _, text := range []string{"", key, "a:" + key[2:], "a:" + key + ",", "a:" + key + ",a:" + key, "a b:" + key, ":" +
+		key, "a:" + strings.Repeat("zz", 32)} {
 		_, err := esim.ParseKeyring(secret.New(text))
 		if err == nil || strings.Contains(err.Error(), key[:8]) {
 			t.Errorf("%q: %v", text, err)
@@ -120,7 +122,8 @@ func TestADeliveryTokenOpensOneOrderUntilItEnds(t *testing.T) {
 		o, other := s.paid(), s.paid()
 		s.pass(time.Second)
 		first, err := s.Token(s.Context(), o)
-		if err != nil || first.ExpiresAt.Sub(o.CreatedAt) != esim.TokenLifetime || !strings.HasPrefix(first.Text.Reveal(), "edt_") || len(first.Text.Reveal()) != 47 {
+		if err != nil || first.ExpiresAt.Sub(o.CreatedAt) != esim.TokenLifetime ||
+			!strings.HasPrefix(first.Text.Reveal(), "edt_") || len(first.Text.Reveal()) != 47 {
 			t.Fatalf("token %+v of %d characters, %v", first, len(first.Text.Reveal()), err)
 		}
 		again, err := s.Token(s.Context(), o)
@@ -146,7 +149,8 @@ func TestADeliveryTokenOpensOneOrderUntilItEnds(t *testing.T) {
 				t.Errorf("%s: opened", name)
 			}
 		}
-		for _, text := range []string{"", "x", "edt", first.Text.Reveal()[4:], strings.ToUpper(first.Text.Reveal()), strings.Repeat("x", 10_000)} {
+		for _, text := range []string{"", "x", "edt", first.Text.Reveal()[4:], strings.ToUpper(first.Text.Reveal()),
+			strings.Repeat("x", 10_000)} {
 			for _, id := range []order.ID{o.ID, "ord_unknown"} {
 				if _, err := s.Open(s.Context(), id, secret.New(text)); fault.Of(err) != fault.SessionInvalid {
 					t.Errorf("%q is no delivery token, and %s: %v", text, id, err)
@@ -165,7 +169,8 @@ func TestADeliveryTokenOpensOneOrderUntilItEnds(t *testing.T) {
 			t.Errorf("the live token, %v: %s", err, diff)
 		}
 		for age, want := range map[time.Duration]bool{esim.TokenLifetime - time.Second: true, esim.TokenLifetime: false} {
-			old := order.Order{ID: order.NewID(time.Now()), Kind: esim.Kind, Status: order.Fulfilled, CreatedAt: time.Now().Add(-age)}
+			old := order.Order{ID: order.NewID(time.Now()), Kind: esim.Kind, Status: order.Fulfilled,
+				CreatedAt: time.Now().Add(-age)}
 			s.store.Put(old)
 			token, err := s.Token(s.Context(), old)
 			if err != nil || opens(old.ID, token.Text) != want {
@@ -201,10 +206,13 @@ func TestThePicturesAreOfTheirSize(t *testing.T) {
 		if err != nil || picture.Bounds().Dx() < 200 || picture.Bounds().Dx()%8 != 0 {
 			t.Errorf("%v, %v", picture.Bounds(), err)
 		}
-		if svg := got.QRSVG.Reveal(); !strings.HasPrefix(svg, "<svg ") || !strings.HasSuffix(svg, "</svg>") || strings.Count(svg, "M") < 50 {
+		if svg := got.QRSVG.Reveal(); !strings.HasPrefix(svg, "<svg ") || !strings.HasSuffix(svg, "</svg>") ||
+			strings.Count(svg, "M") < 50 {
 			t.Errorf("the SVG is %q", svg)
 		}
-		if want := "https://esimsetup.apple.com/esim_qrcode_provisioning?carddata=LPA%3A1%24smdp.example.com%24MATCH-000001"; got.IOS.Reveal() != want {
+		want := "https://esimsetup.apple.com/esim_qrcode_provisioning?carddata=" +
+			"LPA%3A1%24smdp.example.com%24MATCH-000001"
+		if got.IOS.Reveal() != want {
 			t.Errorf("iOS: %s", got.IOS.Reveal())
 		}
 	})

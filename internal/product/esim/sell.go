@@ -179,7 +179,10 @@ func (e *Esims) choose(ctx context.Context, on catalogue, id PlanID) (Plan, erro
 	}
 	switch _, err := e.Store.Plan(ctx, id); {
 	case errors.Is(err, ErrNotFound):
-		return Plan{}, fault.New(fault.SchemaInvalid, "planId names no plan of the catalogue.").With(fault.Field{Path: "planId", Rule: "catalogue", Message: "names no plan"})
+		return Plan{},
+			fault.New(fault.SchemaInvalid,
+				"planId names no plan of the catalogue.").With(fault.Field{Path: "planId", Rule: "catalogue",
+				Message: "names no plan"})
 	case err != nil:
 		return Plan{}, fmt.Errorf("find the plan: %w", err)
 	}

@@ -1,4 +1,5 @@
-// Package topup sells credit for cards that were sold before: the payment, less the load fee, is put on the payer's card.
+// Package topup sells credit for cards that were sold before: the payment, less the load fee, is put on the payer's
+// card.
 package topup
 
 import (
@@ -71,8 +72,8 @@ func (t Split) Postings(id order.ID) []ledger.Posting {
 
 // Cards are the cards that credit is put on.
 type Cards interface {
-	// Fundable is an owner's card that can be topped up: ACTIVE as its issuer reported it at most as long ago as within, and
-	// of an owner who owes nothing. A fault says why there is none.
+	// Fundable is an owner's card that can be topped up: ACTIVE as its issuer reported it at most as long ago as within,
+	// and of an owner who owes nothing. A fault says why there is none.
 	Fundable(ctx context.Context, owner x402.Address, within time.Duration) (uuid.UUID, error)
 	// Load puts an amount on an owner's card under a reference, once however often it is called, and says how far that is.
 	Load(ctx context.Context, l *job.Lease, o order.Order, load order.Call) (order.Progress, error)
@@ -123,7 +124,8 @@ func (t Topups) Jobs() []job.Work { return nil }
 // Availability implements checkout.Product: what cards need, and books that agree.
 func (t Topups) Availability() availability.Product {
 	return availability.Product{
-		Kind: Kind, Refusal: fault.TopupPaused, Detail: "No top-ups are sold at the moment.", Closed: t.Paused, Switches: t.Switches,
+		Kind: Kind, Refusal: fault.TopupPaused, Detail: "No top-ups are sold at the moment.", Closed: t.Paused,
+		Switches: t.Switches,
 		Payments: t.Payments, Needs: append([]availability.Check{{Name: "books", Run: t.Books.Open}}, t.Cards.Needs()...),
 		Shown: t.Cards.Shown(),
 	}
@@ -166,7 +168,8 @@ func agreed(request json.RawMessage, quoted *order.Offer) (Split, error) {
 	return SplitOf(r.Gross), nil
 }
 
-// Reserve implements checkout.Product: the payer's active card, books that agree about the payer, and the credit from the issuer's float.
+// Reserve implements checkout.Product: the payer's active card, books that agree about the payer, and the credit from
+// the issuer's float.
 func (t Topups) Reserve(ctx context.Context, owner x402.Address, o order.Offer) (order.Claim, error) {
 	on, err := t.Cards.Fundable(ctx, owner, atOnce)
 	if err != nil {
@@ -180,7 +183,8 @@ func (t Topups) Reserve(ctx context.Context, owner x402.Address, o order.Offer) 
 		return order.Claim{}, fmt.Errorf("read the offer: %w", err)
 	}
 	if split.Card != uuid.Nil && split.Card != on {
-		return order.Claim{}, fault.New(fault.TermsChanged, "The card that this order is for is not the wallet's card any more.")
+		return order.Claim{},
+			fault.New(fault.TermsChanged, "The card that this order is for is not the wallet's card any more.")
 	}
 	split.Card = on
 	hold, err := t.Cards.Float(ctx, split.Credit)

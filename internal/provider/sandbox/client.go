@@ -87,7 +87,8 @@ func (i *Issuer) Open(ctx context.Context, o card.Opening) (card.Account, error)
 	err := i.call(ctx, request{
 		op: "open", method: http.MethodPost, path: []string{"cards"}, route: "/v1/cards",
 		body: map[string]any{
-			"reference": o.Ref.String(), amount: int64(o.Load), "currency": currencyUSD, "scenario": scenario.In(ctx), "note": o.Buyer,
+			"reference": o.Ref.String(), amount: int64(o.Load), "currency": currencyUSD, "scenario": scenario.In(ctx),
+			"note": o.Buyer,
 		},
 	}, &got)
 	if err != nil {

@@ -56,7 +56,8 @@ func TestScenario003RefusesWithdrawalsOnly(t *testing.T) {
 	b.wantBalance(account, 2500)
 
 	load := fulfilmenttest.NewRef()
-	if _, err := b.Move(t.Context(), card.Movement{Ref: load, Account: account.ID, Direction: card.Load, Amount: 2450}); err != nil {
+	if _, err := b.Move(t.Context(),
+		card.Movement{Ref: load, Account: account.ID, Direction: card.Load, Amount: 2450}); err != nil {
 		t.Fatal(err)
 	}
 	b.clock.pass(time.Second)

@@ -119,8 +119,8 @@ type statementAnswer struct {
 
 var _ card.Book = (*Issuer)(nil)
 
-// Changes implements card.Book. The cursor is the number of the last change; a card may move on between two pages, and comes
-// again then.
+// Changes implements card.Book. The cursor is the number of the last change; a card may move on between two pages, and
+// comes again then.
 func (i *Issuer) Changes(ctx context.Context, after string) (card.Page, error) {
 	last, err := strconv.Atoi(cmp.Or(after, "0"))
 	if err != nil {

@@ -128,7 +128,8 @@ func stated(t *testing.T, i card.Book, after string) (s statement, last string) 
 
 func TestUnreadableStatementIsAnError(t *testing.T) {
 	line := func(s string) string { return `{"ok":true,"data":{"items":[` + s + `]}}` }
-	const good = `{"id":"crd_1","reference":"00000000-0000-5000-8000-000000000001","status":"live","loadCents":1,"currency":"USD"}`
+	const good = `{"id":"crd_1","reference":"00000000-0000-5000-8000-000000000001","status":"live","loadCents":1,` +
+		`"currency":"USD"}`
 	for name, body := range map[string]string{
 		"no items":         `{"ok":true,"data":{}}`,
 		"more of nothing":  `{"ok":true,"data":{"items":[],"more":true}}`,
@@ -138,8 +139,9 @@ func TestUnreadableStatementIsAnError(t *testing.T) {
 		"negative balance": line(`{"seq":1,"card":` + good + `,"balanceCents":-1}`),
 		"the same line": line(`{"seq":1,"card":` + good + `,"balanceCents":1},{"seq":1,"card":` + good +
 			`,"balanceCents":1}`),
-		"no seq":    line(`{"card":` + good + `,"balanceCents":1}`),
-		"reference": line(`{"seq":1,"card":{"id":"crd_1","reference":"x","status":"live","loadCents":1,"currency":"USD"},"balanceCents":1}`),
+		"no seq": line(`{"card":` + good + `,"balanceCents":1}`),
+		"reference": line(
+			`{"seq":1,"card":{"id":"crd_1","reference":"x","status":"live","loadCents":1,"currency":"USD"},"balanceCents":1}`),
 		"movement without a name": line(`{"seq":1,"movement":{"reference":"` + uuid.NewString() +
 			`","cardId":"crd_1","direction":"in","amountCents":1,"currency":"USD","status":"done"}}`),
 		"movement": line(`{"seq":1,"movement":{"reference":"` + uuid.NewString() + `"}}`),

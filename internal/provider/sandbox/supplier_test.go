@@ -117,7 +117,8 @@ func TestScenariosOfAnESIM(t *testing.T) {
 	order := func(played string) fulfilment.Ref {
 		t.Helper()
 		ref := fulfilmenttest.NewRef()
-		if _, err := s.Order(scenario.With(t.Context(), played), esim.Request{Ref: ref, Code: "jp-1024mb-7d", MaxCost: 10_000_000}); err != nil {
+		if _, err := s.Order(scenario.With(t.Context(), played),
+			esim.Request{Ref: ref, Code: "jp-1024mb-7d", MaxCost: 10_000_000}); err != nil {
 			t.Fatalf("%q: %v", played, err)
 		}
 		return ref

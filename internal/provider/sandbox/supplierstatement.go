@@ -102,7 +102,8 @@ func (a soldAnswer) purchase() (esim.Purchase, error) {
 		return esim.Purchase{}, unclear("a line of the statement does not match the documentation")
 	}
 	p := esim.Purchase{
-		ID: a.ID, Ref: fulfilment.Ref(ref), Code: a.Plan, State: esim.PurchasePending, Cost: money.USDC(*a.Cost), Buyer: a.Note,
+		ID: a.ID, Ref: fulfilment.Ref(ref), Code: a.Plan, State: esim.PurchasePending, Cost: money.USDC(*a.Cost),
+		Buyer: a.Note,
 	}
 	switch allocation(a.Status) {
 	case released:

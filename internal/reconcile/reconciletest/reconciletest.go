@@ -48,9 +48,12 @@ func Owner(n int) x402.Address {
 // generated are the rows of the purchases $1 to $2, each table by one statement. They were made an hour ago.
 var generated = []struct{ table, sql string }{
 	{"reconciliations", `INSERT INTO reconciliations (id, first_block, next_block)
-		SELECT '0x' || lpad('9', 40, '0') || '/0x' || lpad('7', 40, '0'), 1, 90 WHERE $1::int <= $2::int ON CONFLICT DO NOTHING`},
-	{"orders", `INSERT INTO orders (id, operation_id, kind, status, owner, idempotency_key, fingerprint, price_usd_cents, item, version, created_at, updated_at)
-		SELECT 'ord_' || lpad(n::text, 12, '0'), gen_random_uuid(), 'card_issue', 'fulfilled', '0x' || lpad(n::text, 40, '0'), 'k' || n, '\x00', 2500, '{}', 4,
+		SELECT '0x' || lpad('9', 40, '0') || '/0x' || lpad('7', 40, '0'), 1, 90
+			WHERE $1::int <= $2::int ON CONFLICT DO NOTHING`},
+	{"orders", `INSERT INTO orders (id, operation_id, kind, status, owner, idempotency_key, fingerprint,
+		price_usd_cents, item, version, created_at, updated_at)
+		SELECT 'ord_' || lpad(n::text, 12, '0'), gen_random_uuid(), 'card_issue', 'fulfilled', '0x' || lpad(n::text, 40,
+			'0'), 'k' || n, '\x00', 2500, '{}', 4,
 			timestamptz '2026-01-02 11:00Z', timestamptz '2026-01-02 11:00Z' FROM generate_series($1::int, $2::int) n`},
 	{"timeline", `INSERT INTO timeline (id, order_id, owner, version, at, from_status, to_status, actor, reason)
 		SELECT gen_random_uuid(), 'ord_' || lpad(n::text, 12, '0'), '0x' || lpad(n::text, 40, '0'), v,
@@ -58,17 +61,22 @@ var generated = []struct{ table, sql string }{
 		FROM generate_series($1::int, $2::int) n, generate_series(1, 4) v`},
 	{"payments", `INSERT INTO payments (id, order_id, status, network, asset, owner, pay_to, value, valid_after,
 			valid_before, nonce, signature, transaction, block, block_hash, log_index, settled_at, created_at)
-		SELECT gen_random_uuid(), 'ord_' || lpad(n::text, 12, '0'), 'paid', 'eip155:8453', '0x' || lpad('9', 40, '0'), '0x' || lpad(n::text, 40, '0'),
-			'0x' || lpad('7', 40, '0'), 25000000, 0, 1, '0x' || lpad(n::text, 64, 'a'), '\x00', '0x' || lpad(n::text, 64, 'b'), 1 + n % 80, '', 1,
+		SELECT gen_random_uuid(), 'ord_' || lpad(n::text, 12, '0'), 'paid', 'eip155:8453', '0x' || lpad('9', 40, '0'),
+			'0x' || lpad(n::text, 40, '0'),
+			'0x' || lpad('7', 40, '0'), 25000000, 0, 1, '0x' || lpad(n::text, 64, 'a'), '\x00', '0x' || lpad(n::text, 64, 'b'),
+				1 + n % 80, '', 1,
 			timestamptz '2026-01-02 11:00Z', timestamptz '2026-01-02 11:00Z' FROM generate_series($1::int, $2::int) n`},
 	{"transfers", `INSERT INTO transfers (id, asset, pay_to, transaction, log_index, block, sender, value, nonce, seen_at)
-		SELECT n, '0x' || lpad('9', 40, '0'), '0x' || lpad('7', 40, '0'), '0x' || lpad(n::text, 64, 'b'), 1, 1 + n % 80, '0x' || lpad(n::text, 40, '0'), 25000000,
+		SELECT n, '0x' || lpad('9', 40, '0'), '0x' || lpad('7', 40, '0'), '0x' || lpad(n::text, 64, 'b'), 1, 1 + n % 80,
+			'0x' || lpad(n::text, 40, '0'), 25000000,
 			'0x' || lpad(n::text, 64, 'a'), timestamptz '2026-01-02 11:00Z' FROM generate_series($1::int, $2::int) n`},
 	{"transfers_id", `SELECT setval(pg_get_serial_sequence('transfers', 'id'),
 		greatest($2::int, (SELECT coalesce(max(id), 1) FROM transfers))) WHERE $1::int > 0`},
 	{"cards", `INSERT INTO cards (id, order_id, owner, status, reference, account, created_at, updated_at)
-		SELECT ('00000000-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid, 'ord_' || lpad(n::text, 12, '0'), '0x' || lpad(n::text, 40, '0'), 'ACTIVE',
-			('00000000-0000-5000-8000-' || lpad(n::text, 12, '0'))::uuid, 'crd_' || n, timestamptz '2026-01-02 11:00Z', timestamptz '2026-01-02 11:00Z'
+		SELECT ('00000000-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid, 'ord_' || lpad(n::text, 12, '0'),
+			'0x' || lpad(n::text, 40, '0'), 'ACTIVE',
+			('00000000-0000-5000-8000-' || lpad(n::text, 12, '0'))::uuid, 'crd_' || n,
+				timestamptz '2026-01-02 11:00Z', timestamptz '2026-01-02 11:00Z'
 		FROM generate_series($1::int, $2::int) n`},
 	{"ledger_postings", `INSERT INTO ledger_postings (id, order_id, owner, kind, at)
 		SELECT k.kind || '/ord_' || lpad(n::text, 12, '0'), 'ord_' || lpad(n::text, 12, '0'),
@@ -83,11 +91,12 @@ var generated = []struct{ table, sql string }{
 			('loaded', 'issuer:float', '', -25000000), ('loaded', 'card:', 'card', 25000000),
 			('loaded', 'customer:', 'order', 25000000), ('loaded', 'holder:', 'card', -25000000),
 			('fee_withdrawn', 'card:', 'card', -10000000), ('fee_withdrawn', 'issuer:float', '', 10000000),
-			('fee_withdrawn', 'holder:', 'card', 10000000), ('fee_withdrawn', 'revenue:issue_fee', '', -10000000)) e (kind, account, of, amount)`},
+			('fee_withdrawn', 'holder:', 'card', 10000000), ('fee_withdrawn', 'revenue:issue_fee', '',
+				-10000000)) e (kind, account, of, amount)`},
 }
 
-// Sell puts the purchases from..to of a card into the books, each with its payment, transfer, card, withdrawn fee and postings, and
-// copies the issuer's lines of them. Of some tables only, when they are named.
+// Sell puts the purchases from..to of a card into the books, each with its payment, transfer, card, withdrawn fee and
+// postings, and copies the issuer's lines of them. Of some tables only, when they are named.
 func Sell(ctx context.Context, db DB, from, to int, tables ...string) error {
 	for _, g := range generated {
 		if len(tables) > 0 && !slices.Contains(tables, g.table) {
@@ -116,19 +125,27 @@ func fees(ctx context.Context, db DB, from, to int) error {
 		refs = append(refs, a.Ref().String())
 	}
 	for _, sql := range []string{
-		`INSERT INTO jobs (id, kind, unique_key, owner, payload, status, attempt, max_attempts, run_at, created_at, finished_at)
+		`INSERT INTO jobs (id, kind, unique_key, owner, payload, status, attempt, max_attempts, run_at,
+			created_at, finished_at)
 		SELECT gen_random_uuid(), 'card_issue_fee', '00000000-0000-7000-8000-' || lpad(n::text, 12, '0'),
 			'0x' || lpad(n::text, 40, '0'), jsonb_build_object('card', '00000000-0000-7000-8000-' ||
-			lpad(n::text, 12, '0'), 'order', 'ord_' || lpad(n::text, 12, '0'), 'account', 'crd_' || n, 'amountUsdCents', 1000, 'version', 1), 'succeeded', 1, 5,
+			lpad(n::text, 12, '0'), 'order', 'ord_' || lpad(n::text, 12, '0'), 'account', 'crd_' || n, 'amountUsdCents',
+				1000, 'version', 1), 'succeeded', 1, 5,
 			timestamptz '2026-01-02 11:00Z', timestamptz '2026-01-02 11:00Z', timestamptz '2026-01-02 11:00Z'
-		FROM unnest($3::uuid[]) WITH ORDINALITY AS r (ref, at), LATERAL (SELECT $1::int + at::int - 1 AS n) x WHERE n <= $2::int`,
-		`INSERT INTO issuer_lines (id, reference, account, direction, state, amount_usd_cents, balance_usd_cents, order_id, epoch, pending, changed_at)
-		SELECT 'crd_' || n, ('00000000-0000-5000-8000-' || lpad(n::text, 12, '0'))::uuid, 'crd_' || n, '', 'active', 2500, 1500,
+		FROM unnest($3::uuid[]) WITH ORDINALITY AS r (ref, at), LATERAL (SELECT $1::int + at::int - 1 AS n) x
+			WHERE n <= $2::int`,
+		`INSERT INTO issuer_lines (id, reference, account, direction, state, amount_usd_cents, balance_usd_cents,
+			order_id, epoch, pending, changed_at)
+		SELECT 'crd_' || n, ('00000000-0000-5000-8000-' || lpad(n::text, 12, '0'))::uuid, 'crd_' || n, '', 'active',
+			2500, 1500,
 			'ord_' || lpad(n::text, 12, '0'), 1000000, false, timestamptz '2026-01-02 11:00Z'
 		FROM generate_series($1::int, $2::int) n WHERE cardinality($3::uuid[]) > 0`,
-		`INSERT INTO issuer_lines (id, reference, account, direction, state, amount_usd_cents, order_id, epoch, pending, changed_at)
-		SELECT 'mov_' || n, ref, 'crd_' || n, 'withdrawal', 'succeeded', 1000, 'ord_' || lpad(n::text, 12, '0'), 1000000, false, timestamptz '2026-01-02 11:00Z'
-		FROM unnest($3::uuid[]) WITH ORDINALITY AS r (ref, at), LATERAL (SELECT $1::int + at::int - 1 AS n) x WHERE n <= $2::int`,
+		`INSERT INTO issuer_lines (id, reference, account, direction, state, amount_usd_cents, order_id, epoch,
+			pending, changed_at)
+		SELECT 'mov_' || n, ref, 'crd_' || n, 'withdrawal', 'succeeded', 1000, 'ord_' || lpad(n::text, 12, '0'),
+			1000000, false, timestamptz '2026-01-02 11:00Z'
+		FROM unnest($3::uuid[]) WITH ORDINALITY AS r (ref, at), LATERAL (SELECT $1::int + at::int - 1 AS n) x
+			WHERE n <= $2::int`,
 	} {
 		if _, err := db.Exec(ctx, sql, from, to, refs); err != nil {
 			return fmt.Errorf("fill the issuer's side: %w", err)

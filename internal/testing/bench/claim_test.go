@@ -67,15 +67,22 @@ func insertThree(b *testing.B, db string) {
 
 // threeInserts are pgbench's statements; every value that is unique in ours is random here.
 var threeInserts = []string{
-	`INSERT INTO bench_orders (id, operation_id, kind, status, owner, idempotency_key, fingerprint, price_usd_cents, item, version, created_at, updated_at)
-		VALUES ('ord_' || gen_random_uuid(), gen_random_uuid(), 'card_issue', 'settling', '0x1111111111111111111111111111111111111111',
-			gen_random_uuid()::text, '\x00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff', 2500, '{}', 1, now(), now())`,
-	`INSERT INTO bench_payments (id, order_id, status, network, asset, owner, pay_to, value, valid_after, valid_before, nonce, signature, created_at)
-		VALUES (gen_random_uuid(), 'ord_' || gen_random_uuid(), 'claimed', 'eip155:8453', '0x833589fcd6edb6e08f4c7c32d4f71b54bda02913',
+	`INSERT INTO bench_orders (id, operation_id, kind, status, owner, idempotency_key, fingerprint, price_usd_cents,
+		item, version, created_at, updated_at)
+		VALUES ('ord_' || gen_random_uuid(), gen_random_uuid(), 'card_issue',
+			'settling', '0x1111111111111111111111111111111111111111',
+			gen_random_uuid()::text, '\x00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff', 2500, '{}', 1,
+				now(), now())`,
+	`INSERT INTO bench_payments (id, order_id, status, network, asset, owner, pay_to, value, valid_after,
+		valid_before, nonce, signature, created_at)
+		VALUES (gen_random_uuid(), 'ord_' || gen_random_uuid(), 'claimed',
+			'eip155:8453', '0x833589fcd6edb6e08f4c7c32d4f71b54bda02913',
 			'0x1111111111111111111111111111111111111111', '0x2222222222222222222222222222222222222222', 25000000, 0, 2000000000,
 			'0x' || replace(gen_random_uuid()::text || gen_random_uuid(), '-', ''), decode(repeat('ab', 65), 'hex'), now())`,
-	`INSERT INTO bench_jobs (id, kind, unique_key, payload, status, attempt, max_attempts, run_at, created_at, lease_owner, lease_until)
-		VALUES (gen_random_uuid(), 'order_fulfill', gen_random_uuid()::text, '{"order": "ord_00000000-0000-0000-0000-000000000000"}', 'processing', 1, 1000,
+	`INSERT INTO bench_jobs (id, kind, unique_key, payload, status, attempt, max_attempts, run_at, created_at,
+		lease_owner, lease_until)
+		VALUES (gen_random_uuid(), 'order_fulfill', gen_random_uuid()::text,
+			'{"order": "ord_00000000-0000-0000-0000-000000000000"}', 'processing', 1, 1000,
 			now(), now(), 'owner', now())`,
 }
 
@@ -293,8 +300,9 @@ func shop(s *store.Store, chain *paymenttest.Chain, orders settlement.Store, c c
 	runner := job.NewRunner(job.Config{Queue: s.Jobs(), TTL: time.Minute, AdoptOnly: true})
 	settles := settlement.New(settlement.Config{
 		Store: orders, Products: []settlement.Product{cards}, Chain: chain,
-		Collect: eager{payment.NewCollector(payment.CollectorConfig{Chain: chain, Settler: chain, Timeout: time.Minute, Log: quiet})},
-		Log:     quiet, Now: time.Now,
+		Collect: eager{payment.NewCollector(payment.CollectorConfig{Chain: chain, Settler: chain, Timeout: time.Minute,
+			Log: quiet})},
+		Log: quiet, Now: time.Now,
 	})
 	runner.Register(settlement.Fulfilling, settles.Fulfill)
 	return checkout.New(checkout.Config{

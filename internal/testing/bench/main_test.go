@@ -67,7 +67,8 @@ func activityOf(b *testing.B, url string) (a activity) {
 	const name = "roamcard"
 	connected(b, strings.Replace(url, "/"+name+"?", "/postgres?", 1), func(ctx context.Context, conn *pgx.Conn) error {
 		for sessions := 1; sessions > 0; {
-			if err := conn.QueryRow(ctx, "SELECT count(*) FROM pg_stat_activity WHERE datname = $1", name).Scan(&sessions); err != nil {
+			if err := conn.QueryRow(ctx, "SELECT count(*) FROM pg_stat_activity WHERE datname = $1",
+				name).Scan(&sessions); err != nil {
 				return err
 			}
 		}

@@ -40,7 +40,8 @@ import (
 func BenchmarkWaiting(b *testing.B) {
 	p := newProgram(b)
 	program := filepath.Join(b.TempDir(), "roamcard")
-	if out, err := exec.CommandContext(b.Context(), "go", "build", "-o", program, "../../../cmd/roamcard").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(b.Context(), "go", "build", "-o", program,
+		"../../../cmd/roamcard").CombinedOutput(); err != nil {
 		b.Fatalf("build the program: %v\n%s", err, out)
 	}
 	for _, crowd := range []int{200, 2000} {
@@ -152,7 +153,8 @@ func onTheirWay(b *testing.B, db string, n int) []proven {
 			Accepted: terms().Requirements(a.Value, nil), Authorization: a, Signature: signature,
 		})
 		o := order.Order{
-			ID: order.NewID(now), Operation: uuid.New(), Kind: esim.Kind, Owner: a.From, Key: "a-traveller-in-the-crowd-" + uuid.NewString(),
+			ID: order.NewID(now), Operation: uuid.New(), Kind: esim.Kind, Owner: a.From, Key: "a-traveller-in-the-crowd-" +
+				uuid.NewString(),
 			Fingerprint: order.FingerprintOf(esim.Kind, request), Price: price, Item: item, CreatedAt: now, UpdatedAt: now,
 		}
 		all[i] = proven{o.Key, header}

@@ -80,7 +80,8 @@ func (w *world) attempt(t *testing.T) (nonces []int64, hashes []string) {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close(t.Context()) }()
-	err = conn.QueryRow(t.Context(), `SELECT array_agg(nonce), (SELECT array_agg(v->>'hash') FROM attempts, jsonb_array_elements(variants) v)
+	err = conn.QueryRow(t.Context(),
+		`SELECT array_agg(nonce), (SELECT array_agg(v->>'hash') FROM attempts, jsonb_array_elements(variants) v)
 		FROM attempts`).Scan(&nonces, &hashes)
 	if err != nil {
 		t.Fatal(err)

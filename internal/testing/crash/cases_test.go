@@ -269,7 +269,8 @@ func again(flow, settler, first, second string) bool {
 		return i <= slices.Index(all, "attempt.before_commit")
 	case name == "move.before_commit" || name == "move.committed":
 		return i <= slices.Index(all, "fulfill.done")-1
-	case strings.HasSuffix(name, "committed"), strings.HasPrefix(name, "facilitator."), name == "attempt.sent", name == "issuer.after_open",
+	case strings.HasSuffix(name, "committed"), strings.HasPrefix(name, "facilitator."), name == "attempt.sent",
+		name == "issuer.after_open",
 		name == "card.activated", name == "fee.after_withdraw", name == "load.after_send",
 		name == "refund.stored", name == "refund.sent", name == "supplier.after_order", name == "esim.installed":
 		return i < j // done once

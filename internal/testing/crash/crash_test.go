@@ -93,7 +93,8 @@ func (w *world) survive(t *testing.T, c crash) {
 		w.followsUp(t)
 	}
 	p := w.start(t, c.settler, fault(c.first, "kill"))
-	if err := b.challenge(t.Context()); err != nil && c.first != "buy.challenged" && !strings.HasPrefix(c.first, "create.") {
+	if err := b.challenge(t.Context()); err != nil && c.first != "buy.challenged" &&
+		!strings.HasPrefix(c.first, "create.") {
 		t.Fatalf("ask for the terms: %v", err)
 	}
 	header := b.press(t, p, "", false)

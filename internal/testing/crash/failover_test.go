@@ -82,7 +82,8 @@ func TestFailoverToALaggingStandby(t *testing.T) {
 	w.repeats(t, asked)
 	w.rests(t)
 	// Money without goods waits until all goods without money are explained.
-	if plan, code := w.recovers(t, "--apply", "--operator", "ada", "--reason", "failover"); plan.count("adopt", true) < 6 || code != 0 {
+	if plan, code := w.recovers(t, "--apply", "--operator", "ada", "--reason",
+		"failover"); plan.count("adopt", true) < 6 || code != 0 {
 		t.Fatalf("the recovery ended with %d: %+v", code, plan.Steps)
 	}
 	w.rests(t)

@@ -107,7 +107,8 @@ func TestRestoredFromAnOlderDump(t *testing.T) {
 	if again, _ := w.recovers(t); again.count("adopt", false) != len(late) {
 		t.Fatalf("showing the plan changed it:\n%+v", again.Steps)
 	}
-	if plan, code = w.recovers(t, "--apply", "--operator", "ada", "--reason", "the drill"); plan.count("adopt", true) != len(late) || code != 0 {
+	if plan, code = w.recovers(t, "--apply", "--operator", "ada", "--reason",
+		"the drill"); plan.count("adopt", true) != len(late) || code != 0 {
 		t.Fatalf("the recovery ended with %d:\n%+v", code, plan.Steps)
 	}
 	if plan, code = w.recovers(t, "--apply", "--operator", "ada", "--reason", "the drill"); len(plan.Steps) != 0 ||

@@ -36,10 +36,13 @@ func TestEventsComeBackAsNumbersOnly(t *testing.T) {
 	b := &buyer{w: w, key: analyst, address: addressOf(analyst)}
 	b.signIn()
 
-	visitor, twice := uuid.NewString(), event(map[string]any{"eventName": "error_shown", "properties": map[string]any{"errorCode": "terms_changed"}})
+	visitor, twice := uuid.NewString(),
+		event(map[string]any{"eventName": "error_shown", "properties": map[string]any{"errorCode": "terms_changed"}})
 	for _, body := range []string{
-		event(map[string]any{"visitorId": visitor, "path": "/esim/plans/US", "properties": map[string]any{"product": "esim", "countryCode": "US"}}),
-		event(map[string]any{"visitorId": visitor, "path": "/cards/" + uuid.NewString(), "properties": map[string]any{"product": "card"}}), twice, twice,
+		event(map[string]any{"visitorId": visitor, "path": "/esim/plans/US",
+			"properties": map[string]any{"product": "esim", "countryCode": "US"}}),
+		event(map[string]any{"visitorId": visitor, "path": "/cards/" + uuid.NewString(),
+			"properties": map[string]any{"product": "card"}}), twice, twice,
 	} {
 		w.send(request{path: "/api/events", body: body}).into(t, 202, nil)
 	}
@@ -144,9 +147,11 @@ func TestOldSignInsAreForgotten(t *testing.T) {
 	}
 	// More than a batch, and some that are expired but not long enough.
 	w.exec(`INSERT INTO challenges (id, purpose, wallet, scheme, message, nonce, issued_at, expires_at)
-		SELECT gen_random_uuid(), 'sign_in', '0x', 'eip191', '', '', now() - interval '30 hours', now() - interval '25 hours' FROM generate_series(1, 2500)
+		SELECT gen_random_uuid(), 'sign_in', '0x', 'eip191', '', '', now() - interval '30 hours',
+			now() - interval '25 hours' FROM generate_series(1, 2500)
 		UNION ALL
-		SELECT gen_random_uuid(), 'sign_in', '0x', 'eip191', '', '', now() - interval '2 hours', now() - interval '1 hour' FROM generate_series(1, 5)`)
+		SELECT gen_random_uuid(), 'sign_in', '0x', 'eip191', '', '', now() - interval '2 hours',
+			now() - interval '1 hour' FROM generate_series(1, 5)`)
 	var pruned struct{ Deleted, Remaining int }
 	w.send(request{path: "/api/admin/auth-challenges/prune", header: as}).into(t, 200, &pruned)
 	if pruned.Deleted != 2500 || pruned.Remaining != 0 {
@@ -157,10 +162,13 @@ func TestOldSignInsAreForgotten(t *testing.T) {
 		t.Errorf("status %+v", status)
 	}
 	var acts int
-	if err := w.db.QueryRow(t.Context(), `SELECT count(*) FROM audit WHERE actor = 'ada' AND action LIKE 'auth_challenges.%'`).Scan(&acts); err != nil || acts != 3 {
+	if err := w.db.QueryRow(t.Context(),
+		`SELECT count(*) FROM audit WHERE actor = 'ada' AND action LIKE 'auth_challenges.%'`).Scan(&acts); err != nil ||
+		acts != 3 {
 		t.Errorf("%d acts in the audit trail (%v)", acts, err)
 	}
-	if a := w.send(request{path: "/api/admin/auth-challenges/prune"}); a.status != 401 || a.problem.Code != string(fault.OperatorTokenInvalid) {
+	if a := w.send(request{path: "/api/admin/auth-challenges/prune"}); a.status != 401 ||
+		a.problem.Code != string(fault.OperatorTokenInvalid) {
 		t.Errorf("without a token: %d %s", a.status, a.body)
 	}
 }
@@ -178,12 +186,14 @@ func TestTheWorkerForgetsByItself(t *testing.T) {
 	// The job of this period has run already, perhaps: its next one is due now.
 	w.exec(`DELETE FROM jobs WHERE kind = 'forget' AND status = 'succeeded'`)
 	w.exec(`UPDATE jobs SET run_at = now() WHERE kind = 'forget'`)
-	w.exec(`INSERT INTO jobs (id, kind, unique_key, payload, traceparent, status, attempt, uncounted_attempts, max_attempts,
+	w.exec(`INSERT INTO jobs (id, kind, unique_key, payload, traceparent, status, attempt,
+		uncounted_attempts, max_attempts,
 			version, step, run_at, created_at, last_error)
 		VALUES (gen_random_uuid(), 'forget', 'of the test', '{}', '', 'queued', 0, 0, 5, 0, '', now(), now(), '')`)
 	eventually(t, 20*time.Second, func() (bool, string) {
 		var left int
-		err := w.db.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM events) + (SELECT count(*) FROM sessions) + (SELECT count(*) FROM challenges)`).Scan(&left)
+		err := w.db.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM events) + (SELECT count(*) FROM sessions) + (SELECT
+			count(*) FROM challenges)`).Scan(&left)
 		return err == nil && left == 0, "rows are left"
 	})
 }

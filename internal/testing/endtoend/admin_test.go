@@ -71,7 +71,8 @@ func TestAnOperatorSeesTheWholeLifeOfAnOrder(t *testing.T) {
 	w.send(purchase("seen~002", header(t, pay))).into(t, 200, &o)
 	b.becomes(o.OrderID, "refunded")
 	l, text := w.history(o.OrderID)
-	if l.Owner != b.address.String() || l.Order.OrderID != o.OrderID || l.Order.Refund == nil || len(l.Payments) != 1 || l.Payments[0].Status != "paid" {
+	if l.Owner != b.address.String() || l.Order.OrderID != o.OrderID || l.Order.Refund == nil || len(l.Payments) != 1 ||
+		l.Payments[0].Status != "paid" {
 		t.Errorf("life %s", text)
 	}
 	if l.Refund == nil || l.Refund.Status != "paid" || l.Refund.Transaction != l.Order.Refund.Transaction {
@@ -146,7 +147,8 @@ func TestOperatorsDecideWhatWaits(t *testing.T) {
 		t.Errorf("a decision about a fulfilled order: %d %s", late.status, late.body)
 	}
 	var acts, looks int
-	err := w.db.QueryRow(context.WithoutCancel(t.Context()), `SELECT count(*) FILTER (WHERE action = 'order.decide' AND actor = 'ann' AND reason <> ''),
+	err := w.db.QueryRow(context.WithoutCancel(t.Context()),
+		`SELECT count(*) FILTER (WHERE action = 'order.decide' AND actor = 'ann' AND reason <> ''),
 		count(*) FILTER (WHERE action = 'order.inspect') FROM audit WHERE subject = $1`, o.OrderID).Scan(&acts, &looks)
 	if err != nil || acts != 2 || looks == 0 {
 		t.Errorf("%d acts and %d looks are audited, %v", acts, looks, err)
@@ -167,7 +169,8 @@ func TestARefusedTopUpIsDecided(t *testing.T) {
 		var o given
 		b.topUp(action, 3333).into(t, 200, &o)
 		b.becomes(o.OrderID, "operator_review")
-		w.ann("POST", "/api/admin/orders/"+o.OrderID+"/decide", `{"action":"`+action+`","reason":"decided"}`, action).into(t, 200, nil)
+		w.ann("POST", "/api/admin/orders/"+o.OrderID+"/decide", `{"action":"`+action+`","reason":"decided"}`, action).into(t,
+			200, nil)
 		b.becomes(o.OrderID, "fulfilled")
 		w.wantCodes(action)
 	}
@@ -192,27 +195,39 @@ func TestOperatorRoutesRefuseWhatIsWrong(t *testing.T) {
 		}
 		cases = append(cases, wrong{name, request{method: method, path: path, body: body, header: h}, status, code})
 	}
-	for name, token := range map[string]string{"nobody": "", "a buyer": "Bearer " + b.token, "another token": "Bearer rco_x", "basic": "Basic " + operatorToken} {
-		for _, r := range [][3]string{{"GET", "/api/admin/orders", ""}, {"GET", "/api/admin/orders/" + o.OrderID, ""}, {"GET", "/api/admin/switches", ""},
+	for name, token := range map[string]string{"nobody": "", "a buyer": "Bearer " + b.token,
+		"another token": "Bearer rco_x", "basic": "Basic " + operatorToken} {
+		for _, r := range [][3]string{{"GET", "/api/admin/orders", ""}, {"GET", "/api/admin/orders/" + o.OrderID, ""},
+			{"GET", "/api/admin/switches", ""},
 			{"POST", decide, `{"action":"retry","reason":"r"}`}, {"POST", toggle, `{"paused":true,"reason":"r"}`}} {
 			add(name+": "+r[0]+" "+r[1], r[0], r[1], r[2], token, "k", 401, fault.OperatorTokenInvalid)
 		}
 	}
-	for name, body := range map[string]string{"no action": `{"reason":"r"}`, "no reason": `{"action":"retry"}`, "empty reason": `{"action":"retry","reason":""}`,
-		"long reason": `{"action":"retry","reason":"` + strings.Repeat("r", 501) + `"}`, "another action": `{"action":"delete","reason":"r"}`,
-		"unknown member": `{"action":"retry","reason":"r","amount":1}`, "twice": `{"action":"retry","action":"refund","reason":"r"}`, "empty": ``, "a list": `[]`,
+	for name, body := range map[string]string{"no action": `{"reason":"r"}`, "no reason": `{"action":"retry"}`,
+		"empty reason":   `{"action":"retry","reason":""}`,
+		"long reason":    `{"action":"retry","reason":"` + strings.Repeat("r", 501) + `"}`,
+		"another action": `{"action":"delete","reason":"r"}`,
+		"unknown member": `{"action":"retry","reason":"r","amount":1}`,
+		"twice":          `{"action":"retry","action":"refund","reason":"r"}`, "empty": ``, "a list": `[]`,
 		"the order in the body": `{"orderId":"ord_x","action":"retry","reason":"r"}`} {
 		add("decide, "+name, "POST", decide, body, operator, "k", 400, fault.SchemaInvalid)
 	}
-	for name, body := range map[string]string{"no paused": `{"reason":"r"}`, "no reason": `{"paused":true}`, "text": `{"paused":"true","reason":"r"}`,
-		"number": `{"paused":1,"reason":"r"}`, "null": `{"paused":null,"reason":"r"}`, "long reason": `{"paused":true,"reason":"` + strings.Repeat("r", 501) + `"}`} {
+	for name, body := range map[string]string{"no paused": `{"reason":"r"}`, "no reason": `{"paused":true}`,
+		"text":   `{"paused":"true","reason":"r"}`,
+		"number": `{"paused":1,"reason":"r"}`, "null": `{"paused":null,"reason":"r"}`,
+		"long reason": `{"paused":true,"reason":"` + strings.Repeat("r", 501) + `"}`} {
 		add("switch, "+name, "POST", toggle, body, operator, "k", 400, fault.SchemaInvalid)
 	}
-	add("switch of nothing", "POST", "/api/admin/switches/cards", `{"paused":true,"reason":"r"}`, operator, "k", 400, fault.SchemaInvalid)
-	add("decide without key", "POST", decide, `{"action":"retry","reason":"r"}`, operator, "", 400, fault.IdempotencyKeyMissing)
-	add("switch without key", "POST", toggle, `{"paused":true,"reason":"r"}`, operator, "", 400, fault.IdempotencyKeyMissing)
-	add("key too long", "POST", decide, `{"action":"retry","reason":"r"}`, operator, strings.Repeat("k", 201), 400, fault.SchemaInvalid)
-	add("no such order", "POST", "/api/admin/orders/ord_x/decide", `{"action":"retry","reason":"r"}`, operator, "k", 404, fault.OrderNotFound)
+	add("switch of nothing", "POST", "/api/admin/switches/cards", `{"paused":true,"reason":"r"}`, operator, "k", 400,
+		fault.SchemaInvalid)
+	add("decide without key", "POST", decide, `{"action":"retry","reason":"r"}`, operator, "", 400,
+		fault.IdempotencyKeyMissing)
+	add("switch without key", "POST", toggle, `{"paused":true,"reason":"r"}`, operator, "", 400,
+		fault.IdempotencyKeyMissing)
+	add("key too long", "POST", decide, `{"action":"retry","reason":"r"}`, operator, strings.Repeat("k", 201), 400,
+		fault.SchemaInvalid)
+	add("no such order", "POST", "/api/admin/orders/ord_x/decide", `{"action":"retry","reason":"r"}`, operator, "k", 404,
+		fault.OrderNotFound)
 	add("no such order to see", "GET", "/api/admin/orders/ord_x", "", operator, "", 404, fault.OrderNotFound)
 	add("another status", "GET", "/api/admin/orders?status=lost", "", operator, "", 400, fault.SchemaInvalid)
 	add("page of 101", "GET", "/api/admin/orders?pageSize=101", "", operator, "", 400, fault.SchemaInvalid)
@@ -220,7 +235,8 @@ func TestOperatorRoutesRefuseWhatIsWrong(t *testing.T) {
 	var status string
 	var changed int
 	err := w.db.QueryRow(context.WithoutCancel(t.Context()), `SELECT (SELECT status FROM orders),
-		(SELECT count(*) FROM kill_switches) + (SELECT count(*) FROM audit WHERE idempotency_key <> '')`).Scan(&status, &changed)
+		(SELECT count(*) FROM kill_switches) + (SELECT count(*) FROM audit WHERE idempotency_key <> '')`).Scan(&status,
+		&changed)
 	if err != nil || status != "operator_review" || changed != 0 {
 		t.Errorf("the order is %s, %d things changed, %v", status, changed, err)
 	}
@@ -244,7 +260,8 @@ func TestKillSwitchesCloseASaleInEveryProcess(t *testing.T) {
 			Product, Operator, Reason string
 			Paused                    bool
 		}
-		w.ann("POST", "/api/admin/switches/"+product, fmt.Sprintf(`{"paused":%t,"reason":"drill"}`, paused), key).into(t, 200, &s)
+		w.ann("POST", "/api/admin/switches/"+product, fmt.Sprintf(`{"paused":%t,"reason":"drill"}`, paused), key).into(t, 200,
+			&s)
 		if s.Product != product || s.Paused != paused || s.Operator != "ann" || s.Reason != "drill" {
 			t.Errorf("switch %+v", s)
 		}
@@ -257,7 +274,8 @@ func TestKillSwitchesCloseASaleInEveryProcess(t *testing.T) {
 			r := purchase("closed", "")
 			r.at = at
 			a := w.send(r)
-			return a.status == 503 && a.problem.Code == string(fault.IssuePaused), fmt.Sprintf("instance %d: %d %s", n, a.status, a.body)
+			return a.status == 503 && a.problem.Code == string(fault.IssuePaused),
+				fmt.Sprintf("instance %d: %d %s", n, a.status, a.body)
 		})
 		r := purchase("closed", header(t, other.payment()))
 		r.at = at
@@ -274,11 +292,13 @@ func TestKillSwitchesCloseASaleInEveryProcess(t *testing.T) {
 	}
 	b.becomes(claimed.OrderID, "fulfilled")
 	// Top-ups have a switch of their own; a repeated act changes nothing, another with its key is refused.
-	if a := w.send(request{path: "/api/card/topup", body: `{"idempotencyKey":"t"}`}); a.status != http.StatusPaymentRequired {
+	if a := w.send(request{path: "/api/card/topup",
+		body: `{"idempotencyKey":"t"}`}); a.status != http.StatusPaymentRequired {
 		t.Errorf("a top-up: %d %s", a.status, a.body)
 	}
 	set("card_issue", true, "1")
-	if a := w.ann("POST", "/api/admin/switches/card_issue", `{"paused":false,"reason":"drill"}`, "1"); a.problem.Code != string(fault.IdempotencyKeyReused) {
+	if a := w.ann("POST", "/api/admin/switches/card_issue", `{"paused":false,"reason":"drill"}`,
+		"1"); a.problem.Code != string(fault.IdempotencyKeyReused) {
 		t.Errorf("another act with the key: %d %s", a.status, a.body)
 	}
 	set("card_topup", true, "1")
@@ -302,7 +322,8 @@ func TestKillSwitchesCloseASaleInEveryProcess(t *testing.T) {
 		}
 	}
 	w.ann("GET", "/api/admin/switches", "", "").into(t, 200, &all)
-	if text, _ := json.Marshal(all.Switches); string(text) != `[{"Product":"card_issue","Paused":false},{"Product":"card_topup","Paused":true},{"Product":"esim","Paused":false}]` {
+	if text, _ := json.Marshal(all.Switches); string(text) != `[{"Product":"card_issue","Paused":false},`+
+		`{"Product":"card_topup","Paused":true},{"Product":"esim","Paused":false}]` {
 		t.Errorf("switches %s", text)
 	}
 	w.reconcile()

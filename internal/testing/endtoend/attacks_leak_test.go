@@ -25,8 +25,10 @@ func TestTheHostOfARequestReachesNothing(t *testing.T) {
 	w := newWorld(t, plan{})
 	want := callInfoOf(t, w.send(purchase("h", "")))
 	for name, value := range map[string]string{
-		"Host": "evil.example", "X-Forwarded-Host": "evil.example", "X-Forwarded-Proto": "http", "X-Forwarded-Prefix": "/evil",
-		"Forwarded": "host=evil.example;proto=http", "X-Forwarded-Server": "evil.example", "X-Original-Host": "evil.example", "Origin": "https://evil.example",
+		"Host": "evil.example", "X-Forwarded-Host": "evil.example", "X-Forwarded-Proto": "http",
+		"X-Forwarded-Prefix": "/evil",
+		"Forwarded":          "host=evil.example;proto=http", "X-Forwarded-Server": "evil.example",
+		"X-Original-Host": "evil.example", "Origin": "https://evil.example",
 	} {
 		r := purchase("h", "")
 		r.header = map[string]string{name: value}
@@ -52,15 +54,21 @@ func TestNothingThatMattersIsCached(t *testing.T) {
 	var ch struct{ IntentID, Message string }
 	b.post("/api/cards/"+order.Issuance.CardID+"/reveal-challenge", "{}").into(t, 200, &ch)
 	routes := []request{
-		purchase("c", ""), purchase("c", header(t, b.payment())), purchase("c", "x"), {method: "GET", path: purchasePath}, {path: purchasePath, body: "{"},
-		{method: "GET", path: "/api/cards", header: b.bearer()}, {path: "/api/cards", header: b.bearer()}, {method: "GET", path: "/api/cards"},
+		purchase("c", ""), purchase("c", header(t, b.payment())), purchase("c", "x"), {method: "GET", path: purchasePath},
+		{path: purchasePath, body: "{"},
+		{method: "GET", path: "/api/cards", header: b.bearer()}, {path: "/api/cards", header: b.bearer()},
+		{method: "GET", path: "/api/cards"},
 		{method: "GET", path: "/api/cards/" + order.Issuance.CardID + "/balance", header: b.bearer()},
 		{path: "/api/cards/" + order.Issuance.CardID + "/reveal-challenge", body: "{}", header: b.bearer()},
-		{path: "/api/cards/" + order.Issuance.CardID + "/reveal", body: revealBody(ch.IntentID, b.sign(ch.Message)), header: b.bearer()},
-		{method: "GET", path: "/api/orders", header: b.bearer()}, {method: "GET", path: "/api/orders/" + order.OrderID, header: b.bearer()},
-		{method: "GET", path: "/api/auth/session", header: b.bearer()}, {path: "/api/auth/challenge", body: `{"address":` + quoted(b.address.String()) + `}`},
+		{path: "/api/cards/" + order.Issuance.CardID + "/reveal", body: revealBody(ch.IntentID, b.sign(ch.Message)),
+			header: b.bearer()},
+		{method: "GET", path: "/api/orders", header: b.bearer()},
+		{method: "GET", path: "/api/orders/" + order.OrderID, header: b.bearer()},
+		{method: "GET", path: "/api/auth/session", header: b.bearer()},
+		{path: "/api/auth/challenge", body: `{"address":` + quoted(b.address.String()) + `}`},
 		{path: "/api/auth/verify", body: `{}`}, {path: "/api/auth/logout", header: b.bearer()},
-		{method: "GET", path: "/health"}, {method: "GET", path: "/ready"}, {method: "GET", path: "/nowhere"}, {method: "GET", path: "/api/config"}, {method: "GET", path: "/api/card/discovery"},
+		{method: "GET", path: "/health"}, {method: "GET", path: "/ready"}, {method: "GET", path: "/nowhere"},
+		{method: "GET", path: "/api/config"}, {method: "GET", path: "/api/card/discovery"},
 	}
 	for _, r := range routes {
 		a := w.send(r)
@@ -68,12 +76,16 @@ func TestNothingThatMattersIsCached(t *testing.T) {
 		if !strings.Contains(h.Get("Cache-Control"), "no-store") {
 			t.Errorf("%s %s (%d): Cache-Control %q", r.method, r.path, a.status, h.Get("Cache-Control"))
 		}
-		if h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Referrer-Policy") != "no-referrer" || h.Get("Etag") != "" || h.Get("Last-Modified") != "" ||
-			h.Get("Content-Security-Policy") == "" || h.Get("Strict-Transport-Security") == "" || h.Get("Server") != "" || h.Get("Set-Cookie") != "" {
+		if h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Referrer-Policy") != "no-referrer" || h.Get("Etag") != "" ||
+			h.Get("Last-Modified") != "" ||
+			h.Get("Content-Security-Policy") == "" || h.Get("Strict-Transport-Security") == "" || h.Get("Server") != "" ||
+			h.Get("Set-Cookie") != "" {
 			t.Errorf("%s %s (%d): headers %v", r.method, r.path, a.status, h)
 		}
-		if !slices.ContainsFunc(h.Values("Vary"), func(v string) bool { return strings.Contains(v, "Origin") }) && h.Get("Access-Control-Allow-Origin") != "*" {
-			t.Errorf("%s %s (%d): Vary %v with origin %q", r.method, r.path, a.status, h.Values("Vary"), h.Get("Access-Control-Allow-Origin"))
+		if !slices.ContainsFunc(h.Values("Vary"), func(v string) bool { return strings.Contains(v, "Origin") }) &&
+			h.Get("Access-Control-Allow-Origin") != "*" {
+			t.Errorf("%s %s (%d): Vary %v with origin %q", r.method, r.path, a.status, h.Values("Vary"),
+				h.Get("Access-Control-Allow-Origin"))
 		}
 	}
 }
@@ -163,9 +175,12 @@ func TestNoSecretIsWrittenDown(t *testing.T) {
 		t.Fatalf("no card was revealed")
 	}
 	secrets := map[string]string{
-		"the bearer": b.token, "the buyer's key": hex.EncodeToString(crypto.FromECDSA(b.key)), "the relayer's key": strings.TrimPrefix(w.config.RelayerKeys[0].Reveal(), "0x"),
-		"the payment": hex.EncodeToString(p.Signature[:]), "the surplus payment": hex.EncodeToString(surplus.Signature[:]), "the header": header(t, p)[200:260],
-		"the number": shown.Credentials.Number, "the number in fours": grouped(shown.Credentials.Number), "the quote key": w.config.QuoteKey.Reveal(),
+		"the bearer": b.token, "the buyer's key": hex.EncodeToString(crypto.FromECDSA(b.key)),
+		"the relayer's key":   strings.TrimPrefix(w.config.RelayerKeys[0].Reveal(), "0x"),
+		"the payment":         hex.EncodeToString(p.Signature[:]),
+		"the surplus payment": hex.EncodeToString(surplus.Signature[:]), "the header": header(t, p)[200:260],
+		"the number": shown.Credentials.Number, "the number in fours": grouped(shown.Credentials.Number),
+		"the quote key":       w.config.QuoteKey.Reveal(),
 		"the issuer's answer": `"securityCode"`,
 	}
 	for _, v := range invariants.Leaks(map[string]string{"the log": log.String(), "the database": w.dump()}, secrets) {

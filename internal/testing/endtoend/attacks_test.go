@@ -38,14 +38,18 @@ func TestARepeatGetsTheSameOrderAndPaysNothing(t *testing.T) {
 
 	surplus := b.payment()
 	repeats := map[string]request{
-		"the same":          purchase("a", payment),
-		"once more":         purchase("a", payment),
-		"spaces":            {path: purchasePath, body: " {\r\n\t\"idempotencyKey\" : \"a\" } \n", header: map[string]string{x402.HeaderSignature: payment}},
-		"escapes":           {path: purchasePath, body: `{"idempotencyKey":"\u0061"}`, header: map[string]string{x402.HeaderSignature: payment}},
-		"signed anew":       purchase("a", header(t, surplus)),
-		"another instance":  {at: w.instances[1], path: purchasePath, body: purchaseBody("a"), header: map[string]string{x402.HeaderSignature: payment}},
-		"a trailing pad":    purchase("a", strings.TrimRight(payment, "=")),
-		"upper-case nonce":  purchase("a", spoiledBy(t, b.payment(func(p *x402.Payment) { p.Authorization = decoded(t, payment).Authorization }), upperNonce)),
+		"the same":  purchase("a", payment),
+		"once more": purchase("a", payment),
+		"spaces": {path: purchasePath, body: " {\r\n\t\"idempotencyKey\" : \"a\" } \n",
+			header: map[string]string{x402.HeaderSignature: payment}},
+		"escapes": {path: purchasePath, body: `{"idempotencyKey":"\u0061"}`,
+			header: map[string]string{x402.HeaderSignature: payment}},
+		"signed anew": purchase("a", header(t, surplus)),
+		"another instance": {at: w.instances[1], path: purchasePath, body: purchaseBody("a"),
+			header: map[string]string{x402.HeaderSignature: payment}},
+		"a trailing pad": purchase("a", strings.TrimRight(payment, "=")),
+		"upper-case nonce": purchase("a",
+			spoiledBy(t, b.payment(func(p *x402.Payment) { p.Authorization = decoded(t, payment).Authorization }), upperNonce)),
 		"an expired one":    purchase("a", header(t, b.payment(func(p *x402.Payment) { p.Authorization.ValidBefore = 1 }))),
 		"for another price": purchase("a", header(t, b.payment(func(p *x402.Payment) { p.Authorization.Value++ }))),
 	}
@@ -64,7 +68,8 @@ func TestARepeatGetsTheSameOrderAndPaysNothing(t *testing.T) {
 		t.Errorf("the repeats left a trace:\n was %s\n now %s", after, now)
 	}
 	// The surplus signature is live money: it is nowhere.
-	if dump := w.dump(); strings.Contains(dump, hex.EncodeToString(surplus.Signature[:])) || strings.Contains(dump, surplus.Authorization.Nonce.String()[2:]) {
+	if dump := w.dump(); strings.Contains(dump, hex.EncodeToString(surplus.Signature[:])) ||
+		strings.Contains(dump, surplus.Authorization.Nonce.String()[2:]) {
 		t.Error("a surplus authorization is stored")
 	}
 	if w.spent(surplus.Authorization) {
@@ -95,7 +100,8 @@ func decoded(t *testing.T, payment string) x402.Payment {
 func (w *world) spent(a x402.Authorization) bool {
 	w.t.Helper()
 	var word hexutil.Bytes
-	w.rpc(&word, "eth_call", map[string]any{"to": usdc().String(), "data": hexutil.Encode(x402.StateCall(a.From, a.Nonce))}, "latest")
+	w.rpc(&word, "eth_call",
+		map[string]any{"to": usdc().String(), "data": hexutil.Encode(x402.StateCall(a.From, a.Nonce))}, "latest")
 	return bigInt(word).Sign() != 0
 }
 
@@ -111,7 +117,8 @@ func orText(column string) string {
 func (w *world) dump() string {
 	w.t.Helper()
 	var all strings.Builder
-	named, err := w.db.Query(context.WithoutCancel(w.t.Context()), "SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+	named, err := w.db.Query(context.WithoutCancel(w.t.Context()),
+		"SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
 	if err != nil {
 		w.t.Fatalf("list the tables: %v", err)
 	}
@@ -119,7 +126,8 @@ func (w *world) dump() string {
 	if err != nil || len(tables) < 12 {
 		w.t.Fatalf("list the tables: %v (%v)", tables, err)
 	}
-	kept := map[string]string{"payments": "(to_jsonb(t) - 'signature')::text", "attempts": "(to_jsonb(t) - 'variants')::text"}
+	kept := map[string]string{"payments": "(to_jsonb(t) - 'signature')::text",
+		"attempts": "(to_jsonb(t) - 'variants')::text"}
 	for _, table := range tables {
 		all.WriteString(w.rows(table, orText(kept[table])))
 	}
@@ -176,7 +184,8 @@ func TestAKeyIsNobodysSecret(t *testing.T) {
 	// A payment that names the victim and is not signed by the victim.
 	forged := victim.payment()
 	forged.Signature = thief.payment().Signature
-	a, b := w.send(purchase("the victim's key", header(t, forged))), w.send(purchase("a key nobody has", header(t, forged)))
+	a, b := w.send(purchase("the victim's key", header(t, forged))),
+		w.send(purchase("a key nobody has", header(t, forged)))
 	if diff := cmp.Diff(callInfoOf(t, b), callInfoOf(t, a)); diff != "" || a.status != 402 {
 		t.Errorf("a used key shows in the refusal (-unknown +used):\n%s", diff)
 	}
@@ -233,8 +242,10 @@ func TestWhoWatchesTheChainGetsNothing(t *testing.T) {
 	w.rpc(&tx, "eth_getTransactionByHash", order.Payment.Transaction)
 	rebuilt := b.payment()
 	rebuilt.Authorization = x402.Authorization{
-		From: x402.Address(tx.Input[16:36]), To: x402.Address(tx.Input[48:68]), Value: moneyOf(bigInt(tx.Input[68:100]).Int64()),
-		ValidAfter: bigInt(tx.Input[100:132]).Uint64(), ValidBefore: bigInt(tx.Input[132:164]).Uint64(), Nonce: x402.Hash(tx.Input[164:196]),
+		From: x402.Address(tx.Input[16:36]), To: x402.Address(tx.Input[48:68]),
+		Value:      moneyOf(bigInt(tx.Input[68:100]).Int64()),
+		ValidAfter: bigInt(tx.Input[100:132]).Uint64(), ValidBefore: bigInt(tx.Input[132:164]).Uint64(),
+		Nonce: x402.Hash(tx.Input[164:196]),
 	}
 	copy(rebuilt.Signature[:], tx.Input[228:292])
 	rebuilt.Signature[64] = tx.Input[227]
@@ -276,10 +287,13 @@ func TestTheTermsCannotBeSwapped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	swapped := base64.RawURLEncoding.EncodeToString(append(raw[:16:16], bytes.Replace(raw[16:], []byte(`"p":2500`), []byte(`"p":1`), 1)...))
-	unsigned := base64.RawURLEncoding.EncodeToString(append(make([]byte, 16), bytes.Replace(raw[16:], []byte(`"p":2500`), []byte(`"p":1`), 1)...))
+	swapped := base64.RawURLEncoding.EncodeToString(append(raw[:16:16],
+		bytes.Replace(raw[16:], []byte(`"p":2500`), []byte(`"p":1`), 1)...))
+	unsigned := base64.RawURLEncoding.EncodeToString(append(make([]byte, 16),
+		bytes.Replace(raw[16:], []byte(`"p":2500`), []byte(`"p":1`), 1)...))
 	var cases []wrong
-	for name, id := range map[string]any{"genuine": quote, "price swapped": swapped, "unsigned": unsigned, "number": 5, "object": map[string]any{}, "long": strings.Repeat("A", 4000), "none": nil} {
+	for name, id := range map[string]any{"genuine": quote, "price swapped": swapped, "unsigned": unsigned, "number": 5,
+		"object": map[string]any{}, "long": strings.Repeat("A", 4000), "none": nil} {
 		cases = append(cases, wrong{"cheap, quote " + name, purchase("t", header(t, cheap(id))), 402, fault.PaymentRejected})
 	}
 	w.refuseAll(cases)
@@ -299,7 +313,8 @@ func TestAccountsWithCodeCannotPay(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
 	var cases []wrong
-	for name, code := range map[string]string{"7702 delegation": "0xef0100" + strings.Repeat("11", 20), "reverts": "0x60006000fd", "stops": "0x00"} {
+	for name, code := range map[string]string{"7702 delegation": "0xef0100" + strings.Repeat("11", 20),
+		"reverts": "0x60006000fd", "stops": "0x00"} {
 		b := w.buyer()
 		w.rpc(nil, "anvil_setCode", b.address.String(), code)
 		cases = append(cases, wrong{name, purchase("code", header(t, b.payment())), 402, fault.PaymentRejected})

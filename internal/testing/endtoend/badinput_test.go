@@ -69,7 +69,8 @@ func flaws(a answer) []string {
 		flaw("the code %q is not in the catalogue", p.Code)
 	case p.Retryable == nil || p.SafeToPayAgain == nil:
 		flaw("retryable or safeToPayAgain is missing")
-	case *p.Retryable != kind.Retryable || *p.SafeToPayAgain != kind.SafeToPayAgain || p.NextAction != string(kind.NextAction) || p.Title != kind.Title:
+	case *p.Retryable != kind.Retryable || *p.SafeToPayAgain != kind.SafeToPayAgain ||
+		p.NextAction != string(kind.NextAction) || p.Title != kind.Title:
 		flaw("not as the catalogue has it")
 	}
 	if p.Status != a.status || p.Type != "/problems/"+p.Code || p.Detail == "" {
@@ -91,7 +92,8 @@ func flaws(a answer) []string {
 	if json.Unmarshal(a.body, &members) != nil {
 		return append(found, "not an object")
 	}
-	documented := []string{"type", "title", "status", "detail", "code", "retryable", "safeToPayAgain", "nextAction", "requestId", "orderId", "fields"}
+	documented := []string{"type", "title", "status", "detail", "code", "retryable", "safeToPayAgain", "nextAction",
+		"requestId", "orderId", "fields"}
 	for name := range members {
 		if !slices.Contains(documented, name) {
 			flaw("the member %q is not documented", name)
@@ -109,7 +111,8 @@ func TestWrongBodiesAreRefused(t *testing.T) {
 	add := func(name, body string, status int, code fault.Code) {
 		// Unpaid and paid: a payment must not help a wrong body along.
 		cases = append(cases, wrong{name, request{path: purchasePath, body: body}, status, code},
-			wrong{name + ", paid", request{path: purchasePath, body: body, header: map[string]string{x402.HeaderSignature: good}}, status, code})
+			wrong{name + ", paid",
+				request{path: purchasePath, body: body, header: map[string]string{x402.HeaderSignature: good}}, status, code})
 	}
 	long := strings.Repeat("k", 201)
 	for name, body := range map[string]string{
@@ -158,17 +161,23 @@ func TestWrongBodiesAreRefused(t *testing.T) {
 	add("1 MB", strings.Repeat(" ", 1<<20), 413, fault.BodyTooLarge)
 	for name, contentType := range map[string]string{
 		"form": "application/x-www-form-urlencoded", "text": "text/plain", "multipart": "multipart/form-data; boundary=x",
-		"charset": "application/json; charset=utf-16", "protobuf": "application/proto", "parameter": "application/json; x=y", "nothing": "",
+		"charset": "application/json; charset=utf-16", "protobuf": "application/proto", "parameter": "application/json; x=y",
+		"nothing": "",
 	} {
 		cases = append(cases, wrong{"content type " + name, request{path: purchasePath, body: purchaseBody("a"),
-			header: map[string]string{"Content-Type": contentType, x402.HeaderSignature: good}}, 415, fault.MediaTypeUnsupported})
+			header: map[string]string{"Content-Type": contentType, x402.HeaderSignature: good}}, 415,
+			fault.MediaTypeUnsupported})
 	}
 	cases = append(cases,
-		wrong{"gzip", request{path: purchasePath, body: purchaseBody("a"), header: map[string]string{"Content-Encoding": "gzip"}}, 415, fault.MediaTypeUnsupported},
-		wrong{"key in the query", request{path: purchasePath + "?idempotencyKey=a", body: purchaseBody("a")}, 400, fault.SchemaInvalid},
+		wrong{"gzip",
+			request{path: purchasePath, body: purchaseBody("a"), header: map[string]string{"Content-Encoding": "gzip"}}, 415,
+			fault.MediaTypeUnsupported},
+		wrong{"key in the query", request{path: purchasePath + "?idempotencyKey=a", body: purchaseBody("a")}, 400,
+			fault.SchemaInvalid},
 		wrong{"unknown query", request{path: purchasePath + "?debug=1", body: purchaseBody("a")}, 400, fault.SchemaInvalid},
 		wrong{"broken query", request{path: purchasePath + "?%zz", body: purchaseBody("a")}, 400, fault.SchemaInvalid},
-		wrong{"paid, without a body", request{path: purchasePath, header: map[string]string{x402.HeaderSignature: good}}, 400, fault.SchemaInvalid},
+		wrong{"paid, without a body", request{path: purchasePath, header: map[string]string{x402.HeaderSignature: good}}, 400,
+			fault.SchemaInvalid},
 	)
 	w.refuseAll(cases)
 }

@@ -53,29 +53,39 @@ func headerCases(t *testing.T, b *buyer) []wrong {
 	bad("deep", std(`{"x402Version":2,"extensions":`+strings.Repeat(`{"a":`, 60)+"1"+strings.Repeat("}", 60)+"}"))
 	bad("deep lists", std(strings.Repeat("[", 4000)+strings.Repeat("]", 4000)))
 	for _, member := range []string{"from", "to", "value", "validAfter", "validBefore", "nonce"} {
-		for name, v := range map[string]any{"absent": nil, "number": 1, "null": json.RawMessage("null"), "list": []any{}, "empty": "", "negative": "-1"} {
+		for name, v := range map[string]any{"absent": nil, "number": 1, "null": json.RawMessage("null"), "list": []any{},
+			"empty": "", "negative": "-1"} {
 			bad(member+" "+name, spoiled(t, b, func(_, a map[string]any) { setOrDelete(a, member, v) }))
 		}
 	}
-	for _, number := range []string{"+25000000", "025000000", "25000000.0", "25.0", "0x17d7840", "2.5e7", "25_000_000", "٢٥", " 25000000", "25000000 ", "NaN", strings.Repeat("9", 79), strings.Repeat("9", 10_000)} {
+	for _, number := range []string{"+25000000", "025000000", "25000000.0", "25.0", "0x17d7840", "2.5e7", "25_000_000",
+		"٢٥", " 25000000", "25000000 ", "NaN", strings.Repeat("9", 79), strings.Repeat("9", 10_000)} {
 		bad("value "+number[:min(12, len(number))], spoiled(t, b, func(_, a map[string]any) { a["value"] = number }))
-		bad("validBefore "+number[:min(12, len(number))], spoiled(t, b, func(_, a map[string]any) { a["validBefore"] = number }))
+		bad("validBefore "+number[:min(12, len(number))],
+			spoiled(t, b, func(_, a map[string]any) { a["validBefore"] = number }))
 	}
 	nonce := strings.Repeat("ab", 32)
-	for name, n := range map[string]string{"without 0x": nonce, "short": "0x" + nonce[2:], "long": "0x" + nonce + "00", "0X": "0X" + nonce, "not hex": "0x" + nonce[:62] + "zz"} {
+	for name, n := range map[string]string{"without 0x": nonce, "short": "0x" + nonce[2:], "long": "0x" + nonce + "00",
+		"0X": "0X" + nonce, "not hex": "0x" + nonce[:62] + "zz"} {
 		bad("nonce "+name, spoiled(t, b, func(_, a map[string]any) { a["nonce"] = n }))
 	}
-	for name, s := range map[string]any{"absent": nil, "number": 7, "no hex": "0xzz", "odd": "0x123", "without 0x": strings.Repeat("11", 65)} {
-		bad("signature "+name, spoiled(t, b, func(m, _ map[string]any) { setOrDelete(m["payload"].(map[string]any), "signature", s) }))
+	for name, s := range map[string]any{"absent": nil, "number": 7, "no hex": "0xzz", "odd": "0x123",
+		"without 0x": strings.Repeat("11", 65)} {
+		bad("signature "+name,
+			spoiled(t, b, func(m, _ map[string]any) { setOrDelete(m["payload"].(map[string]any), "signature", s) }))
 	}
 	for name, v := range map[string]any{"text": "2", "absent": nil, "null": json.RawMessage("null"), "list": []any{2}} {
 		bad("version "+name, spoiled(t, b, func(m, _ map[string]any) { setOrDelete(m, "x402Version", v) }))
 	}
 	bad("unknown member of the authorization", spoiled(t, b, func(_, a map[string]any) { a["memo"] = "x" }))
-	bad("unknown member of accepted", spoiled(t, b, func(m, _ map[string]any) { m["accepted"].(map[string]any)["price"] = "1" }))
-	bad("unknown member of the payload", spoiled(t, b, func(m, _ map[string]any) { m["payload"].(map[string]any)["x"] = "1" }))
-	bad("timeout text", spoiled(t, b, func(m, _ map[string]any) { m["accepted"].(map[string]any)["maxTimeoutSeconds"] = "120" }))
-	bad("address of another checksum", spoiled(t, b, func(_, a map[string]any) { a["from"] = swapCase(b.address.String()) }))
+	bad("unknown member of accepted",
+		spoiled(t, b, func(m, _ map[string]any) { m["accepted"].(map[string]any)["price"] = "1" }))
+	bad("unknown member of the payload",
+		spoiled(t, b, func(m, _ map[string]any) { m["payload"].(map[string]any)["x"] = "1" }))
+	bad("timeout text",
+		spoiled(t, b, func(m, _ map[string]any) { m["accepted"].(map[string]any)["maxTimeoutSeconds"] = "120" }))
+	bad("address of another checksum",
+		spoiled(t, b, func(_, a map[string]any) { a["from"] = swapCase(b.address.String()) }))
 	return cases
 }
 
@@ -120,11 +130,13 @@ func rejectedCases(t *testing.T, b *buyer) []wrong {
 	signed := func(name string, change func(*x402.Authorization)) {
 		no(name, header(t, b.payment(func(p *x402.Payment) { change(&p.Authorization) })))
 	}
-	for _, amount := range []string{"0", "1", "24999999", "25000001", "2500", "25", "25000000000000000000", "-25000000", "+25000000", "025000000",
+	for _, amount := range []string{"0", "1", "24999999", "25000001", "2500", "25", "25000000000000000000", "-25000000",
+		"+25000000", "025000000",
 		"25000000.0", "0x17d7840", "25e6", "٢٥٠٠٠٠٠٠", strings.Repeat("9", 78), strings.Repeat("9", 5000)} {
 		accepted("amount "+amount[:min(len(amount), 22)], "amount", amount)
 	}
-	for name, value := range map[string]int64{"zero": 0, "one less": 24_999_999, "one more": 25_000_001, "cents": 2500, "double": 50_000_000} {
+	for name, value := range map[string]int64{"zero": 0, "one less": 24_999_999, "one more": 25_000_001, "cents": 2500,
+		"double": 50_000_000} {
 		signed("signed value "+name, func(a *x402.Authorization) { a.Value = moneyOf(value) })
 	}
 	no("signed value 2^256-1", spoiled(t, b, func(_, a map[string]any) {
@@ -137,7 +149,8 @@ func rejectedCases(t *testing.T, b *buyer) []wrong {
 	} {
 		accepted("asset "+name, "asset", asset)
 	}
-	for _, network := range []string{"base", "eip155:84532", "eip155:1", "8453", "eip155:08453", "EIP155:8453", "eip155:8453 ", "solana:mainnet", ""} {
+	for _, network := range []string{"base", "eip155:84532", "eip155:1", "8453", "eip155:08453", "EIP155:8453",
+		"eip155:8453 ", "solana:mainnet", ""} {
 		accepted("network "+quoted(network), "network", network)
 	}
 	stranger := b.w.pauper().address
@@ -152,10 +165,12 @@ func rejectedCases(t *testing.T, b *buyer) []wrong {
 		no(fmt.Sprintf("version %v", version), spoiled(t, b, func(m, _ map[string]any) { m["x402Version"] = version }))
 	}
 	for _, other := range []string{"permit2Authorization", "delegationManager", "permissionContext"} {
-		no(other, spoiled(t, b, func(m, _ map[string]any) { m["payload"].(map[string]any)[other] = map[string]any{"spender": "0x0"} }))
+		no(other, spoiled(t, b,
+			func(m, _ map[string]any) { m["payload"].(map[string]any)[other] = map[string]any{"spender": "0x0"} }))
 	}
 	now := uint64(time.Now().Unix())
-	for name, before := range map[string]uint64{"past": now - 60, "now": now, "in 5 s": now + 5, "in 15 s": now + 15, "in 26 h": now + 26*3600, "never": 1<<64 - 1, "zero": 0} {
+	for name, before := range map[string]uint64{"past": now - 60, "now": now, "in 5 s": now + 5, "in 15 s": now + 15,
+		"in 26 h": now + 26*3600, "never": 1<<64 - 1, "zero": 0} {
 		signed("validBefore "+name, func(a *x402.Authorization) { a.ValidBefore = before })
 	}
 	for name, after := range map[string]uint64{"in an hour": now + 3600, "in ten minutes": now + 600, "never": 1<<64 - 1} {
@@ -180,17 +195,22 @@ func signatureCases(t *testing.T, b *buyer) []wrong {
 	high.Signature = twin(s)
 	cases = append(cases, wrong{"signature: high s", purchase("s", header(t, high)), 402, fault.PaymentRejected})
 	other := b.w.buyer().payment(func(q *x402.Payment) { q.Authorization = p.Authorization })
-	cases = append(cases, wrong{"signature: another wallet's", purchase("s", header(t, other)), 402, fault.PaymentRejected})
+	cases = append(cases,
+		wrong{"signature: another wallet's", purchase("s", header(t, other)), 402, fault.PaymentRejected})
 	for _, d := range []x402.Domain{
-		{Name: "USDC", Version: "2", ChainID: 8453, Contract: usdc()}, {Name: "USD Coin", Version: "1", ChainID: 8453, Contract: usdc()},
-		{Name: "USD Coin", Version: "2", ChainID: 84532, Contract: usdc()}, {Name: "USD Coin", Version: "2", ChainID: 8453, Contract: b.address},
+		{Name: "USDC", Version: "2", ChainID: 8453, Contract: usdc()},
+		{Name: "USD Coin", Version: "1", ChainID: 8453, Contract: usdc()},
+		{Name: "USD Coin", Version: "2", ChainID: 84532, Contract: usdc()},
+		{Name: "USD Coin", Version: "2", ChainID: 8453, Contract: b.address},
 	} {
 		q := b.payment()
 		var err error
 		if q.Signature, err = curve.Sign(d, q.Authorization, b.key); err != nil {
 			t.Fatal(err)
 		}
-		cases = append(cases, wrong{fmt.Sprintf("signature: domain %s %s %d", d.Name, d.Version, d.ChainID), purchase("s", header(t, q)), 402, fault.PaymentRejected})
+		cases = append(cases,
+			wrong{fmt.Sprintf("signature: domain %s %s %d", d.Name, d.Version, d.ChainID), purchase("s", header(t, q)), 402,
+				fault.PaymentRejected})
 	}
 	no("v 26", good[:len(good)-2]+"1a")
 	no("v 29", good[:len(good)-2]+"1d")
@@ -207,8 +227,9 @@ func signatureCases(t *testing.T, b *buyer) []wrong {
 	no("ERC-1271 blob", "0x"+strings.Repeat("ab", 96))
 	no("two signatures", good+good[2:])
 	no("ERC-6492", "0x"+hex.EncodeToString(make([]byte, 128))+strings.Repeat("6492", 16))
-	for name, from := range map[string]string{"zero address": "0x0000000000000000000000000000000000000000", "precompile": "0x0000000000000000000000000000000000000001",
-		"the token": usdc().String(), "the payee": b.w.payTo.String()} {
+	for name, from := range map[string]string{"zero address": "0x0000000000000000000000000000000000000000",
+		"precompile": "0x0000000000000000000000000000000000000001",
+		"the token":  usdc().String(), "the payee": b.w.payTo.String()} {
 		payment := spoiled(t, b, func(_, a map[string]any) { a["from"] = from })
 		cases = append(cases, wrong{"payer " + name, purchase("s", payment), 402, fault.PaymentRejected})
 	}
@@ -221,10 +242,12 @@ func TestPaymentsOffTheTermsAreRefused(t *testing.T) {
 	b := w.buyer()
 	cases := rejectedCases(t, b)
 	poor := w.pauper()
-	cases = append(cases, wrong{"payer without money", purchase("r", header(t, poor.payment())), 402, fault.PaymentRejected})
+	cases = append(cases,
+		wrong{"payer without money", purchase("r", header(t, poor.payment())), 402, fault.PaymentRejected})
 	short := w.pauper()
 	w.fund(short.address, price()-1)
-	cases = append(cases, wrong{"payer a millionth short", purchase("r", header(t, short.payment())), 402, fault.PaymentRejected})
+	cases = append(cases,
+		wrong{"payer a millionth short", purchase("r", header(t, short.payment())), 402, fault.PaymentRejected})
 	w.refuseAll(cases)
 	// The harness can also succeed: the same wallet's good payment is taken.
 	b.bought("good")

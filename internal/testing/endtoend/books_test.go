@@ -79,7 +79,8 @@ func (w *world) entries() []entry {
 	var all []entry
 	for rows.Next() {
 		var e entry
-		if err := rows.Scan(&e.order, &e.status, &e.owner, &e.key, &e.paid, &e.transaction, &e.card, &e.fee, &e.reason); err != nil {
+		if err := rows.Scan(&e.order, &e.status, &e.owner, &e.key, &e.paid, &e.transaction, &e.card, &e.fee,
+			&e.reason); err != nil {
 			w.t.Fatalf("read the orders: %v", err)
 		}
 		all = append(all, e)
@@ -99,8 +100,9 @@ func (w *world) books() invariants.Books {
 		treasury = w.treasury.String()
 	}
 	return invariants.Books{
-		Treasury: treasury, DatabaseURL: w.databaseURL, RPCURL: w.rpcURL, USDC: usdc().String(), PayTo: w.payTo.String(), SandboxURL: w.issuer.url,
-		FromBlock: w.from, Answers: slices.Clone(w.told), Down: w.down,
+		Treasury: treasury, DatabaseURL: w.databaseURL, RPCURL: w.rpcURL, USDC: usdc().String(), PayTo: w.payTo.String(),
+		SandboxURL: w.issuer.url,
+		FromBlock:  w.from, Answers: slices.Clone(w.told), Down: w.down,
 	}
 }
 
@@ -175,7 +177,8 @@ func (w *world) keyOf(r request) string {
 		return ""
 	}
 	// Without a row there is no order to be told of.
-	_ = w.db.QueryRow(context.WithoutCancel(w.t.Context()), "SELECT idempotency_key FROM orders WHERE id = $1", id).Scan(&body.Key)
+	_ = w.db.QueryRow(context.WithoutCancel(w.t.Context()), "SELECT idempotency_key FROM orders WHERE id = $1",
+		id).Scan(&body.Key)
 	return body.Key
 }
 
@@ -202,6 +205,7 @@ func (w *world) footprint() string {
 	for _, op := range []string{"open", "move", "moved", "balance", "sensitive"} {
 		asked += b.Requests[op]
 	}
-	return fmt.Sprintf("%s; payee %s, %d transfers; issuer %s, %d cards, %d asked", w.counts(), w.balance(w.payTo), len(w.transfers()),
+	return fmt.Sprintf("%s; payee %s, %d transfers; issuer %s, %d cards, %d asked", w.counts(), w.balance(w.payTo),
+		len(w.transfers()),
 		b.Float, len(b.Cards), asked)
 }

@@ -90,7 +90,8 @@ func (b *buyer) payment(changes ...func(*x402.Payment)) x402.Payment {
 		},
 		Resource: x402.Resource{URL: origin + purchasePath},
 		Authorization: x402.Authorization{
-			From: b.address, To: b.w.payTo, Value: price(), ValidBefore: uint64(time.Now().Add(2 * time.Minute).Unix()), Nonce: newNonce(),
+			From: b.address, To: b.w.payTo, Value: price(), ValidBefore: uint64(time.Now().Add(2 * time.Minute).Unix()),
+			Nonce: newNonce(),
 		},
 	}
 	for _, change := range changes {
@@ -201,7 +202,8 @@ func (b *buyer) signIn() {
 		Message  string `json:"message"`
 	}
 	here := map[string]string{"X-Forwarded-For": b.from}
-	b.w.send(request{path: "/api/auth/challenge", body: `{"address":` + quoted(b.address.String()) + `}`, header: here}).into(b.w.t, 200, &ch)
+	b.w.send(request{path: "/api/auth/challenge", body: `{"address":` + quoted(b.address.String()) + `}`,
+		header: here}).into(b.w.t, 200, &ch)
 	var session struct {
 		AccessToken string `json:"accessToken"`
 	}

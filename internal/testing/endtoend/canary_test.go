@@ -139,10 +139,12 @@ func TestNoPlantedSecretComesOutAnywhere(t *testing.T) {
 		t.Errorf("send what is queued: %v", err)
 	}
 	places := map[string]string{
-		"the log": log.String(), "what the collector got": out.String(), "the metrics": page, "the database": dump, "what the tools told": told,
+		"the log": log.String(), "what the collector got": out.String(), "the metrics": page, "the database": dump,
+		"what the tools told": told,
 	}
 	for place, sign := range map[string]string{
-		"the log": `"msg":"job attempt"`, "what the collector got": "checkout.buy", "the metrics": "payment_settlements_total", "the database": "fulfilled",
+		"the log": `"msg":"job attempt"`, "what the collector got": "checkout.buy",
+		"the metrics": "payment_settlements_total", "the database": "fulfilled",
 		"what the tools told": "payable_url",
 	} {
 		if !strings.Contains(places[place], sign) {
@@ -187,7 +189,9 @@ func (w *world) live(secrets canaries) {
 	w.send(request{path: "/api/auth/challenge", body: `{"address":` + quoted(b.address.String()) + `}`}).into(t, 200, &ch)
 	signature := b.sign(ch.Message)
 	secrets["the sign-in signature"] = signature
-	body, _ := json.Marshal(map[string]string{"address": b.address.String(), "intentId": ch.IntentID, "signature": signature}) // texts always marshal
+	// texts always marshal
+	body, _ := json.Marshal(map[string]string{"address": b.address.String(), "intentId": ch.IntentID,
+		"signature": signature})
 	var session struct{ AccessToken string }
 	w.send(request{path: "/api/auth/verify", body: string(body)}).into(t, 200, &session)
 	w.send(request{path: "/api/auth/verify", body: string(body)}) // once more: refused
@@ -222,7 +226,8 @@ func (w *world) live(secrets canaries) {
 	if travel.Credentials == nil {
 		t.Fatalf("no eSIM was shown: %s", travel.Status)
 	}
-	secrets["the eSIM's ICCID"], secrets["the eSIM's matching id"] = travel.Credentials.ICCID, travel.Credentials.MatchingID
+	secrets["the eSIM's ICCID"], secrets["the eSIM's matching id"] = travel.Credentials.ICCID,
+		travel.Credentials.MatchingID
 	secrets["the eSIM's LPA"], secrets["the eSIM's delivery token"] = travel.Credentials.LPA, travel.Delivery.Token
 	b.post("/api/auth/logout", "").into(t, 200, nil)
 }
@@ -231,41 +236,69 @@ func (w *world) live(secrets canaries) {
 func (w *world) knock(secrets canaries, operatorToken string) {
 	json := map[string]string{"Content-Type": "application/json"}
 	for name, r := range map[string]request{
-		"a bearer of nobody's":         {method: "GET", path: "/api/cards", header: bearerOf(secrets.plant("a bearer of nobody's", "rcs_"))},
-		"a basic authorization":        {method: "GET", path: "/api/cards", header: map[string]string{"Authorization": "Basic " + secrets.plant("a basic authorization", "")}},
-		"a wrong operator's token":     {method: "GET", path: "/api/admin/card-issue-fee/jobs", header: bearerOf(secrets.plant("a wrong operator's token", "rco_"))},
-		"a delivery token":             {method: "GET", path: "/api/cards", header: map[string]string{"X-Esim-Delivery-Token": secrets.plant("a delivery token", "rcd_")}},
-		"a cookie":                     {method: "GET", path: "/api/config", header: map[string]string{"Cookie": "session=" + secrets.plant("a cookie", "")}},
-		"a user agent":                 {method: "GET", path: "/api/config", header: map[string]string{"User-Agent": secrets.plant("a user agent", "Mozilla/")}},
-		"a referrer":                   {method: "GET", path: "/api/config", header: map[string]string{"Referer": "https://evil.example/" + secrets.plant("a referrer", "")}},
-		"a forwarded address":          {method: "GET", path: "/api/config", header: map[string]string{"X-Forwarded-For": secrets.plant("a forwarded address", "")}},
-		"a host":                       {method: "GET", path: "/api/config", header: map[string]string{"Host": secrets.plant("a host", "h") + ".example"}},
-		"an origin":                    {method: "GET", path: "/api/config", header: map[string]string{"Origin": "https://" + secrets.plant("an origin", "o") + ".example"}},
-		"a request id":                 {method: "GET", path: "/api/config", header: map[string]string{"X-Request-Id": "a " + secrets.plant("a request id", "")}},
-		"a trace state":                {path: purchasePath, body: purchaseBody("x"), header: map[string]string{"Traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "Tracestate": "k=" + secrets.plant("a trace state", "")}},
-		"baggage":                      {path: purchasePath, body: purchaseBody("x"), header: map[string]string{"Baggage": "k=" + secrets.plant("baggage", "")}},
-		"a sign-in header":             {path: purchasePath, body: purchaseBody("x"), header: map[string]string{"Sign-In-With-X": secrets.plant("a sign-in header", "")}},
-		"a query":                      {method: "GET", path: "/api/orders?token=" + secrets.plant("a query", "")},
-		"a query's name":               {method: "GET", path: "/api/config?" + secrets.plant("a query's name", "q") + "=1"},
-		"a path":                       {method: "GET", path: "/" + secrets.plant("a path", "p")},
-		"an order's id":                {method: "GET", path: "/api/orders/" + secrets.plant("an order's id", "ord_")},
-		"a card's id":                  {method: "GET", path: "/api/cards/" + secrets.plant("a card's id", "c") + "/balance"},
-		"a procedure":                  {path: "/roamcard.v1.CardService/" + secrets.plant("a procedure", "P"), body: "{}"},
-		"a method":                     {method: "M" + secrets.plant("a method", "M"), path: "/health"},
-		"a member's name":              {path: purchasePath, body: `{"` + secrets.plant("a member's name", "m") + `":1}`},
-		"a member's value":             {path: purchasePath, body: `{"note":"` + secrets.plant("a member's value", "") + `"}`},
-		"broken JSON":                  {path: purchasePath, body: `{"idempotencyKey":"` + secrets.plant("broken JSON", "")},
-		"a payment that is no payment": {path: purchasePath, body: purchaseBody("x"), header: map[string]string{x402.HeaderSignature: secrets.plant("a payment that is no payment", "")}},
+		"a bearer of nobody's": {method: "GET", path: "/api/cards",
+			header: bearerOf(secrets.plant("a bearer of nobody's", "rcs_"))},
+		"a basic authorization": {method: "GET", path: "/api/cards",
+			header: map[string]string{"Authorization": "Basic " + secrets.plant("a basic authorization", "")}},
+		"a wrong operator's token": {method: "GET", path: "/api/admin/card-issue-fee/jobs",
+			header: bearerOf(secrets.plant("a wrong operator's token", "rco_"))},
+		"a delivery token": {method: "GET", path: "/api/cards",
+			header: map[string]string{"X-Esim-Delivery-Token": secrets.plant("a delivery token", "rcd_")}},
+		"a cookie": {method: "GET", path: "/api/config",
+			header: map[string]string{"Cookie": "session=" + secrets.plant("a cookie", "")}},
+		"a user agent": {method: "GET", path: "/api/config",
+			header: map[string]string{"User-Agent": secrets.plant("a user agent", "Mozilla/")}},
+		"a referrer": {method: "GET", path: "/api/config",
+			header: map[string]string{"Referer": "https://evil.example/" + secrets.plant("a referrer", "")}},
+		"a forwarded address": {method: "GET", path: "/api/config",
+			header: map[string]string{"X-Forwarded-For": secrets.plant("a forwarded address", "")}},
+		"a host": {method: "GET", path: "/api/config",
+			header: map[string]string{"Host": secrets.plant("a host", "h") + ".example"}},
+		"an origin": {method: "GET", path: "/api/config",
+			header: map[string]string{"Origin": "https://" + secrets.plant("an origin", "o") + ".example"}},
+		"a request id": {method: "GET", path: "/api/config",
+			header: map[string]string{"X-Request-Id": "a " + secrets.plant("a request id", "")}},
+		"a trace state": {path: purchasePath, body: purchaseBody("x"),
+			header: map[string]string{"Traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+				"Tracestate": "k=" + secrets.plant("a trace state", "")}},
+		"baggage": {path: purchasePath, body: purchaseBody("x"),
+			header: map[string]string{"Baggage": "k=" + secrets.plant("baggage", "")}},
+		"a sign-in header": {path: purchasePath, body: purchaseBody("x"),
+			header: map[string]string{"Sign-In-With-X": secrets.plant("a sign-in header", "")}},
+		"a query":         {method: "GET", path: "/api/orders?token=" + secrets.plant("a query", "")},
+		"a query's name":  {method: "GET", path: "/api/config?" + secrets.plant("a query's name", "q") + "=1"},
+		"a path":          {method: "GET", path: "/" + secrets.plant("a path", "p")},
+		"an order's id":   {method: "GET", path: "/api/orders/" + secrets.plant("an order's id", "ord_")},
+		"a card's id":     {method: "GET", path: "/api/cards/" + secrets.plant("a card's id", "c") + "/balance"},
+		"a procedure":     {path: "/roamcard.v1.CardService/" + secrets.plant("a procedure", "P"), body: "{}"},
+		"a method":        {method: "M" + secrets.plant("a method", "M"), path: "/health"},
+		"a member's name": {path: purchasePath, body: `{"` + secrets.plant("a member's name", "m") + `":1}`},
+		"a member's value": {path: purchasePath, body: `{"note":"` + secrets.plant("a member's value", "") +
+			`"}`},
+		"broken JSON": {path: purchasePath, body: `{"idempotencyKey":"` + secrets.plant("broken JSON", "")},
+		"a payment that is no payment": {path: purchasePath, body: purchaseBody("x"),
+			header: map[string]string{x402.HeaderSignature: secrets.plant("a payment that is no payment", "")}},
 		"a payment of nonsense": {path: purchasePath, body: purchaseBody("x"), header: map[string]string{
-			x402.HeaderSignature: base64.StdEncoding.EncodeToString([]byte(`{"x402Version":2,"payload":{"signature":"` + secrets.plant("a payment of nonsense", "0x") + `"}}`))}},
-		"a signature of nobody's":    {path: "/api/auth/verify", body: `{"address":"0x0000000000000000000000000000000000000001","signature":"` + secrets.plant("a signature of nobody's", "0x") + `"}`},
-		"a message of nobody's":      {path: "/api/auth/verify", body: `{"address":"0x0000000000000000000000000000000000000001","signature":"0x","message":"` + secrets.plant("a message of nobody's", "") + `"}`},
-		"an address that is none":    {path: "/api/auth/challenge", body: `{"address":"` + secrets.plant("an address that is none", "0x") + `"}`},
-		"a job's id":                 {path: "/api/admin/card-issue-fee/jobs/" + secrets.plant("a job's id", "j") + "/reconcile", header: bearerOf(operatorToken)},
-		"a member of a procedure":    {path: "/roamcard.v1.CardService/PurchaseCard", body: `{"note":"` + secrets.plant("a member of a procedure", "") + `"}`, header: json},
-		"a bearer of a procedure":    {path: "/roamcard.v1.OrderService/ListOrders", body: `{}`, header: bearerOf(secrets.plant("a bearer of a procedure", "rcs_"))},
-		"a payment of a procedure":   {path: "/roamcard.v1.CardService/PurchaseCard", body: purchaseBody("x"), header: map[string]string{x402.HeaderSignature: secrets.plant("a payment of a procedure", "")}},
-		"a number as key of a query": {method: "GET", path: "/api/config?pan=" + secrets.number("a number as key of a query", "4", 16)},
+			x402.HeaderSignature: base64.StdEncoding.EncodeToString([]byte(`{"x402Version":2,"payload":{"signature":"` +
+				secrets.plant("a payment of nonsense", "0x") + `"}}`))}},
+		"a signature of nobody's": {path: "/api/auth/verify",
+			body: `{"address":"0x0000000000000000000000000000000000000001","signature":"` +
+				secrets.plant("a signature of nobody's", "0x") + `"}`},
+		"a message of nobody's": {path: "/api/auth/verify",
+			body: `{"address":"0x0000000000000000000000000000000000000001","signature":"0x","message":"` +
+				secrets.plant("a message of nobody's", "") + `"}`},
+		"an address that is none": {path: "/api/auth/challenge", body: `{"address":"` +
+			secrets.plant("an address that is none", "0x") + `"}`},
+		"a job's id": {path: "/api/admin/card-issue-fee/jobs/" + secrets.plant("a job's id", "j") +
+			"/reconcile", header: bearerOf(operatorToken)},
+		"a member of a procedure": {path: "/roamcard.v1.CardService/PurchaseCard", body: `{"note":"` +
+			secrets.plant("a member of a procedure", "") + `"}`, header: json},
+		"a bearer of a procedure": {path: "/roamcard.v1.OrderService/ListOrders", body: `{}`,
+			header: bearerOf(secrets.plant("a bearer of a procedure", "rcs_"))},
+		"a payment of a procedure": {path: "/roamcard.v1.CardService/PurchaseCard", body: purchaseBody("x"),
+			header: map[string]string{x402.HeaderSignature: secrets.plant("a payment of a procedure", "")}},
+		"a number as key of a query": {method: "GET", path: "/api/config?pan=" +
+			secrets.number("a number as key of a query", "4", 16)},
 	} {
 		if a := w.send(r); a.status == 0 || a.status >= 500 {
 			w.t.Errorf("%s: %d %s (%v)", name, a.status, a.body, a.err)
@@ -276,16 +309,20 @@ func (w *world) knock(secrets canaries, operatorToken string) {
 // report sends product events with what they must not hold.
 func (w *world) report(secrets canaries) {
 	for name, changes := range map[string]map[string]any{
-		"a PAN in an event":       {"path": "/card/" + secrets.number("a PAN in an event", "4", 16)},
-		"a code in an event":      {"properties": map[string]any{"step": "cvv_" + secrets.number("a code in an event", "", 9)}},
-		"an ICCID in an event":    {"properties": map[string]any{"product": secrets.number("an ICCID in an event", "89", 19)}},
-		"an LPA in an event":      {"properties": map[string]any{"note": "LPA:1$rsp.example.com$" + secrets.plant("an LPA in an event", "")}},
-		"a wallet in an event":    {"properties": map[string]any{secrets.plant("a wallet in an event", "0x"): "card"}},
-		"an e-mail in an event":   {"path": "/" + secrets.plant("an e-mail in an event", "a") + "@example.com"},
-		"a token in an event":     {"eventName": secrets.plant("a token in an event", "rcs_")},
-		"a visitor's name":        {"visitorId": secrets.plant("a visitor's name", "")},
-		"an order in an event":    {"path": "/pay/" + secrets.number("an order in an event", "ord_0199", 40)},
-		"something in base64":     {"path": "/" + base64.RawURLEncoding.EncodeToString([]byte(secrets.plant("something in base64", "rcs_")))},
+		"a PAN in an event": {"path": "/card/" + secrets.number("a PAN in an event", "4", 16)},
+		"a code in an event": {"properties": map[string]any{"step": "cvv_" +
+			secrets.number("a code in an event", "", 9)}},
+		"an ICCID in an event": {"properties": map[string]any{"product": secrets.number("an ICCID in an event", "89",
+			19)}},
+		"an LPA in an event": {"properties": map[string]any{"note": "LPA:1$rsp.example.com$" +
+			secrets.plant("an LPA in an event", "")}},
+		"a wallet in an event":  {"properties": map[string]any{secrets.plant("a wallet in an event", "0x"): "card"}},
+		"an e-mail in an event": {"path": "/" + secrets.plant("an e-mail in an event", "a") + "@example.com"},
+		"a token in an event":   {"eventName": secrets.plant("a token in an event", "rcs_")},
+		"a visitor's name":      {"visitorId": secrets.plant("a visitor's name", "")},
+		"an order in an event":  {"path": "/pay/" + secrets.number("an order in an event", "ord_0199", 40)},
+		"something in base64": {"path": "/" +
+			base64.RawURLEncoding.EncodeToString([]byte(secrets.plant("something in base64", "rcs_")))},
 		"a visitor that is known": {"visitorId": secrets.visitor("a visitor that is known")},
 	} {
 		if a := w.send(request{path: "/api/events", body: event(changes)}); a.status != 400 && a.status != 202 {

@@ -19,12 +19,15 @@ func (w *world) talk(secrets canaries) string {
 	b.opens(cardOrdersPath, "canary-tools", "")
 	header := b.bearer()
 	maps.Copy(header, map[string]string{
-		"X-Esim-Delivery-Token": secrets.plant("a delivery token for a tool", "rcd_"), "Cookie": "session=" + secrets.plant("a cookie for a tool", ""),
-		x402.HeaderSignature: secrets.plant("a payment for a tool", ""), "Sign-In-With-X": secrets.plant("a sign-in for a tool", ""),
+		"X-Esim-Delivery-Token": secrets.plant("a delivery token for a tool", "rcd_"), "Cookie": "session=" +
+			secrets.plant("a cookie for a tool", ""),
+		x402.HeaderSignature: secrets.plant("a payment for a tool", ""),
+		"Sign-In-With-X":     secrets.plant("a sign-in for a tool", ""),
 	})
 	var said strings.Builder
 	ask := func(method, params string) answer {
-		a := w.send(request{path: "/mcp", header: header, body: `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":` + params + `}`})
+		a := w.send(request{path: "/mcp", header: header, body: `{"jsonrpc":"2.0","id":1,"method":"` + method +
+			`","params":` + params + `}`})
 		if a.status != 200 {
 			t.Errorf("%s %s: %d %s (%v)", method, params, a.status, clipped(a.body), a.err)
 		}
@@ -33,7 +36,8 @@ func (w *world) talk(secrets canaries) string {
 		return a
 	}
 	meta := `"_meta":{"x402/payment":{"payload":"` + secrets.plant("a payment inside a call", "0x") + `"}}`
-	ask("initialize", `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"`+secrets.plant("a client's name", "")+`","version":"1"}}`)
+	ask("initialize", `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"`+
+		secrets.plant("a client's name", "")+`","version":"1"}}`)
 	var list struct {
 		Result struct{ Tools []struct{ Name string } }
 	}
@@ -42,7 +46,8 @@ func (w *world) talk(secrets canaries) string {
 		t.Errorf("%d tools are listed", len(list.Result.Tools))
 	}
 	for _, tool := range list.Result.Tools {
-		arguments := []string{`{}`, `{"` + secrets.plant("an argument's name of "+tool.Name, "a") + `":"` + secrets.plant("an argument of "+tool.Name, "") + `"}`}
+		arguments := []string{`{}`, `{"` + secrets.plant("an argument's name of "+tool.Name, "a") + `":"` +
+			secrets.plant("an argument of "+tool.Name, "") + `"}`}
 		for _, id := range append(w.orderIDs(), secrets.plant("an order's id for "+tool.Name, "ord_")) {
 			arguments = append(arguments, `{"orderId":`+jsonText(id)+`}`)
 		}
@@ -52,9 +57,11 @@ func (w *world) talk(secrets canaries) string {
 	}
 	// To these, what was sent may come back; what matters is that it is not written down.
 	for name, params := range map[string]string{
-		"a tool's name": `{"name":"` + secrets.plant("a tool's name", "t") + `"}`, "a cursor": `{"cursor":"` + secrets.plant("a cursor", "") + `"}`,
+		"a tool's name": `{"name":"` + secrets.plant("a tool's name", "t") + `"}`, "a cursor": `{"cursor":"` +
+			secrets.plant("a cursor", "") + `"}`,
 	} {
-		if a := w.send(request{path: "/mcp", header: header, body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":` + params + `}`}); a.status != 200 {
+		if a := w.send(request{path: "/mcp", header: header, body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":` +
+			params + `}`}); a.status != 200 {
 			t.Errorf("%s: %d %s", name, a.status, clipped(a.body))
 		}
 	}

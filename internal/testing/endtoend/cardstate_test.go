@@ -59,7 +59,8 @@ func TestACardThatItsIssuerLockedIsNeitherShownNorToppedUp(t *testing.T) {
 		w.setCard(at, state)
 		// First of all, so that nothing but the claim's own look can know.
 		wantProblem(t, "a top-up", b.topUp("top-up-of-a-locked-card", 2500), 409, fault.ActiveCardMissing)
-		wantProblem(t, "the terms of an open order", w.send(request{at: w.instances[1], method: "GET", path: open.path()}), 409, fault.ActiveCardMissing)
+		wantProblem(t, "the terms of an open order", w.send(request{at: w.instances[1], method: "GET", path: open.path()}),
+			409, fault.ActiveCardMissing)
 		wantProblem(t, "the balance", b.get("/api/cards/"+card+"/balance"), 409, fault.CardNotActive)
 		wantProblem(t, "a reveal", b.post("/api/cards/"+card+"/reveal-challenge", `{}`), 409, fault.CardNotActive)
 		wantProblem(t, "another open order", b.post("/api/orders", `{}`), 409, fault.ActiveCardMissing)
@@ -121,10 +122,12 @@ func TestWhatTheIssuerDoesToCardsIsNoticedByItself(t *testing.T) {
 	if got := b.status(had.Issuance.CardID); got != "ACTIVE" {
 		t.Errorf("while the issuer is down the card is listed as %s", got)
 	}
-	wantProblem(t, "a balance meanwhile", b.get("/api/cards/"+had.Issuance.CardID+"/balance"), http.StatusServiceUnavailable, fault.DependencyDown)
+	wantProblem(t, "a balance meanwhile", b.get("/api/cards/"+had.Issuance.CardID+"/balance"),
+		http.StatusServiceUnavailable, fault.DependencyDown)
 	w.issuer.control("DELETE", "faults", nil)
 	stored("CLOSED")
-	if n := w.count("SELECT count(*) FROM jobs WHERE kind = 'card_states' AND status IN ('failed', 'operator_review')"); n != 0 {
+	if n := w.count(
+		"SELECT count(*) FROM jobs WHERE kind = 'card_states' AND status IN ('failed', 'operator_review')"); n != 0 {
 		t.Errorf("%d jobs stay as alarms", n)
 	}
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 )
 
-// TestSalesWaitUntilTheTransfersHaveBeenRead: a started process sells nothing while it cannot read the chain to its head.
+// TestSalesWaitUntilTheTransfersHaveBeenRead: a started process sells nothing while it cannot read the chain to its
+// head.
 func TestSalesWaitUntilTheTransfersHaveBeenRead(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
@@ -66,19 +67,22 @@ func TestSalesWaitForTheWordOfTwoNodes(t *testing.T) {
 func (w *world) closedForCatchUp(owner *buyer) {
 	w.t.Helper()
 	before, fresh := w.footprint(), w.buyer()
-	if a := w.send(request{method: "GET", path: "/ready"}); a.status != 503 || !strings.Contains(string(a.body), "transfers") {
+	if a := w.send(request{method: "GET", path: "/ready"}); a.status != 503 ||
+		!strings.Contains(string(a.body), "transfers") {
 		w.t.Errorf("readiness: %d %s", a.status, clipped(a.body))
 	}
 	if a := w.send(request{method: "GET", path: "/api/esim/ready"}); a.status != 503 {
 		w.t.Errorf("readiness of eSIMs: %d %s", a.status, clipped(a.body))
 	}
 	for _, r := range []request{purchase("closed", ""), {path: "/api/card/topup", body: purchaseBody("closed")}} {
-		if a := w.send(r); a.status != 503 || a.problem.Code != string(fault.DependencyDown) || a.header.Get("Payment-Required") != "" {
+		if a := w.send(r); a.status != 503 || a.problem.Code != string(fault.DependencyDown) ||
+			a.header.Get("Payment-Required") != "" {
 			w.t.Errorf("%s unpaid: %d %s", r.path, a.status, clipped(a.body))
 		}
 	}
 	for what, a := range map[string]answer{"a card": fresh.buy("closed"), "a top-up": owner.topUp("closed", 2500)} {
-		if a.status != 503 || a.problem.Code != string(fault.SettlementUnknown) || a.problem.NextAction != "retry_same_request" || a.problem.SafeToPayAgain == nil || *a.problem.SafeToPayAgain {
+		if a.status != 503 || a.problem.Code != string(fault.SettlementUnknown) ||
+			a.problem.NextAction != "retry_same_request" || a.problem.SafeToPayAgain == nil || *a.problem.SafeToPayAgain {
 			w.t.Errorf("%s: %d %s", what, a.status, clipped(a.body))
 		}
 	}
@@ -120,15 +124,16 @@ func TestADatabaseThatWentBackIsNoticed(t *testing.T) {
 	w.awaitReady(w.instances[0])
 	// What the lost order was paid with is known again.
 	var arrivals int
-	err := w.db.QueryRow(t.Context(), "SELECT count(*) FROM transfers WHERE sender = $1 AND value = $2", b.address.Lower(), int64(price())).Scan(&arrivals)
+	err := w.db.QueryRow(t.Context(), "SELECT count(*) FROM transfers WHERE sender = $1 AND value = $2", b.address.Lower(),
+		int64(price())).Scan(&arrivals)
 	if err != nil || arrivals != 1 {
 		t.Errorf("%d transfers of the lost order's payer, %v, want 1", arrivals, err)
 	}
 	w.buyer().bought("after")
 }
 
-// TestANodeThatHidesLogsMakesNobodyPayTwice: while an older state of the database takes the place of the one at hand, the
-// preferred of two nodes shows no logs. The lost purchase, repeated under its key, is paid by what has arrived.
+// TestANodeThatHidesLogsMakesNobodyPayTwice: while an older state of the database takes the place of the one at hand,
+// the preferred of two nodes shows no logs. The lost purchase, repeated under its key, is paid by what has arrived.
 func TestANodeThatHidesLogsMakesNobodyPayTwice(t *testing.T) {
 	t.Parallel()
 	w, nodes := newNodeWorld(t, 2, nil)

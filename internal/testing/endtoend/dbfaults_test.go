@@ -36,7 +36,8 @@ func (b *buyer) again(key, payment string, within time.Duration) (sold, error) {
 			var o sold
 			a.into(b.w.t, 200, &o)
 			return o, nil
-		case a.err != nil, a.status == 503 && a.problem.Retryable != nil && *a.problem.Retryable && !*a.problem.SafeToPayAgain:
+		case a.err != nil, a.status == 503 && a.problem.Retryable != nil && *a.problem.Retryable &&
+			!*a.problem.SafeToPayAgain:
 		default:
 			return sold{}, fmt.Errorf("after %d tries: %d %s", n, a.status, clipped(a.body))
 		}
@@ -176,7 +177,8 @@ func TestTerminatedBackendsLoseNothing(t *testing.T) {
 		for range 12 {
 			pause(120 * time.Millisecond)
 			_, err := w.db.Exec(context.WithoutCancel(t.Context()),
-				"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'roamcard'")
+				"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = "+
+					"'roamcard'")
 			if err != nil {
 				t.Errorf("terminate the backends: %v", err)
 			}
@@ -189,7 +191,8 @@ func TestAnAmbiguousCommitIsLookedUp(t *testing.T) {
 	t.Parallel()
 	direct := storetest.URL(t)
 	cutter := newCommitCutter(t, direct)
-	w := newWorld(t, plan{instances: 2, databaseURL: direct, change: func(c *app.Config) { c.DatabaseURL = secret.New(cutter.url) }})
+	w := newWorld(t,
+		plan{instances: 2, databaseURL: direct, change: func(c *app.Config) { c.DatabaseURL = secret.New(cutter.url) }})
 	cutter.every.Store(4)
 	w.load(12, func() {
 		eventually(t, 60*time.Second, func() (bool, string) {

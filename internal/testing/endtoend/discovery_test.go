@@ -61,13 +61,15 @@ func (w *world) problemsAreExplained(t *testing.T) {
 		if explained.Type != k.Code.Path() || explained.Code != string(k.Code) || explained.Advice == "" {
 			t.Errorf("%s is explained as %+v", k.Code, explained)
 		}
-		page := w.send(request{method: "GET", path: k.Code.Path(), header: map[string]string{"Accept": "text/html,*/*;q=0.8"}})
+		page := w.send(request{method: "GET", path: k.Code.Path(),
+			header: map[string]string{"Accept": "text/html,*/*;q=0.8"}})
 		if page.status != http.StatusOK || !strings.HasPrefix(page.header.Get("Content-Type"), "text/html") ||
 			page.header.Get("Content-Security-Policy") != "default-src 'none'; frame-ancestors 'none'" {
 			t.Errorf("%s for people: %d %v", k.Code, page.status, page.header)
 		}
 	}
-	for _, path := range []string{"/problems", "/problems/", "/problems/nothing", "/problems/INTERNAL", "/problems/internal/x"} {
+	for _, path := range []string{"/problems", "/problems/", "/problems/nothing", "/problems/INTERNAL",
+		"/problems/internal/x"} {
 		a := w.send(request{method: "GET", path: path})
 		if a.status != http.StatusNotFound || a.problem.Type != fault.RouteNotFound.Path() {
 			t.Errorf("%s: %d %s", path, a.status, a.body)
@@ -85,9 +87,11 @@ func (w *world) operationsAnswer(t *testing.T, api openAPI) {
 	}
 	for path, verbs := range api.Paths {
 		for verb, operation := range verbs {
-			r := request{method: strings.ToUpper(verb), path: pathVariable.ReplaceAllString(path, "0191d7a0-0000-7000-8000-000000000001")}
+			r := request{method: strings.ToUpper(verb),
+				path: pathVariable.ReplaceAllString(path, "0191d7a0-0000-7000-8000-000000000001")}
 			a := w.send(r)
-			if a.err != nil || a.problem.Code == "route_not_found" || a.status == http.StatusMethodNotAllowed || a.status == http.StatusInternalServerError {
+			if a.err != nil || a.problem.Code == "route_not_found" || a.status == http.StatusMethodNotAllowed ||
+				a.status == http.StatusInternalServerError {
 				t.Errorf("%s %s: %d %s (%v)", r.method, path, a.status, a.problem.Code, a.err)
 			}
 			if operation.Payment == nil && a.status == http.StatusPaymentRequired {
@@ -170,12 +174,14 @@ func (w *world) documentsAgree(t *testing.T, api openAPI) {
 			continue
 		}
 		a := w.send(request{method: "GET", path: path})
-		if a.status != http.StatusOK || a.header.Get("Access-Control-Allow-Origin") != "*" || a.header.Get("X-Content-Type-Options") != "nosniff" {
+		if a.status != http.StatusOK || a.header.Get("Access-Control-Allow-Origin") != "*" ||
+			a.header.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: %d %v", path, a.status, a.header)
 			continue
 		}
 		head := w.send(request{method: "HEAD", path: path})
-		if head.status != http.StatusOK || len(head.body) != 0 || head.header.Get("Content-Type") != a.header.Get("Content-Type") {
+		if head.status != http.StatusOK || len(head.body) != 0 ||
+			head.header.Get("Content-Type") != a.header.Get("Content-Type") {
 			t.Errorf("HEAD %s: %d, %d bytes", path, head.status, len(head.body))
 		}
 		tags[path] = a.header.Get("ETag")
@@ -196,7 +202,8 @@ func (w *world) documentsAgree(t *testing.T, api openAPI) {
 			t.Errorf("%s names where the instance listens", path)
 		}
 	}
-	if tags["/openapi.json"] == "" || tags["/openapi.json"] != tags["/api/openapi.json"] || tags["/openapi.json"] != tags["/.well-known/openapi.json"] {
+	if tags["/openapi.json"] == "" || tags["/openapi.json"] != tags["/api/openapi.json"] ||
+		tags["/openapi.json"] != tags["/.well-known/openapi.json"] {
 		t.Errorf("the OpenAPI document differs from itself: %v", tags)
 	}
 	w.namesAgree(t, api)
@@ -211,7 +218,8 @@ func (w *world) leads(t *testing.T, from string, api openAPI, to string) {
 		return
 	}
 	for verb := range verbs {
-		if a := w.send(request{method: strings.ToUpper(verb), path: to}); a.err != nil || a.status >= 404 && a.status != http.StatusConflict {
+		if a := w.send(request{method: strings.ToUpper(verb), path: to}); a.err != nil || a.status >= 404 &&
+			a.status != http.StatusConflict {
 			t.Errorf("%s leads to %s %s, which answers %d", from, verb, to, a.status)
 		}
 	}
@@ -242,22 +250,26 @@ func (w *world) namesAgree(t *testing.T, api openAPI) {
 		Network struct{ Network, Asset, PayTo string }
 	}
 	for path, into := range map[string]any{
-		"/api/agent": &contract, "/.well-known/mcp.json": &card, "/.well-known/agent-card.json": &agent, "/api/config": &settings,
+		"/api/agent": &contract, "/.well-known/mcp.json": &card, "/.well-known/agent-card.json": &agent,
+		"/api/config": &settings,
 	} {
 		w.send(request{method: "GET", path: path}).into(t, http.StatusOK, into)
 	}
 	if contract.ContractVersion != 1 || contract.DocsVersion != api.Info.Version || card.Version != api.Info.Version ||
 		card.ServerInfo.Version != api.Info.Version || agent.Version != api.Info.Version {
-		t.Errorf("versions: %q, %q, %q, %q, %q", api.Info.Version, contract.DocsVersion, card.Version, card.ServerInfo.Version, agent.Version)
+		t.Errorf("versions: %q, %q, %q, %q, %q", api.Info.Version, contract.DocsVersion, card.Version,
+			card.ServerInfo.Version, agent.Version)
 	}
 	if contract.Service.Name != api.Info.Title || card.ServerInfo.Name != api.Info.Title || agent.Name != api.Info.Title {
 		t.Errorf("names: %q, %q, %q, %q", api.Info.Title, contract.Service.Name, card.ServerInfo.Name, agent.Name)
 	}
 	if contract.Payment.Network != settings.Network.Network || contract.Payment.Asset != settings.Network.Asset ||
-		contract.Payment.PayTo != settings.Network.PayTo || contract.Service.BaseURL != settings.BaseURL || settings.BaseURL != origin {
+		contract.Payment.PayTo != settings.Network.PayTo || contract.Service.BaseURL != settings.BaseURL ||
+		settings.BaseURL != origin {
 		t.Errorf("terms: %+v, %+v", contract.Payment, settings)
 	}
-	if card.Remotes[0].URL != contract.MCP.URL || contract.MCP.URL != origin+"/mcp" || card.ProtocolVersion != contract.MCP.ProtocolVersion {
+	if card.Remotes[0].URL != contract.MCP.URL || contract.MCP.URL != origin+"/mcp" ||
+		card.ProtocolVersion != contract.MCP.ProtocolVersion {
 		t.Errorf("MCP: %+v, %+v", card, contract.MCP)
 	}
 	var documented int
@@ -272,7 +284,8 @@ func (w *world) namesAgree(t *testing.T, api openAPI) {
 			Payment struct{ Resource, PayTo, Network string }
 		}
 		w.send(request{method: "GET", path: strings.TrimPrefix(p.Contract, origin)}).into(t, http.StatusOK, &terms)
-		if terms.Payment.Resource != origin+p.Path || terms.Payment.PayTo != contract.Payment.PayTo || terms.Payment.Network != contract.Payment.Network {
+		if terms.Payment.Resource != origin+p.Path || terms.Payment.PayTo != contract.Payment.PayTo ||
+			terms.Payment.Network != contract.Payment.Network {
 			t.Errorf("%s: its contract says %+v", p.Path, terms.Payment)
 		}
 	}
@@ -282,7 +295,8 @@ func (w *world) namesAgree(t *testing.T, api openAPI) {
 func (w *world) toolsAgree(t *testing.T) {
 	for tool, path := range map[string]string{
 		"get_config": "/api/config", "get_card_contract": "/api/card/discovery",
-		"get_topup_contract": "/api/card/topup/discovery", "get_esim_contract": "/api/esim/discovery", "get_readiness": "/ready",
+		"get_topup_contract": "/api/card/topup/discovery", "get_esim_contract": "/api/esim/discovery",
+		"get_readiness": "/ready",
 	} {
 		var want, got any
 		w.send(request{method: "GET", path: path}).into(t, http.StatusOK, &want)
@@ -293,12 +307,14 @@ func (w *world) toolsAgree(t *testing.T) {
 			t.Errorf("%s answers otherwise than %s:\n%s", tool, path, diff)
 		}
 	}
-	for _, tool := range []string{"get_agent_contract", "get_wallet_requirements", "list_esim_plans", "get_esim_readiness", "get_install_command", "get_openapi"} {
+	for _, tool := range []string{"get_agent_contract", "get_wallet_requirements", "list_esim_plans", "get_esim_readiness",
+		"get_install_command", "get_openapi"} {
 		if got := w.tool(t, tool, `{}`); got.IsError {
 			t.Errorf("%s: %s", tool, got.Content[0].Text)
 		}
 	}
-	foreign := w.send(request{path: "/mcp", body: `{"jsonrpc":"2.0","id":1,"method":"ping"}`, header: map[string]string{"Host": "evil.example"}})
+	foreign := w.send(request{path: "/mcp", body: `{"jsonrpc":"2.0","id":1,"method":"ping"}`,
+		header: map[string]string{"Host": "evil.example"}})
 	if foreign.status != http.StatusForbidden {
 		t.Errorf("a foreign host got %d", foreign.status)
 	}
@@ -332,15 +348,18 @@ func TestToolsTellNothingOfAnOrderButWhereItIsPaid(t *testing.T) {
 	o := b.opens(cardOrdersPath, "", "")
 	arguments := `{"orderId":"` + o.OrderID + `"}`
 	want := `{"orderId":"` + o.OrderID + `","payable_url":"` + o.PayableURL + `"}`
-	if got := w.tool(t, "get_payable_url", arguments); got.IsError || string(got.StructuredContent) != want || got.Content[0].Text != want {
+	if got := w.tool(t, "get_payable_url", arguments); got.IsError || string(got.StructuredContent) != want ||
+		got.Content[0].Text != want {
 		t.Errorf("of an open order: %+v", got)
 	}
 	b.pays("POST", o.path(), o.OrderID, 25_000_000)
 	paid := w.send(request{
 		path: "/mcp", header: b.bearer(),
-		body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_payable_url","arguments":` + arguments + `}}`,
+		body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_payable_url","arguments":` + arguments +
+			`}}`,
 	})
-	for _, private := range []string{b.address.String(), strings.ToLower(b.address.String()), "card_issue", "0x", "operationId", "amount"} {
+	for _, private := range []string{b.address.String(), strings.ToLower(b.address.String()), "card_issue", "0x",
+		"operationId", "amount"} {
 		if bytes.Contains(paid.body, []byte(private)) {
 			t.Errorf("of a paid order, %q is told: %s", private, paid.body)
 		}

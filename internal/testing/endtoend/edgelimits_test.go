@@ -23,8 +23,8 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// behindAProxy is a world at the default limits, except that those of an address are refilled by the hour: a slow machine
-// must not earn new ones while it counts. The test is its proxy, and says where its callers are.
+// behindAProxy is a world at the default limits, except that those of an address are refilled by the hour: a slow
+// machine must not earn new ones while it counts. The test is its proxy, and says where its callers are.
 func behindAProxy(c *app.Config) {
 	c.Limits, c.MostUnpaid = limit.Defaults(), 20
 	for _, class := range []limit.Class{limit.Unpaid, limit.PaidAddress} {
@@ -107,21 +107,25 @@ func TestAPaymentThatProvesNothingIsCountedAsUnpaid(t *testing.T) {
 	for name, r := range map[string]request{
 		"card":             {path: purchasePath, body: purchaseBody("k"), header: garbage},
 		"card, a bad body": {path: purchasePath, body: "{}", header: garbage},
-		"card, no JSON":    {path: purchasePath, body: "{}", header: map[string]string{x402.HeaderSignature: "x", "Content-Type": "text/plain"}},
-		"card, Connect":    {path: rpc + "CardService/PurchaseCard", body: purchaseBody("k"), header: garbage},
-		"top-up":           {path: "/api/card/topup", body: purchaseBody("k"), header: garbage},
-		"top-up, Connect":  {path: rpc + "CardService/TopUpCard", body: purchaseBody("k"), header: garbage},
-		"eSIM":             {path: esimPath, body: purchaseBody("k"), header: garbage},
-		"eSIM, Connect":    {path: rpc + "EsimService/PurchaseEsim", body: purchaseBody("k"), header: garbage},
-		"order":            {path: o.path(), header: garbage},
-		"order, GET":       {method: "GET", path: o.path(), header: garbage},
-		"alias":            {path: aliasPath + o.OrderID, header: garbage},
-		"alias, GET":       {method: "GET", path: aliasPath + o.OrderID, header: garbage},
-		"order, Connect":   {path: rpc + "OrderService/PayOrder", body: `{"orderId":` + quoted(o.OrderID) + `}`, header: garbage},
-		"own order":        {path: ordersPath + "/" + o.OrderID + "/pay", body: `{"paymentSignature":"x"}`, header: session(nil)},
+		"card, no JSON": {path: purchasePath, body: "{}",
+			header: map[string]string{x402.HeaderSignature: "x", "Content-Type": "text/plain"}},
+		"card, Connect":   {path: rpc + "CardService/PurchaseCard", body: purchaseBody("k"), header: garbage},
+		"top-up":          {path: "/api/card/topup", body: purchaseBody("k"), header: garbage},
+		"top-up, Connect": {path: rpc + "CardService/TopUpCard", body: purchaseBody("k"), header: garbage},
+		"eSIM":            {path: esimPath, body: purchaseBody("k"), header: garbage},
+		"eSIM, Connect":   {path: rpc + "EsimService/PurchaseEsim", body: purchaseBody("k"), header: garbage},
+		"order":           {path: o.path(), header: garbage},
+		"order, GET":      {method: "GET", path: o.path(), header: garbage},
+		"alias":           {path: aliasPath + o.OrderID, header: garbage},
+		"alias, GET":      {method: "GET", path: aliasPath + o.OrderID, header: garbage},
+		"order, Connect": {path: rpc + "OrderService/PayOrder", body: `{"orderId":` + quoted(o.OrderID) + `}`,
+			header: garbage},
+		"own order": {path: ordersPath + "/" + o.OrderID + "/pay", body: `{"paymentSignature":"x"}`, header: session(nil)},
 		"own order, Connect": {path: rpc + "OrderService/SubmitPayment", header: session(nil),
 			body: `{"orderId":` + quoted(o.OrderID) + `,"paymentSignature":"x"}`},
-		"a tool": {path: "/mcp", body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_payable_url","arguments":{"orderId":` + quoted(o.OrderID) + `}}}`,
+		"a tool": {path: "/mcp",
+			body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_payable_url","arguments":{"orderId":` +
+				quoted(o.OrderID) + `}}}`,
 			header: map[string]string{"Host": "cards.example"}},
 	} {
 		let := w.let(times(tooMany, r.from(next())))
@@ -138,10 +142,11 @@ func TestAPaymentThatProvesNothingIsCountedAsUnpaid(t *testing.T) {
 	forged.Signature = w.pauper().payment().Signature
 	for name, payment := range map[string]string{
 		"base64 of nothing": base64.StdEncoding.EncodeToString([]byte("{}")),
-		"another scheme":    spoiledBy(t, owner.payment(), func(m, _ map[string]any) { m["accepted"].(map[string]any)["scheme"] = "upto" }),
-		"another payee":     header(t, owner.payment(func(p *x402.Payment) { p.Authorization.To = owner.address })),
-		"a forged one":      header(t, forged),
-		"17 KiB":            strings.Repeat("x", 17<<10),
+		"another scheme": spoiledBy(t, owner.payment(),
+			func(m, _ map[string]any) { m["accepted"].(map[string]any)["scheme"] = "upto" }),
+		"another payee": header(t, owner.payment(func(p *x402.Payment) { p.Authorization.To = owner.address })),
+		"a forged one":  header(t, forged),
+		"17 KiB":        strings.Repeat("x", 17<<10),
 	} {
 		atMost(t, name, w.let(times(tooMany, purchase("k", payment).from(next()))))
 	}
@@ -178,7 +183,8 @@ func TestWalletsThatCostNothingAreCountedByAddress(t *testing.T) {
 	b.from = "10.2.0.4"
 	b.signIn()
 	o := b.opens(cardOrdersPath, "", "")
-	atMost(t, "one signature for an order", w.let(times(tooMany, payFor("POST", o.path(), header(t, b.payment())).from("10.2.0.4"))))
+	atMost(t, "one signature for an order",
+		w.let(times(tooMany, payFor("POST", o.path(), header(t, b.payment())).from("10.2.0.4"))))
 }
 
 // TestARetryIsAnsweredWhereEverythingElseIsRefused repeats a purchase from an address that has used up all rates.
@@ -299,7 +305,8 @@ func (w *world) expiredArePruned() {
 		n := w.count("SELECT count(*) FROM orders WHERE status <> 'expired'")
 		return n == 0, fmt.Sprint(n, " are not expired")
 	})
-	if a := w.send(request{method: "GET", path: kept.path()}.from("10.4.3.2")); a.status != 409 || a.problem.Code != string(fault.OrderNotPayable) {
+	if a := w.send(request{method: "GET", path: kept.path()}.from("10.4.3.2")); a.status != 409 ||
+		a.problem.Code != string(fault.OrderNotPayable) {
 		w.t.Errorf("an expired order: %d %s", a.status, a.body)
 	}
 	w.execute("UPDATE orders SET updated_at = now() - interval '2 hours' WHERE id <> $1", kept.OrderID)
@@ -344,7 +351,8 @@ func TestWhatGuardsMoneyIsCountedOverAllProcesses(t *testing.T) {
 	b.from = "10.5.0.1"
 	b.signIn() // one of four
 	for n, want := range []int{200, 200, 200, 429} {
-		a := w.send(request{at: w.instances[n%2], path: "/api/auth/challenge", body: `{"address":` + quoted(b.address.String()) + `}`}.from(b.from))
+		a := w.send(request{at: w.instances[n%2], path: "/api/auth/challenge", body: `{"address":` +
+			quoted(b.address.String()) + `}`}.from(b.from))
 		if a.status != want || (want == 429 && a.header.Get("Retry-After") == "") {
 			t.Errorf("challenge %d: %d %s", n, a.status, clipped(a.body))
 		}
@@ -354,7 +362,8 @@ func TestWhatGuardsMoneyIsCountedOverAllProcesses(t *testing.T) {
 	}
 	terms := w.esimTerms("e")
 	for n, want := range []int{200, 200, 200, 429} {
-		r := request{at: w.instances[n%2], path: esimPath, body: purchaseBody(fmt.Sprint("e", n)), header: map[string]string{x402.HeaderSignature: b.esimHeader(terms)}}
+		r := request{at: w.instances[n%2], path: esimPath, body: purchaseBody(fmt.Sprint("e", n)),
+			header: map[string]string{x402.HeaderSignature: b.esimHeader(terms)}}
 		if a := w.send(r.from("10.5.0.2")); a.status != want || (want == 429 && a.header.Get("Retry-After") == "") {
 			t.Errorf("purchase %d: %d %s", n, a.status, clipped(a.body))
 		}
@@ -365,7 +374,8 @@ func TestWhatGuardsMoneyIsCountedOverAllProcesses(t *testing.T) {
 	w.settled(30 * time.Second)
 	card := uuid.NewString()
 	for n, want := range []int{401, 401, 401, 429} {
-		r := request{at: w.instances[n%2], path: "/api/cards/" + card + "/reveal", body: revealBody(uuid.NewString(), b.sign("x")), header: b.bearer()}
+		r := request{at: w.instances[n%2], path: "/api/cards/" + card + "/reveal",
+			body: revealBody(uuid.NewString(), b.sign("x")), header: b.bearer()}
 		if a := w.send(r); a.status != want {
 			t.Errorf("reveal %d: %d %s", n, a.status, clipped(a.body))
 		}

@@ -34,20 +34,26 @@ func TestOwnersRoutesRefuseEverybodyElse(t *testing.T) {
 	type route struct{ method, path, body string }
 	session := []route{
 		{"GET", "/api/cards", ""}, {"POST", "/api/cards", ""}, {"GET", "/api/cards/" + id + "/balance", ""},
-		{"POST", "/api/cards/" + id + "/reveal-challenge", "{}"}, {"POST", "/api/cards/" + id + "/reveal", revealBody(unknown, "0x"+strings.Repeat("11", 65))},
-		{"GET", "/api/orders", ""}, {"GET", "/api/orders/" + mine.OrderID, ""}, {"GET", "/api/auth/session", ""}, {"POST", "/api/auth/logout", ""},
+		{"POST", "/api/cards/" + id + "/reveal-challenge", "{}"},
+		{"POST", "/api/cards/" + id + "/reveal", revealBody(unknown, "0x"+strings.Repeat("11", 65))},
+		{"GET", "/api/orders", ""}, {"GET", "/api/orders/" + mine.OrderID, ""}, {"GET", "/api/auth/session", ""},
+		{"POST", "/api/auth/logout", ""},
 	}
 	tokens := map[string]string{
-		"none": "", "ended": "Bearer " + ended.token, "garbage": "Bearer garbage", "made up": "Bearer rcs_" + strings.Repeat("A", 43),
-		"basic": "Basic dXNlcjpwYXNz", "no scheme": owner.token, "lower case": "bearer " + owner.token, "two blanks": "Bearer  " + owner.token,
-		"cut": "Bearer " + owner.token[:len(owner.token)-1], "longer": "Bearer " + owner.token + "A", "quoted": `Bearer "` + owner.token + `"`,
-		"two": "Bearer " + owner.token + ", Bearer " + owner.token, "huge": "Bearer " + strings.Repeat("x", 8<<10),
+		"none": "", "ended": "Bearer " + ended.token, "garbage": "Bearer garbage", "made up": "Bearer rcs_" +
+			strings.Repeat("A", 43),
+		"basic": "Basic dXNlcjpwYXNz", "no scheme": owner.token, "lower case": "bearer " + owner.token,
+		"two blanks": "Bearer  " + owner.token,
+		"cut":        "Bearer " + owner.token[:len(owner.token)-1], "longer": "Bearer " + owner.token + "A",
+		"quoted": `Bearer "` + owner.token + `"`,
+		"two":    "Bearer " + owner.token + ", Bearer " + owner.token, "huge": "Bearer " + strings.Repeat("x", 8<<10),
 	}
 	var cases []wrong
 	for _, r := range session {
 		for name, token := range tokens {
 			cases = append(cases, wrong{name + ": " + r.method + " " + r.path,
-				request{method: r.method, path: r.path, body: r.body, header: map[string]string{"Authorization": token}}, 401, fault.SessionInvalid})
+				request{method: r.method, path: r.path, body: r.body, header: map[string]string{"Authorization": token}}, 401,
+				fault.SessionInvalid})
 		}
 	}
 	as := func(name string, b *buyer, method, path, body string, status int, code fault.Code) {
@@ -55,10 +61,13 @@ func TestOwnersRoutesRefuseEverybodyElse(t *testing.T) {
 	}
 	for name, cardID := range map[string]string{"another's": id, "unknown": unknown, "nil": uuid.Nil.String()} {
 		as(name+" balance", stranger, "GET", "/api/cards/"+cardID+"/balance", "", 404, fault.CardNotFound)
-		as(name+" reveal-challenge", stranger, "POST", "/api/cards/"+cardID+"/reveal-challenge", "{}", 404, fault.CardNotFound)
-		as(name+" reveal", stranger, "POST", "/api/cards/"+cardID+"/reveal", revealBody(unknown, "0x"+strings.Repeat("11", 65)), 401, fault.ChallengeInvalid)
+		as(name+" reveal-challenge", stranger, "POST", "/api/cards/"+cardID+"/reveal-challenge", "{}", 404,
+			fault.CardNotFound)
+		as(name+" reveal", stranger, "POST", "/api/cards/"+cardID+"/reveal",
+			revealBody(unknown, "0x"+strings.Repeat("11", 65)), 401, fault.ChallengeInvalid)
 	}
-	for name, orderID := range map[string]string{"another's": mine.OrderID, "unknown": "ord_" + unknown, "word": "x", "upper case": strings.ToUpper(mine.OrderID),
+	for name, orderID := range map[string]string{"another's": mine.OrderID, "unknown": "ord_" + unknown, "word": "x",
+		"upper case":   strings.ToUpper(mine.OrderID),
 		"with a blank": mine.OrderID + "%20", "with NUL": "a%00b", "like": "%25", "quote": "'%20OR%201=1--"} {
 		status, code := 404, fault.OrderNotFound
 		if strings.Contains(orderID, "%00") {
@@ -69,12 +78,16 @@ func TestOwnersRoutesRefuseEverybodyElse(t *testing.T) {
 	as("order id too long", stranger, "GET", "/api/orders/"+strings.Repeat("o", 65), "", 400, fault.SchemaInvalid)
 	as("no card", stranger, "POST", "/api/cards", "", 409, fault.PaidIssueRequired)
 	as("a body where none is taken", stranger, "POST", "/api/cards", `{"id":"x"}`, 400, fault.SchemaInvalid)
-	for name, bad := range map[string]string{"word": "x", "short": id[:35], "braces": "%7B" + id + "%7D", "urn": "urn:uuid:" + id, "upper hex, wrong": strings.Repeat("G", 36), "no dashes": strings.ReplaceAll(id, "-", "")} {
+	for name, bad := range map[string]string{"word": "x", "short": id[:35], "braces": "%7B" + id + "%7D",
+		"urn": "urn:uuid:" + id, "upper hex, wrong": strings.Repeat("G", 36), "no dashes": strings.ReplaceAll(id, "-", "")} {
 		as("card id "+name, owner, "GET", "/api/cards/"+bad+"/balance", "", 400, fault.SchemaInvalid)
 	}
-	for name, query := range map[string]string{"status": "status=paid", "status twice": "status=active&status=active", "page 0": "pageSize=0", "page 101": "pageSize=101",
-		"page -1": "pageSize=-1", "page text": "pageSize=ten", "page exponent": "pageSize=1e1", "page 2^40": "pageSize=1099511627776", "unknown": "owner=" + owner.address.String(), "snake": "page_size=5",
-		"empty token": "pageToken=", "long token": "pageToken=" + strings.Repeat("x", 201), "semicolon": "status=active;pageSize=1"} {
+	for name, query := range map[string]string{"status": "status=paid", "status twice": "status=active&status=active",
+		"page 0": "pageSize=0", "page 101": "pageSize=101",
+		"page -1": "pageSize=-1", "page text": "pageSize=ten", "page exponent": "pageSize=1e1",
+		"page 2^40": "pageSize=1099511627776", "unknown": "owner=" + owner.address.String(), "snake": "page_size=5",
+		"empty token": "pageToken=", "long token": "pageToken=" + strings.Repeat("x", 201),
+		"semicolon": "status=active;pageSize=1"} {
 		as("list "+name, owner, "GET", "/api/orders?"+query, "", 400, fault.SchemaInvalid)
 	}
 	w.refuseAll(cases)
@@ -95,7 +108,8 @@ func TestSignInRefusesWhatDoesNotProveTheWallet(t *testing.T) {
 		w.send(request{path: "/api/auth/challenge", body: `{"address":` + quoted(b.address.String()) + `}`}).into(t, 200, &ch)
 	}
 	verify := func(change map[string]any) string {
-		m := map[string]any{"address": b.address.String(), "intentId": ch.IntentID, "message": ch.Message, "signature": b.sign(ch.Message)}
+		m := map[string]any{"address": b.address.String(), "intentId": ch.IntentID, "message": ch.Message,
+			"signature": b.sign(ch.Message)}
 		for name, v := range change {
 			setOrDelete(m, name, v)
 		}
@@ -109,17 +123,23 @@ func TestSignInRefusesWhatDoesNotProveTheWallet(t *testing.T) {
 	bad := func(name, path, body string, status int, code fault.Code) {
 		cases = append(cases, wrong{name, request{path: path, body: body}, status, code})
 	}
-	for name, address := range map[string]string{"empty": "", "word": "me", "short": b.address.String()[:41], "long": b.address.String() + "0", "no 0x": b.address.String()[2:],
+	for name, address := range map[string]string{"empty": "", "word": "me", "short": b.address.String()[:41],
+		"long": b.address.String() + "0", "no 0x": b.address.String()[2:],
 		"checksum": swapCase(b.address.String()), "ENS": "vitalik.eth", "huge": "0x" + strings.Repeat("a", 5000)} {
 		bad("challenge, address "+name, "/api/auth/challenge", `{"address":`+quoted(address)+`}`, 400, fault.SchemaInvalid)
 	}
 	bad("challenge, no body", "/api/auth/challenge", "", 400, fault.SchemaInvalid)
-	bad("challenge, snake case", "/api/auth/challenge", `{"address":`+quoted(b.address.String())+`,"preferred_message_schemes":["eip191"]}`, 400, fault.SchemaInvalid)
-	bad("challenge, unknown scheme", "/api/auth/challenge", `{"address":`+quoted(b.address.String())+`,"preferredMessageSchemes":["siwe"]}`, 400, fault.SchemaInvalid)
-	bad("challenge, three schemes", "/api/auth/challenge", `{"address":`+quoted(b.address.String())+`,"preferredMessageSchemes":["eip191","eip712","eip191"]}`, 400, fault.SchemaInvalid)
+	bad("challenge, snake case", "/api/auth/challenge", `{"address":`+quoted(b.address.String())+
+		`,"preferred_message_schemes":["eip191"]}`, 400, fault.SchemaInvalid)
+	bad("challenge, unknown scheme", "/api/auth/challenge", `{"address":`+quoted(b.address.String())+
+		`,"preferredMessageSchemes":["siwe"]}`, 400, fault.SchemaInvalid)
+	bad("challenge, three schemes", "/api/auth/challenge", `{"address":`+quoted(b.address.String())+
+		`,"preferredMessageSchemes":["eip191","eip712","eip191"]}`, 400, fault.SchemaInvalid)
 	for name, change := range map[string]map[string]any{
-		"no address": {"address": nil}, "no signature": {"signature": nil}, "signature number": {"signature": 1}, "intent no uuid": {"intentId": "x"},
-		"scheme": {"messageScheme": "eip1271"}, "unknown member": {"nonce": "x"}, "message list": {"message": []any{}}, "message too long": {"message": strings.Repeat("m", 8193)},
+		"no address": {"address": nil}, "no signature": {"signature": nil}, "signature number": {"signature": 1},
+		"intent no uuid": {"intentId": "x"},
+		"scheme":         {"messageScheme": "eip1271"}, "unknown member": {"nonce": "x"},
+		"message list": {"message": []any{}}, "message too long": {"message": strings.Repeat("m", 8193)},
 		"signature too long": {"signature": "0x" + strings.Repeat("11", 300)},
 	} {
 		challenge()
@@ -157,23 +177,34 @@ func TestPathsAndMethodsLeadNowhereElse(t *testing.T) {
 	paid := map[string]string{x402.HeaderSignature: header(t, b.payment())}
 	var cases []wrong
 	for _, path := range []string{
-		"/", "/api", "/api/card", "/api/card/purchase/", "/api//card/purchase", "//api/card/purchase", "/api/card/./purchase", "/api/card/x/../purchase",
-		"/api/card/%2e/purchase", "/api/card%2fpurchase", "/api/card/purchase;x=1", "/API/card/purchase", "/api/Card/Purchase", "/api/card/purchase%00", "/api/card/purchase%20",
-		"/api/card/purchase.json", "/v1/api/card/purchase", "/.env", "/debug/pprof/", "/control/books", "/metrics", "/admin", "/api/cards/", "/api/orders/",
+		"/", "/api", "/api/card", "/api/card/purchase/", "/api//card/purchase", "//api/card/purchase", "/api/card/./purchase",
+		"/api/card/x/../purchase",
+		"/api/card/%2e/purchase", "/api/card%2fpurchase", "/api/card/purchase;x=1", "/API/card/purchase",
+		"/api/Card/Purchase", "/api/card/purchase%00", "/api/card/purchase%20",
+		"/api/card/purchase.json", "/v1/api/card/purchase", "/.env", "/debug/pprof/", "/control/books", "/metrics", "/admin",
+		"/api/cards/", "/api/orders/",
 		"/pay", "/pay/x/", "/api/x402/pay", "/%2e%2e/%2e%2e/etc/passwd", "/" + strings.Repeat("a", 4000),
 	} {
-		cases = append(cases, wrong{"path " + path[:min(len(path), 60)], request{path: path, body: purchaseBody("p"), header: paid}, 404, fault.RouteNotFound})
+		cases = append(cases,
+			wrong{"path " + path[:min(len(path), 60)], request{path: path, body: purchaseBody("p"), header: paid}, 404,
+				fault.RouteNotFound})
 	}
 	for _, method := range []string{"GET", "HEAD", "PUT", "PATCH", "DELETE", "TRACE", "PURGE", "post"} {
-		cases = append(cases, wrong{"method " + method, request{method: method, path: purchasePath, header: paid}, 405, fault.MethodNotAllowed})
+		cases = append(cases,
+			wrong{"method " + method, request{method: method, path: purchasePath, header: paid}, 405, fault.MethodNotAllowed})
 	}
 	for _, name := range []string{"X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override"} {
-		cases = append(cases, wrong{name, request{method: "GET", path: purchasePath, header: map[string]string{name: "POST", x402.HeaderSignature: paid[x402.HeaderSignature]}}, 405, fault.MethodNotAllowed})
+		cases = append(cases,
+			wrong{name, request{method: "GET", path: purchasePath,
+				header: map[string]string{name: "POST", x402.HeaderSignature: paid[x402.HeaderSignature]}}, 405,
+				fault.MethodNotAllowed})
 	}
 	for _, name := range []string{"X-Original-URL", "X-Rewrite-URL"} {
-		cases = append(cases, wrong{name, request{path: "/nowhere", header: map[string]string{name: purchasePath}}, 404, fault.RouteNotFound})
+		cases = append(cases,
+			wrong{name, request{path: "/nowhere", header: map[string]string{name: purchasePath}}, 404, fault.RouteNotFound})
 	}
-	for _, path := range []string{"/api/cards", "/api/orders", "/api/auth/session", "/health", "/ready", "/api/config", "/api/card/discovery"} {
+	for _, path := range []string{"/api/cards", "/api/orders", "/api/auth/session", "/health", "/ready", "/api/config",
+		"/api/card/discovery"} {
 		cases = append(cases, wrong{"DELETE " + path, request{method: "DELETE", path: path}, 405, fault.MethodNotAllowed})
 	}
 	// A HEAD answer has no body to be a document.
@@ -190,7 +221,8 @@ func TestPathsAndMethodsLeadNowhereElse(t *testing.T) {
 	for _, path := range []string{purchasePath, roamcardv1connect.CardServicePurchaseCardProcedure} {
 		a := w.send(request{path: path, body: purchaseBody("v1"), header: old})
 		again, err := x402.DecodeRequired(a.header.Get(x402.HeaderRequired))
-		if a.status != 402 || !bytes.Contains(a.body, []byte("x402 version 2 only")) || err != nil || again.Error != x402.ReasonVersion || len(again.Accepts) != 1 {
+		if a.status != 402 || !bytes.Contains(a.body, []byte("x402 version 2 only")) || err != nil ||
+			again.Error != x402.ReasonVersion || len(again.Accepts) != 1 {
 			t.Errorf("X-PAYMENT at %s: %d %s, %v %v", path, a.status, clipped(a.body), again, err)
 		}
 	}
@@ -209,37 +241,45 @@ func TestRawRequestsThatSmuggleAreCutOff(t *testing.T) {
 	chunked := fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body)
 	before := w.footprint()
 	for name, raw := range map[string]string{
-		"length and chunks":        post + length + "Transfer-Encoding: chunked\r\n" + sig(payment) + "\r\n" + "0\r\n\r\n" + post + length + sig(payment) + "\r\n" + body,
-		"two lengths":              post + length + "Content-Length: 5\r\n" + sig(payment) + "\r\n" + body,
-		"length with a sign":       post + "Content-Length: +23\r\n" + sig(payment) + "\r\n" + body,
-		"length in hex":            post + "Content-Length: 0x17\r\n" + sig(payment) + "\r\n" + body,
-		"negative length":          post + "Content-Length: -1\r\n" + sig(payment) + "\r\n" + body,
-		"huge length":              post + "Content-Length: 99999999999999999999\r\n" + sig(payment) + "\r\n" + body,
-		"chunked twice":            post + "Transfer-Encoding: chunked, chunked\r\n" + sig(payment) + "\r\n" + chunked,
-		"chunked with identity":    post + "Transfer-Encoding: identity, chunked\r\n" + sig(payment) + "\r\n" + chunked,
-		"chunked misspelt":         post + "Transfer-Encoding: xchunked\r\n" + sig(payment) + "\r\n" + chunked,
-		"blank before the colon":   post + "Content-Length : 23\r\n" + sig(payment) + "\r\n" + body,
-		"folded header":            post + length + sig(payment[:100]+"\r\n "+payment[100:]) + "\r\n" + body,
-		"two hosts":                "POST " + purchasePath + " HTTP/1.1\r\nHost: a\r\nHost: b\r\n" + length + sig(payment) + "\r\n" + body,
-		"no host":                  "POST " + purchasePath + " HTTP/1.1\r\n" + length + sig(payment) + "\r\n" + body,
-		"host with a path":         "POST " + purchasePath + " HTTP/1.1\r\nHost: a/b\r\n" + length + sig(payment) + "\r\n" + body,
-		"chunk size with a sign":   post + "Transfer-Encoding: chunked\r\n" + sig(payment) + "\r\n+17\r\n" + body + "\r\n0\r\n\r\n",
-		"chunk ended by a bare LF": post + "Transfer-Encoding: chunked\r\n" + sig(payment) + "\r\n17;a\nb\r\n" + body + "\r\n0\r\n\r\n",
-		"huge chunk extension":     post + "Transfer-Encoding: chunked\r\n" + sig(payment) + "\r\n17;" + strings.Repeat("x", 64<<10) + "\r\n" + body + "\r\n0\r\n\r\n",
-		"NUL in a header":          post + length + "X: a\x00b\r\n" + sig(payment) + "\r\n" + body,
-		"two payments":             post + length + sig(payment) + sig(payment) + "\r\n" + body,
-		"two different payments":   post + length + sig(payment) + sig(header(t, b.payment())) + "\r\n" + body,
-		"payment of 64 kB":         post + length + sig(strings.Repeat("A", 64<<10)) + "\r\n" + body,
-		"payment of 1 MB":          post + length + sig(strings.Repeat("A", 1<<20)) + "\r\n" + body,
-		"a thousand headers":       post + length + strings.Repeat("X-A: "+strings.Repeat("b", 100)+"\r\n", 1000) + sig(payment) + "\r\n" + body,
-		"HTTP/0.9":                 "GET " + purchasePath + "\r\n\r\n",
-		"HTTP/3.0":                 "POST " + purchasePath + " HTTP/3.0\r\nHost: x\r\n" + length + sig(payment) + "\r\n" + body,
-		"garbage":                  "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-		"cut body":                 post + "Content-Length: 500\r\n" + sig(payment) + "\r\n" + body,
+		"length and chunks": post + length + "Transfer-Encoding: chunked\r\n" + sig(payment) + "\r\n" + "0\r\n\r\n" +
+			post + length + sig(payment) + "\r\n" + body,
+		"two lengths":            post + length + "Content-Length: 5\r\n" + sig(payment) + "\r\n" + body,
+		"length with a sign":     post + "Content-Length: +23\r\n" + sig(payment) + "\r\n" + body,
+		"length in hex":          post + "Content-Length: 0x17\r\n" + sig(payment) + "\r\n" + body,
+		"negative length":        post + "Content-Length: -1\r\n" + sig(payment) + "\r\n" + body,
+		"huge length":            post + "Content-Length: 99999999999999999999\r\n" + sig(payment) + "\r\n" + body,
+		"chunked twice":          post + "Transfer-Encoding: chunked, chunked\r\n" + sig(payment) + "\r\n" + chunked,
+		"chunked with identity":  post + "Transfer-Encoding: identity, chunked\r\n" + sig(payment) + "\r\n" + chunked,
+		"chunked misspelt":       post + "Transfer-Encoding: xchunked\r\n" + sig(payment) + "\r\n" + chunked,
+		"blank before the colon": post + "Content-Length : 23\r\n" + sig(payment) + "\r\n" + body,
+		"folded header":          post + length + sig(payment[:100]+"\r\n "+payment[100:]) + "\r\n" + body,
+		"two hosts": "POST " + purchasePath + " HTTP/1.1\r\nHost: a\r\nHost: b\r\n" + length + sig(payment) +
+			"\r\n" + body,
+		"no host": "POST " + purchasePath + " HTTP/1.1\r\n" + length + sig(payment) + "\r\n" + body,
+		"host with a path": "POST " + purchasePath + " HTTP/1.1\r\nHost: a/b\r\n" + length + sig(payment) + "\r\n" +
+			body,
+		"chunk size with a sign": post + "Transfer-Encoding: chunked\r\n" + sig(payment) + "\r\n+17\r\n" + body +
+			"\r\n0\r\n\r\n",
+		"chunk ended by a bare LF": post + "Transfer-Encoding: chunked\r\n" + sig(payment) + "\r\n17;a\nb\r\n" + body +
+			"\r\n0\r\n\r\n",
+		"huge chunk extension": post + "Transfer-Encoding: chunked\r\n" + sig(payment) + "\r\n17;" +
+			strings.Repeat("x", 64<<10) + "\r\n" + body + "\r\n0\r\n\r\n",
+		"NUL in a header":        post + length + "X: a\x00b\r\n" + sig(payment) + "\r\n" + body,
+		"two payments":           post + length + sig(payment) + sig(payment) + "\r\n" + body,
+		"two different payments": post + length + sig(payment) + sig(header(t, b.payment())) + "\r\n" + body,
+		"payment of 64 kB":       post + length + sig(strings.Repeat("A", 64<<10)) + "\r\n" + body,
+		"payment of 1 MB":        post + length + sig(strings.Repeat("A", 1<<20)) + "\r\n" + body,
+		"a thousand headers": post + length + strings.Repeat("X-A: "+strings.Repeat("b", 100)+"\r\n",
+			1000) + sig(payment) + "\r\n" + body,
+		"HTTP/0.9": "GET " + purchasePath + "\r\n\r\n",
+		"HTTP/3.0": "POST " + purchasePath + " HTTP/3.0\r\nHost: x\r\n" + length + sig(payment) + "\r\n" + body,
+		"garbage":  "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+		"cut body": post + "Content-Length: 500\r\n" + sig(payment) + "\r\n" + body,
 	} {
 		status := rawStatus(t, w, raw, strings.HasPrefix(name, "cut"))
 		switch {
-		case status == 0, status == 400, status == 431, status == 501, status == 505, status == 413, status == 404, status == 415:
+		case status == 0, status == 400, status == 431, status == 501, status == 505, status == 413, status == 404,
+			status == 415:
 		default:
 			t.Errorf("%s: status %d", name, status)
 		}
@@ -253,7 +293,8 @@ func TestRawRequestsThatSmuggleAreCutOff(t *testing.T) {
 		t.Errorf("a payment in the trailers: status %d, want the challenge", status)
 	}
 	// An absolute request target names the same route, and not another resource.
-	raw := "POST http://evil.example" + purchasePath + " HTTP/1.1\r\nHost: evil.example\r\nContent-Type: application/json\r\n" + length + "\r\n" + body
+	raw := "POST http://evil.example" + purchasePath +
+		" HTTP/1.1\r\nHost: evil.example\r\nContent-Type: application/json\r\n" + length + "\r\n" + body
 	if status := rawStatus(t, w, raw, false); status != 402 {
 		t.Errorf("absolute target: status %d, want the challenge", status)
 	}
@@ -281,7 +322,8 @@ func rawStatus(t *testing.T, w *world, raw string, halfClose bool) int {
 		return 0
 	}
 	a := read(res)
-	if a.status >= 400 && a.status < 500 && a.err == nil && strings.Contains(raw, "evil") && strings.Contains(string(a.body)+a.header.Get(x402.HeaderRequired), "evil") {
+	if a.status >= 400 && a.status < 500 && a.err == nil && strings.Contains(raw, "evil") &&
+		strings.Contains(string(a.body)+a.header.Get(x402.HeaderRequired), "evil") {
 		t.Errorf("the host of the request came back: %s", a.body)
 	}
 	if strings.Contains(raw, "chunked\r\n") {
@@ -323,11 +365,13 @@ func TestTheDocumentedStatesAnswerAsDocumented(t *testing.T) {
 		}
 	}
 	forget := func() {
-		eventually(t, 5*time.Second, func() (bool, string) { return w.send(purchase("probe", "")).status == 402, "no challenge" })
+		eventually(t, 5*time.Second,
+			func() (bool, string) { return w.send(purchase("probe", "")).status == 402, "no challenge" })
 	}
 
 	unavailable("issue paused", closed, "", fault.IssuePaused)
-	if a := w.send(request{at: closed, path: "/api/cards", header: buyer.bearer()}); a.status != 503 || a.problem.Code != string(fault.IssuePaused) {
+	if a := w.send(request{at: closed, path: "/api/cards", header: buyer.bearer()}); a.status != 503 ||
+		a.problem.Code != string(fault.IssuePaused) {
 		t.Errorf("POST /api/cards while paused: %d %s", a.status, a.body)
 	}
 	if a := w.send(request{at: closed, path: "/api/cards", header: owner.bearer()}); a.status != 200 {
@@ -361,7 +405,8 @@ func TestTheDocumentedStatesAnswerAsDocumented(t *testing.T) {
 	forget()
 
 	w.issuer.fault("balance", "error_before", 1, 0)
-	if a := owner.get("/api/cards/" + mine.Issuance.CardID + "/balance"); a.status != 503 || a.problem.Code != string(fault.DependencyDown) {
+	if a := owner.get("/api/cards/" + mine.Issuance.CardID + "/balance"); a.status != 503 ||
+		a.problem.Code != string(fault.DependencyDown) {
 		t.Errorf("balance while the issuer is down: %d %s", a.status, a.body)
 	}
 	if a := owner.buy("another"); a.status != 409 || a.problem.Code != string(fault.CardAlreadyExists) {

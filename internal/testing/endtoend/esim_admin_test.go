@@ -24,13 +24,15 @@ func TestAnOperatorsSwitchClosesTheSaleOfEsims(t *testing.T) {
 	session["Idempotency-Key"] = "switched-off"
 	legs := func(at *instance) map[string]request {
 		return map[string]request{
-			"unpaid": {at: at, path: esimPath, body: purchaseBody("switched-off")}, "paid": esimPurchase(at, "switched-off", good),
-			"order": {at: at, path: "/api/esim/orders", body: "{}", header: session},
+			"unpaid": {at: at, path: esimPath, body: purchaseBody("switched-off")},
+			"paid":   esimPurchase(at, "switched-off", good),
+			"order":  {at: at, path: "/api/esim/orders", body: "{}", header: session},
 		}
 	}
 	set := func(paused bool, key string) {
 		t.Helper()
-		w.ann("POST", "/api/admin/switches/esim", fmt.Sprintf(`{"paused":%t,"reason":"drill"}`, paused), key).into(t, 200, nil)
+		w.ann("POST", "/api/admin/switches/esim", fmt.Sprintf(`{"paused":%t,"reason":"drill"}`, paused), key).into(t, 200,
+			nil)
 	}
 	set(true, "1")
 	orders := w.count("SELECT count(*) FROM orders")
@@ -77,10 +79,12 @@ func TestAnOperatorsRetryOrdersTheEsimAnew(t *testing.T) {
 	b.becomes(o.OrderID, "operator_review")
 	at := "/api/esim/orders/" + o.OrderID
 	token := map[string]string{"X-Esim-Delivery-Token": o.Delivery.Token}
-	if a := w.send(request{method: "GET", path: at + "/credentials", header: token}); a.status != 409 || a.problem.Code != string(fault.OrderNotFulfilled) {
+	if a := w.send(request{method: "GET", path: at + "/credentials", header: token}); a.status != 409 ||
+		a.problem.Code != string(fault.OrderNotFulfilled) {
 		t.Errorf("credentials in review: %d %s", a.status, clipped(a.body))
 	}
-	w.ann("POST", "/api/admin/orders/"+o.OrderID+"/decide", `{"action":"retry","reason":"back in stock"}`, "1").into(t, 200, nil)
+	w.ann("POST", "/api/admin/orders/"+o.OrderID+"/decide", `{"action":"retry","reason":"back in stock"}`, "1").into(t,
+		200, nil)
 	b.becomes(o.OrderID, "fulfilled")
 	var c esimCredentials
 	w.send(request{method: "GET", path: at + "/credentials", header: token}).into(t, 200, &c)
@@ -100,7 +104,8 @@ func TestAnOperatorsRetryOrdersTheEsimAnew(t *testing.T) {
 			t.Errorf("the supplier has no eSIM under %s", r.Reference)
 		}
 	}
-	if n := w.count("SELECT count(*) FROM esim_profiles WHERE order_id = $1 AND status = 'ready'", o.OrderID); n != 1 || len(w.transfers()) != 1 {
+	if n := w.count("SELECT count(*) FROM esim_profiles WHERE order_id = $1 AND status = 'ready'", o.OrderID); n != 1 ||
+		len(w.transfers()) != 1 {
 		t.Errorf("%d eSIMs for %d payments", n, len(w.transfers()))
 	}
 	w.reconcile()

@@ -22,7 +22,8 @@ func TestACrowdWaitsForItsESIMs(t *testing.T) {
 		t.Skip("set ROAMCARD_TORTURE=1")
 	}
 	const crowd = 2000
-	w := newWorld(t, plan{change: func(c *app.Config) { c.Esim.Waiters, c.Esim.Poll, c.Wait = 0, time.Minute, 20*time.Second }})
+	w := newWorld(t,
+		plan{change: func(c *app.Config) { c.Esim.Waiters, c.Esim.Poll, c.Wait = 0, time.Minute, 20*time.Second }})
 	w.awaitEsims(nil)
 	w.issuer.control("POST", "esim/pace", map[string]any{"allocateMs": 3_600_000})
 	paid := w.payForEsims(crowd)
@@ -59,7 +60,8 @@ func TestACrowdWaitsForItsESIMs(t *testing.T) {
 		peak = max(peak, residentKB(t, pid))
 	}
 	all.Wait()
-	t.Logf("%d waited: %d failed, %d early, %d late; %d KB for each; another route took %s at most", crowd, failed.Load(), early.Load(), late.Load(),
+	t.Logf("%d waited: %d failed, %d early, %d late; %d KB for each; another route took %s at most", crowd, failed.Load(),
+		early.Load(), late.Load(),
 		(peak-before)/crowd, slowest)
 	if failed.Load()+early.Load()+late.Load() > 0 {
 		t.Error("not every waiter was answered in 15 to 16 s")

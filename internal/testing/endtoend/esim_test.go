@@ -63,7 +63,8 @@ func (b *buyer) esimHeader(terms x402.PaymentRequired) string {
 }
 
 func esimPurchase(at *instance, key, payment string) request {
-	return request{at: at, path: esimPath, body: purchaseBody(key), header: map[string]string{x402.HeaderSignature: payment}}
+	return request{at: at, path: esimPath, body: purchaseBody(key),
+		header: map[string]string{x402.HeaderSignature: payment}}
 }
 
 // travels buys the cheapest eSIM.
@@ -108,7 +109,8 @@ func TestEsimsAreSoldWhateverBecomesOfCards(t *testing.T) {
 // TestEsimsAreNotSoldWhenTheyCannotBeDelivered is the 503 rows of the table, and that they end by themselves.
 func TestEsimsAreNotSoldWhenTheyCannotBeDelivered(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plan{change: func(c *app.Config) { c.Esim.SyncEvery, c.Esim.StaleAfter = time.Second, 3*time.Second }})
+	w := newWorld(t,
+		plan{change: func(c *app.Config) { c.Esim.SyncEvery, c.Esim.StaleAfter = time.Second, 3*time.Second }})
 	w.awaitEsims(nil)
 	paused := w.config
 	paused.Esim.Paused = true
@@ -135,7 +137,8 @@ func TestEsimsAreNotSoldWhenTheyCannotBeDelivered(t *testing.T) {
 	}
 	eventually(t, 15*time.Second, func() (bool, string) {
 		a := w.send(request{at: closed, path: esimPath, body: purchaseBody("state")})
-		return a.problem.Code == string(fault.EsimPaused), "it does not know yet what has been paid: " + string(clipped(a.body))
+		return a.problem.Code == string(fault.EsimPaused), "it does not know yet what has been paid: " +
+			string(clipped(a.body))
 	})
 	refused("paused", closed, fault.EsimPaused)
 
@@ -151,7 +154,8 @@ func TestEsimsAreNotSoldWhenTheyCannotBeDelivered(t *testing.T) {
 	})
 	eventually(t, 15*time.Second, func() (bool, string) {
 		a := w.send(request{method: "GET", path: "/api/esim/ready"})
-		return a.status == 503 && a.problem.Code == string(fault.NotReady) && a.problem.Detail == "Failing: catalogue, supplier.",
+		return a.status == 503 && a.problem.Code == string(fault.NotReady) &&
+				a.problem.Detail == "Failing: catalogue, supplier.",
 			fmt.Sprintf("ready without a supplier: %d %s", a.status, clipped(a.body))
 	})
 	refused("stale", nil, fault.DependencyDown)
@@ -186,21 +190,24 @@ func TestNothingOfAnESIMIsWrittenDown(t *testing.T) {
 	b.post(at+"/rotate-token", "").into(t, 200, &rotated)
 	withToken := func(token string) map[string]string { return map[string]string{"X-Esim-Delivery-Token": token} }
 	w.send(request{method: "GET", path: at + "/credentials", header: withToken(rotated.Token)}).into(t, 200, nil)
-	if a := w.send(request{method: "GET", path: at + "/credentials", header: withToken(o.Delivery.Token)}); a.status != 404 {
+	if a := w.send(request{method: "GET", path: at + "/credentials",
+		header: withToken(o.Delivery.Token)}); a.status != 404 {
 		t.Errorf("the rotated token opens: %d", a.status)
 	}
 	c := o.Credentials
 	key := strings.TrimPrefix(w.config.Esim.Keys.Reveal(), "k1:")
 	secrets := map[string]string{
-		"the ICCID": c.ICCID, "the matching id": c.MatchingID, "the LPA": c.LPA, "the token": o.Delivery.Token, "the next token": rotated.Token,
-		"the key": key, "the token key": w.config.Esim.TokenKey.Reveal(), "the QR code": c.QRPNG[100:160],
+		"the ICCID": c.ICCID, "the matching id": c.MatchingID, "the LPA": c.LPA, "the token": o.Delivery.Token,
+		"the next token": rotated.Token,
+		"the key":        key, "the token key": w.config.Esim.TokenKey.Reveal(), "the QR code": c.QRPNG[100:160],
 	}
 	absent := func() {
 		t.Helper()
 		dump, said := w.dump(), log.String()
 		for name, secret := range secrets {
 			for form, text := range map[string]string{
-				"plain": secret, "base64": base64.StdEncoding.EncodeToString([]byte(secret)), "hex": hex.EncodeToString([]byte(secret)),
+				"plain": secret, "base64": base64.StdEncoding.EncodeToString([]byte(secret)),
+				"hex": hex.EncodeToString([]byte(secret)),
 			} {
 				if strings.Contains(said, text) {
 					t.Errorf("%s is in the log (%s)", name, form)
@@ -238,7 +245,8 @@ func TestNothingOfAnESIMIsWrittenDown(t *testing.T) {
 func (w *world) sealedBy() string {
 	w.t.Helper()
 	var key string
-	if err := w.db.QueryRow(context.WithoutCancel(w.t.Context()), "SELECT min(sealed_key) FROM esim_profiles").Scan(&key); err != nil {
+	if err := w.db.QueryRow(context.WithoutCancel(w.t.Context()),
+		"SELECT min(sealed_key) FROM esim_profiles").Scan(&key); err != nil {
 		w.t.Fatal(err)
 	}
 	return key
@@ -260,7 +268,8 @@ func TestAnESIMThatIsRefusedLeavesTheMoneyProvable(t *testing.T) {
 		t.Errorf("answered %+v", o)
 	}
 	var evidence []byte
-	err := w.db.QueryRow(t.Context(), "SELECT evidence FROM timeline WHERE order_id = $1 AND evidence ? 'refusal' LIMIT 1", o.OrderID).Scan(&evidence)
+	err := w.db.QueryRow(t.Context(), "SELECT evidence FROM timeline WHERE order_id = $1 AND evidence ? 'refusal' LIMIT 1",
+		o.OrderID).Scan(&evidence)
 	var said map[string]string
 	if err != nil || json.Unmarshal(evidence, &said) != nil || said["refusal"] == "" || said["reference"] == "" {
 		t.Errorf("evidence %s, %v", evidence, err)

@@ -57,20 +57,25 @@ func newFacilitatorWorld(t *testing.T, order string, change func(*app.Config)) (
 func startFacilitator(t *testing.T, rpcURL string, token secret.Text) *remoteFacilitator {
 	t.Helper()
 	key := newKey(t)
-	if err := dialNode(t, rpcURL).CallContext(t.Context(), nil, "anvil_setBalance", addressOf(key).String(), "0x3635c9adc5dea00000"); err != nil {
+	if err := dialNode(t, rpcURL).CallContext(t.Context(), nil, "anvil_setBalance", addressOf(key).String(),
+		"0x3635c9adc5dea00000"); err != nil {
 		t.Fatalf("fund the facilitator: %v", err)
 	}
-	on, err := chain.New(t.Context(), chain.Config{Endpoints: []chain.Endpoint{{URL: rpcURL}}, Domain: domain(), CallTimeout: 10 * time.Second, Now: time.Now})
+	on, err := chain.New(t.Context(),
+		chain.Config{Endpoints: []chain.Endpoint{{URL: rpcURL}}, Domain: domain(), CallTimeout: 10 * time.Second,
+			Now: time.Now})
 	if err != nil {
 		t.Fatalf("dial the chain for the facilitator: %v", err)
 	}
 	t.Cleanup(on.Close)
-	relayer, err := chain.NewRelayer(chain.RelayerConfig{Chain: on, Attempts: paymenttest.NewAttempts(time.Now), Keys: []*ecdsa.PrivateKey{key},
+	relayer, err := chain.NewRelayer(chain.RelayerConfig{Chain: on, Attempts: paymenttest.NewAttempts(time.Now),
+		Keys:         []*ecdsa.PrivateKey{key},
 		MaxFeePerGas: big.NewInt(50e9), Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatalf("make the facilitator's relayer: %v", err)
 	}
-	f := &remoteFacilitator{Server: facilitatortest.New(facilitatortest.Config{Chain: on, Settler: relayer, Token: token, Now: time.Now})}
+	f := &remoteFacilitator{Server: facilitatortest.New(facilitatortest.Config{Chain: on, Settler: relayer, Token: token,
+		Now: time.Now})}
 	f.server = httptest.NewServer(f)
 	t.Cleanup(func() {
 		f.server.CloseClientConnections() // lets go of who was left hanging
@@ -83,7 +88,8 @@ func startFacilitator(t *testing.T, rpcURL string, token secret.Text) *remoteFac
 func (w *world) attempted(payer x402.Address) (n int) {
 	w.t.Helper()
 	err := w.db.QueryRow(context.WithoutCancel(w.t.Context()),
-		"SELECT count(*) FROM attempts a JOIN payments p ON p.id = a.payment_id WHERE lower(p.owner) = $1", payer.Lower()).Scan(&n)
+		"SELECT count(*) FROM attempts a JOIN payments p ON p.id = a.payment_id WHERE lower(p.owner) = $1",
+		payer.Lower()).Scan(&n)
 	if err != nil {
 		w.t.Fatalf("count attempts: %v", err)
 	}
@@ -174,7 +180,8 @@ func TestTheFacilitatorCanListWhatItSettles(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := sent.PaymentPayload
-	if got.Resource.URL != challenge.Resource.URL || got.Resource.URL == "" || got.Resource.Description == "" || got.Resource.ServiceName != "roamcard" {
+	if got.Resource.URL != challenge.Resource.URL || got.Resource.URL == "" || got.Resource.Description == "" ||
+		got.Resource.ServiceName != "roamcard" {
 		t.Errorf("the facilitator is told of %+v, the buyer of %+v", got.Resource, challenge.Resource)
 	}
 	if diff := cmp.Diff(challenge.Extensions, got.Extensions); diff != "" || got.Extensions["bazaar"] == nil {
@@ -275,7 +282,8 @@ func TestTheDevelopmentServerSettlesByAFacilitator(t *testing.T) {
 	chain := sharedChain(t)
 	f := startFacilitator(t, chain.RPCURL, secret.Text{})
 	c := dev.Config{
-		Addr: "127.0.0.1:0", Dir: t.TempDir(), DatabaseURL: storetest.URL(t), RPCURL: chain.RPCURL, SandboxURL: newIssuer(t, sandbox.Config{}).url,
+		Addr: "127.0.0.1:0", Dir: t.TempDir(), DatabaseURL: storetest.URL(t), RPCURL: chain.RPCURL,
+		SandboxURL: newIssuer(t, sandbox.Config{}).url,
 		Settlement: "facilitator", Log: worldLog(t),
 	}
 	if err := dev.Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), "facilitator") {

@@ -99,7 +99,8 @@ func TestPayersWhoseCodeLiesToASimulationSlowNobody(t *testing.T) {
 		t.Errorf("a card was there in %v, want at most %v", there, most)
 	}
 	told := answers()
-	if paid, there := w.cardTimes("afterwards", 3); paid > 4*quietPaid+2*time.Second || there > 4*quietThere+3*time.Second {
+	if paid, there := w.cardTimes("afterwards", 3); paid > 4*quietPaid+2*time.Second ||
+		there > 4*quietThere+3*time.Second {
 		t.Errorf("once all were answered, a card was paid in %v and there in %v", paid, there)
 	}
 	for _, a := range told {
@@ -147,16 +148,19 @@ func TestOneBalanceManyClaims(t *testing.T) {
 	w.rpc(nil, "evm_setIntervalMining", 1)
 	refused := 0
 	for _, a := range answers() {
-		if a.status == 429 && a.problem.Code == string(fault.PaymentsUndecided) && a.problem.NextAction == "retry_same_request" {
+		if a.status == 429 && a.problem.Code == string(fault.PaymentsUndecided) &&
+			a.problem.NextAction == "retry_same_request" {
 			refused++
 		}
 	}
 	if refused != 2*len(wallets) {
-		t.Errorf("%d of %d requests were refused for a wallet's undecided payments, want %d", refused, 6*len(wallets), 2*len(wallets))
+		t.Errorf("%d of %d requests were refused for a wallet's undecided payments, want %d", refused, 6*len(wallets),
+			2*len(wallets))
 	}
 	// A wallet's first transaction takes its balance; what was sent beside it reverted, and nothing more is sent.
 	eventually(t, 30*time.Second, func() (bool, string) {
-		n := w.count("SELECT count(*) FROM payments p JOIN orders o ON o.id = p.order_id WHERE p.status = 'paid' AND o.kind = 'esim'")
+		n := w.count(
+			"SELECT count(*) FROM payments p JOIN orders o ON o.id = p.order_id WHERE p.status = 'paid' AND o.kind = 'esim'")
 		return n == len(wallets), fmt.Sprint(n, " eSIMs are paid")
 	})
 	paid, there := w.cardTimes("attacked", 5)
@@ -169,10 +173,12 @@ func TestOneBalanceManyClaims(t *testing.T) {
 	if n := w.count("SELECT count(*) FROM payments WHERE status = 'claimed'"); n != 3*len(wallets) {
 		t.Errorf("%d payments are undecided, want %d", n, 3*len(wallets))
 	}
-	if n := w.count("SELECT max(n) FROM (SELECT count(*) AS n FROM attempts WHERE status = 'reverted' GROUP BY payment_id) t"); n > 2 {
+	if n := w.count(
+		"SELECT max(n) FROM (SELECT count(*) AS n FROM attempts WHERE status = 'reverted' GROUP BY payment_id) t"); n > 2 {
 		t.Errorf("a payment was sent %d times in vain", n)
 	}
-	if n := w.count("SELECT count(*) FROM jobs WHERE kind = 'relayer_maintain' AND status IN ('queued', 'processing')"); n > 1 {
+	if n := w.count(
+		"SELECT count(*) FROM jobs WHERE kind = 'relayer_maintain' AND status IN ('queued', 'processing')"); n > 1 {
 		t.Errorf("%d jobs of one periodic kind are open", n)
 	}
 }
@@ -186,7 +192,8 @@ func TestWhatIsClaimedEndsWithinTheHour(t *testing.T) {
 		return header(t, b.payment(func(p *x402.Payment) { p.Authorization.ValidBefore = uint64(time.Now().Add(in).Unix()) }))
 	}
 	a := w.send(purchase("late", ending(71*time.Minute)))
-	if a.status != 402 || a.problem.Code != string(fault.PaymentRejected) || !strings.Contains(a.problem.Detail, "at most 4200 s ahead") {
+	if a.status != 402 || a.problem.Code != string(fault.PaymentRejected) ||
+		!strings.Contains(a.problem.Detail, "at most 4200 s ahead") {
 		t.Errorf("71 minutes: %d %s", a.status, clipped(a.body))
 	}
 	if a := w.send(purchase("late", ending(69*time.Minute))); a.status != 200 {
@@ -226,7 +233,8 @@ func TestUnpaidOrdersLeaveFloatToOthers(t *testing.T) {
 			switch {
 			case a.problem.Code == string(fault.SettlementUnknown):
 				claimed[i] = true
-			case a.status == 503 && a.problem.Code == string(fault.FloatReserved) && a.problem.NextAction == "retry_same_request":
+			case a.status == 503 && a.problem.Code == string(fault.FloatReserved) &&
+				a.problem.NextAction == "retry_same_request":
 				reserved = i
 			default:
 				t.Errorf("answered %d %s", a.status, clipped(a.body))
@@ -266,7 +274,8 @@ func TestWhoHasNoMoneyHoldsNothingForLong(t *testing.T) {
 	var all sync.WaitGroup
 	for i, b := range payers {
 		all.Go(func() {
-			if a := w.send(purchase(fmt.Sprint("poor-", i), header(t, b.payment()))); a.problem.Code != string(fault.SettlementUnknown) {
+			if a := w.send(purchase(fmt.Sprint("poor-", i),
+				header(t, b.payment()))); a.problem.Code != string(fault.SettlementUnknown) {
 				t.Errorf("answered %d %s", a.status, clipped(a.body))
 			}
 		})
@@ -295,7 +304,8 @@ func TestWhoHasNoMoneyHoldsNothingForLong(t *testing.T) {
 		n := w.count("SELECT count(*) FROM orders WHERE owner = $1 AND status = 'fulfilled'", late.address.Lower())
 		return n == 1, fmt.Sprint(n, " orders of who has the money again are fulfilled")
 	})
-	if n := w.count("SELECT count(*) FROM reservations WHERE suspended_at IS NOT NULL AND settled_at IS NULL"); n != len(payers)-1 {
+	if n := w.count(
+		"SELECT count(*) FROM reservations WHERE suspended_at IS NOT NULL AND settled_at IS NULL"); n != len(payers)-1 {
 		t.Errorf("%d shares are given back for now, want %d", n, len(payers)-1)
 	}
 	if n := w.arrivedFrom(late); n != 1 || len(w.issuer.books().Cards) != 2 {
@@ -313,18 +323,21 @@ func TestAnUndecidedPaymentIsNeverLeftBehindAParkedJob(t *testing.T) {
 	if a := paid.buy("paid"); a.problem.Code != string(fault.SettlementUnknown) {
 		t.Fatalf("answered %d %s", a.status, clipped(a.body))
 	}
-	short := header(t, void.payment(func(p *x402.Payment) { p.Authorization.ValidBefore = uint64(time.Now().Add(25 * time.Second).Unix()) }))
+	short := header(t,
+		void.payment(func(p *x402.Payment) { p.Authorization.ValidBefore = uint64(time.Now().Add(25 * time.Second).Unix()) }))
 	if a := w.send(purchase("void", short)); a.problem.Code != string(fault.SettlementUnknown) {
 		t.Fatalf("answered %d %s", a.status, clipped(a.body))
 	}
 	// The second one's transaction will find nothing, and its job has no attempt left; nor has the first one's.
-	w.execute("UPDATE jobs SET uncounted_attempts = 0, attempt = attempt + 2000 WHERE kind = 'order_fulfill' AND status = 'queued'")
+	w.execute("UPDATE jobs SET uncounted_attempts = 0, attempt = attempt + 2000 WHERE kind = 'order_fulfill' AND status " +
+		"= 'queued'")
 	w.fund(void.address, 0)
 	w.rpc(nil, "evm_setAutomine", true)
 	w.rpc(nil, "evm_setIntervalMining", 1)
 	status := func(key string) (status string) {
 		t.Helper()
-		if err := w.db.QueryRow(t.Context(), "SELECT status FROM orders WHERE idempotency_key = $1", key).Scan(&status); err != nil {
+		if err := w.db.QueryRow(t.Context(), "SELECT status FROM orders WHERE idempotency_key = $1",
+			key).Scan(&status); err != nil {
 			t.Fatal(err)
 		}
 		return status
@@ -333,8 +346,10 @@ func TestAnUndecidedPaymentIsNeverLeftBehindAParkedJob(t *testing.T) {
 		now := status("paid")
 		return now == "operator_review" || now == "fulfilled", "paid and " + now
 	})
-	eventually(t, time.Minute, func() (bool, string) { now := status("void"); return now == "payment_required", "void and " + now })
-	if n := w.count("SELECT count(*) FROM reservations h JOIN orders o ON o.id = h.order_id WHERE o.idempotency_key = 'void' AND h.released_at IS NULL"); n != 0 {
+	eventually(t, time.Minute,
+		func() (bool, string) { now := status("void"); return now == "payment_required", "void and " + now })
+	if n := w.count("SELECT count(*) FROM reservations h JOIN orders o ON o.id = h.order_id WHERE o.idempotency_key = " +
+		"'void' AND h.released_at IS NULL"); n != 0 {
 		t.Errorf("a void authorization holds %d things", n)
 	}
 }

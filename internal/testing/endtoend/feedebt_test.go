@@ -17,7 +17,8 @@ import (
 // spend pays with a card at a merchant's.
 func (w *world) spend(id string, amount money.Cents) (accepted bool) {
 	w.t.Helper()
-	res, err := client.Post(w.issuer.url+"/control/cards/"+id, "application/json", strings.NewReader(fmt.Sprintf(`{"spendCents":%d}`, amount)))
+	res, err := client.Post(w.issuer.url+"/control/cards/"+id, "application/json",
+		strings.NewReader(fmt.Sprintf(`{"spendCents":%d}`, amount)))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -34,7 +35,8 @@ func (b *buyer) quick(key string) sold {
 	b.signIn()
 	b.activates(&o)
 	var card string
-	if err := b.w.db.QueryRow(b.w.t.Context(), "SELECT account FROM cards WHERE id = $1", o.Issuance.CardID).Scan(&card); err != nil {
+	if err := b.w.db.QueryRow(b.w.t.Context(), "SELECT account FROM cards WHERE id = $1",
+		o.Issuance.CardID).Scan(&card); err != nil {
 		b.w.t.Fatal(err)
 	}
 	if !b.w.spend(card, 2500) {
@@ -108,13 +110,15 @@ func TestWhoSpendsTheFeeFirstOwesIt(t *testing.T) {
 	w.wantCodes("with a fee that is owed")
 
 	path := "/api/admin/card-issue-fee/jobs/" + j.ID
-	wantProblem(t, "a write-off without a key", w.ann("POST", path+"/write-off", `{"reason":"r"}`, ""), 400, fault.IdempotencyKeyMissing)
+	wantProblem(t, "a write-off without a key", w.ann("POST", path+"/write-off", `{"reason":"r"}`, ""), 400,
+		fault.IdempotencyKeyMissing)
 	w.ann("POST", path+"/write-off", `{"reason":"a gift"}`, "w1").into(t, 200, &j)
 	if j.Outstanding || !j.WrittenOff || j.Status != "failed" {
 		t.Errorf("written off: %+v", j)
 	}
 	w.ann("POST", path+"/write-off", `{"reason":"a gift"}`, "w1").into(t, 200, nil)
-	wantProblem(t, "another write-off", w.ann("POST", path+"/write-off", `{"reason":"again"}`, "w2"), 409, fault.FailureUnconfirmed)
+	wantProblem(t, "another write-off", w.ann("POST", path+"/write-off", `{"reason":"again"}`, "w2"), 409,
+		fault.FailureUnconfirmed)
 	if w.ledger(debt) != 0 || w.ledger("cost:issue_fee") != 1000 {
 		t.Errorf("%s is owed, %s lost", w.ledger(debt), w.ledger("cost:issue_fee"))
 	}
@@ -144,7 +148,8 @@ func TestAFeeThatIsOwedIsCollectedByARetry(t *testing.T) {
 	}
 	// A merchant gives the money back.
 	var account string
-	if err := w.db.QueryRow(t.Context(), "SELECT account FROM cards WHERE id = $1", o.Issuance.CardID).Scan(&account); err != nil {
+	if err := w.db.QueryRow(t.Context(), "SELECT account FROM cards WHERE id = $1",
+		o.Issuance.CardID).Scan(&account); err != nil {
 		t.Fatal(err)
 	}
 	w.issuer.control("POST", "cards/"+account, map[string]any{"refundCents": 2500})
@@ -153,7 +158,8 @@ func TestAFeeThatIsOwedIsCollectedByARetry(t *testing.T) {
 	if j.Outstanding || j.Version != 3 {
 		t.Errorf("fee job %+v", j)
 	}
-	if owed, earned := w.ledger("receivable:"+o.Issuance.CardID), w.ledger("revenue:issue_fee"); owed != 0 || earned != -1000 {
+	if owed, earned := w.ledger("receivable:"+o.Issuance.CardID), w.ledger("revenue:issue_fee"); owed != 0 ||
+		earned != -1000 {
 		t.Errorf("%s is owed, %s earned", owed, earned)
 	}
 	b.topUp("top-up-after-the-retry", 2500).into(t, 200, nil)
@@ -204,7 +210,8 @@ func TestNobodySpendsTheFeeWhereTheIssuerHasLimits(t *testing.T) {
 
 func TestWhatIsOwedIsMeasured(t *testing.T) {
 	t.Parallel()
-	w := newAdminWorld(t, -1, plan{telemetry: startTelemetry(t), change: func(c *app.Config) { c.MetricsAddr = "127.0.0.1:0" }})
+	w := newAdminWorld(t, -1,
+		plan{telemetry: startTelemetry(t), change: func(c *app.Config) { c.MetricsAddr = "127.0.0.1:0" }})
 	b := w.buyer()
 	o := b.quick("spends-first")
 	w.feeJob(o.Issuance.CardID, func(j feeJob) bool { return j.Status == "failed" })

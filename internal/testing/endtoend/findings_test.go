@@ -21,7 +21,8 @@ const findingsPath = "/api/admin/findings"
 
 // finding is a difference between the books, as operators see it.
 type finding struct {
-	ID, Code, OrderID, Subject, Detail, Owner, Product, Status, Resolution, Reason, Operator, FirstSeenAt, LastSeenAt, ResolvedAt string
+	ID, Code, OrderID, Subject, Detail, Owner, Product, Status, Resolution, Reason, Operator, FirstSeenAt, LastSeenAt,
+	ResolvedAt string
 
 	Blocks bool
 }
@@ -41,11 +42,12 @@ func (w *world) explain(f finding, reason, key string) answer {
 	if key != "" {
 		header["Idempotency-Key"] = key
 	}
-	return w.send(request{path: findingsPath + "/" + f.ID + "/resolve", header: header, body: fmt.Sprintf(`{"reason":%q}`, reason)})
+	return w.send(request{path: findingsPath + "/" + f.ID + "/resolve", header: header,
+		body: fmt.Sprintf(`{"reason":%q}`, reason)})
 }
 
-// TestAnOperatorResolvesWhatDiffers follows a merchant's credit and a card that the issuer's staff opened from the report that finds them
-// to the one that lists them as resolved, and back when there is more.
+// TestAnOperatorResolvesWhatDiffers follows a merchant's credit and a card that the issuer's staff opened from the
+// report that finds them to the one that lists them as resolved, and back when there is more.
 func TestAnOperatorResolvesWhatDiffers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{instances: 2, change: audited})
@@ -63,7 +65,8 @@ func TestAnOperatorResolvesWhatDiffers(t *testing.T) {
 	}
 	w.wantCodes("a credit, and a card of nobody's", reconcile.CardBalanceHigh, reconcile.ProviderUnknown)
 	credit := w.findings("?code=card_balance_high")
-	if len(credit) != 1 || credit[0].OrderID != o.OrderID || credit[0].Owner != b.address.String() || credit[0].Product != "card_issue" ||
+	if len(credit) != 1 || credit[0].OrderID != o.OrderID || credit[0].Owner != b.address.String() ||
+		credit[0].Product != "card_issue" ||
 		credit[0].Status != "open" || credit[0].Blocks || credit[0].FirstSeenAt == "" {
 		t.Fatalf("findings %+v", credit)
 	}
@@ -76,7 +79,8 @@ func TestAnOperatorResolvesWhatDiffers(t *testing.T) {
 		"without a reason": {w.explain(credit[0], "", "k"), 400, fault.SchemaInvalid},
 		"no number":        {w.explain(finding{ID: "x"}, "r", "k"), 400, fault.SchemaInvalid},
 		"no such finding":  {w.explain(finding{ID: "4711"}, "r", "k"), 404, fault.FindingNotFound},
-		"by the owner": {w.send(request{path: findingsPath + "/" + credit[0].ID + "/resolve", body: `{"reason":"r"}`, header: b.bearer()}),
+		"by the owner": {w.send(request{path: findingsPath + "/" + credit[0].ID + "/resolve", body: `{"reason":"r"}`,
+			header: b.bearer()}),
 			401, fault.OperatorTokenInvalid},
 	} {
 		if tt.answer.status != tt.status || tt.answer.problem.Code != string(tt.code) {
@@ -89,12 +93,14 @@ func TestAnOperatorResolvesWhatDiffers(t *testing.T) {
 	if len(r.Resolved) != 2 || r.Resolved[0].Resolution != reconcile.Explained {
 		t.Errorf("resolved %+v", r.Resolved)
 	}
-	if all := w.findings("?status=resolved"); len(all) != 2 || all[1].Operator != "ada" || all[1].Resolution != "explained" {
+	if all := w.findings("?status=resolved"); len(all) != 2 || all[1].Operator != "ada" ||
+		all[1].Resolution != "explained" {
 		t.Errorf("resolved %+v", all)
 	}
 	w.issuer.control("POST", "cards/"+account, map[string]any{"refundCents": 1})
 	w.wantCodes("one more cent", reconcile.CardBalanceHigh)
-	if n := w.count("SELECT count(*) FROM audit WHERE actor = 'ada' AND action = 'finding.resolve' AND reason <> '' AND before ? 'code'"); n != 2 {
+	if n := w.count("SELECT count(*) FROM audit WHERE actor = 'ada' AND action = 'finding.resolve' AND reason <> '' AND " +
+		"before ? 'code'"); n != 2 {
 		t.Errorf("%d resolutions are audited", n)
 	}
 }
@@ -108,7 +114,8 @@ func (w *world) oneOfManyExplains(f finding) {
 		group.Go(func() {
 			header := operator()
 			header["Idempotency-Key"] = fmt.Sprint("race ", i)
-			answers[i] = w.send(request{at: w.instances[i%2], path: findingsPath + "/" + f.ID + "/resolve", header: header, body: `{"reason":"a refund by the merchant"}`})
+			answers[i] = w.send(request{at: w.instances[i%2], path: findingsPath + "/" + f.ID + "/resolve", header: header,
+				body: `{"reason":"a refund by the merchant"}`})
 		})
 	}
 	group.Wait()

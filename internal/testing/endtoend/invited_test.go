@@ -28,7 +28,8 @@ func TestNobodyIsInvitedToPayWhatIsKnownToBeRefused(t *testing.T) {
 			opened := b.opens("/api/orders", "", "")
 			unpaid := []request{
 				purchase("invited", ""), {path: purchasePath}, {path: "/api/card/topup", body: purchaseBody("invited")},
-				{path: "/api/esim/purchase", body: purchaseBody("invited")}, payFor("GET", opened.path(), ""), payFor("POST", opened.path(), ""),
+				{path: "/api/esim/purchase", body: purchaseBody("invited")}, payFor("GET", opened.path(), ""),
+				payFor("POST", opened.path(), ""),
 			}
 			all := func(status int, code fault.Code) {
 				t.Helper()

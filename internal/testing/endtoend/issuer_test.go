@@ -75,7 +75,8 @@ func (i *issuer) control(method, path string, body any) []byte {
 	if err != nil {
 		i.t.Fatal(err)
 	}
-	req, err := http.NewRequestWithContext(context.WithoutCancel(i.t.Context()), method, i.url+"/control/"+path, bytes.NewReader(encoded))
+	req, err := http.NewRequestWithContext(context.WithoutCancel(i.t.Context()), method, i.url+"/control/"+path,
+		bytes.NewReader(encoded))
 	if err != nil {
 		i.t.Fatal(err)
 	}

@@ -33,12 +33,14 @@ func (w *world) forging(node *nodeProxy, p x402.Payment, tag string) {
 	node.spoil(nodeFault{method: "*", mode: forges, lie: func(c nodeCall) string {
 		asked := strings.ToLower(c.question())
 		var block struct{ Number, Hash string }
-		if c.Method == "eth_getLogs" && w.node.CallContext(context.WithoutCancel(w.t.Context()), &block, "eth_getBlockByNumber", tag, false) != nil {
+		if c.Method == "eth_getLogs" &&
+			w.node.CallContext(context.WithoutCancel(w.t.Context()), &block, "eth_getBlockByNumber", tag, false) != nil {
 			return ""
 		}
 		at := fmt.Sprintf(`"blockNumber":%q,"blockHash":%q`, block.Number, block.Hash)
 		switch {
-		case c.Method == "eth_call" && strings.Contains(asked, authorizationState+strings.Repeat("0", 24)+a.From.Lower()[2:]+a.Nonce.String()[2:]):
+		case c.Method == "eth_call" &&
+			strings.Contains(asked, authorizationState+strings.Repeat("0", 24)+a.From.Lower()[2:]+a.Nonce.String()[2:]):
 			return `"result":"0x` + strings.Repeat("0", 63) + `1"`
 		case c.Method == "eth_getLogs" && strings.Contains(asked, "fromblock") && strings.Contains(asked, a.Nonce.String()):
 			return forgedEvent(at, "0x3", "0x", x402.TopicUsed, a.From.Word(), a.Nonce)
@@ -215,7 +217,8 @@ func TestASecondNodeIsNeededFromAnAmount(t *testing.T) {
 		t.Errorf("unpaid: %d %s", a.status, clipped(a.body))
 	}
 	payment := header(t, b.payment())
-	if a := w.send(purchase("alone", payment)); a.status != 503 || a.problem.Code != string(fault.DependencyDown) || a.problem.NextAction != string(fault.RetrySameRequest) {
+	if a := w.send(purchase("alone", payment)); a.status != 503 || a.problem.Code != string(fault.DependencyDown) ||
+		a.problem.NextAction != string(fault.RetrySameRequest) {
 		t.Errorf("paid: %d %s", a.status, clipped(a.body))
 	}
 	if after := w.footprint(); after != before {
@@ -247,8 +250,9 @@ func (w *world) notReady(check string) {
 	})
 }
 
-// TestAnOperatorNamesTheTransaction: the node has dropped its logs, so that no search finds the transfer. The operator's
-// word is looked into: another transaction proves nothing, the right one delivers, once for a key, and is audited.
+// TestAnOperatorNamesTheTransaction: the node has dropped its logs, so that no search finds the transfer. The
+// operator's word is looked into: another transaction proves nothing, the right one delivers, once for a key, and is
+// audited.
 func TestAnOperatorNamesTheTransaction(t *testing.T) {
 	t.Parallel()
 	node := newNodeProxy(t, sharedChain(t).RPCURL)
@@ -275,9 +279,11 @@ func TestAnOperatorNamesTheTransaction(t *testing.T) {
 	})
 	prove := func(order, transaction, key string) answer {
 		t.Helper()
-		return w.ann("POST", "/api/admin/orders/"+order+"/payment", `{"transaction":`+quoted(transaction)+`,"reason":"the node's logs are gone"}`, key)
+		return w.ann("POST", "/api/admin/orders/"+order+"/payment", `{"transaction":`+quoted(transaction)+
+			`,"reason":"the node's logs are gone"}`, key)
 	}
-	for name, hash := range map[string]string{"of another payment": earlier.Payment.Transaction, "of nothing": "0x" + strings.Repeat("ab", 32)} {
+	for name, hash := range map[string]string{"of another payment": earlier.Payment.Transaction, "of nothing": "0x" +
+		strings.Repeat("ab", 32)} {
 		if a := prove(id, hash, name); a.status != 409 || a.problem.Code != string(fault.TransferUnproven) {
 			t.Errorf("%s: %d %s", name, a.status, clipped(a.body))
 		}
@@ -291,8 +297,9 @@ func TestAnOperatorNamesTheTransaction(t *testing.T) {
 		order, hash, key string
 		code             fault.Code
 	}{
-		"proven already": {id, right, "another key", fault.OrderNotPayable}, "another act": {id, earlier.Payment.Transaction, "the key", fault.IdempotencyKeyReused},
-		"no such order": {"ord_none", right, "k", fault.OrderNotFound},
+		"proven already": {id, right, "another key", fault.OrderNotPayable},
+		"another act":    {id, earlier.Payment.Transaction, "the key", fault.IdempotencyKeyReused},
+		"no such order":  {"ord_none", right, "k", fault.OrderNotFound},
 	} {
 		if a := prove(tt.order, tt.hash, tt.key); a.problem.Code != string(tt.code) {
 			t.Errorf("%s: %d %s, want %s", name, a.status, clipped(a.body), tt.code)
@@ -303,12 +310,14 @@ func TestAnOperatorNamesTheTransaction(t *testing.T) {
 	// It becomes final though its logs are never found.
 	eventually(t, 60*time.Second, func() (bool, string) {
 		var open int
-		err := w.db.QueryRow(context.WithoutCancel(t.Context()), "SELECT count(*) FROM jobs WHERE kind = 'payment_confirm' AND status <> 'succeeded'").Scan(&open)
+		err := w.db.QueryRow(context.WithoutCancel(t.Context()),
+			"SELECT count(*) FROM jobs WHERE kind = 'payment_confirm' AND status <> 'succeeded'").Scan(&open)
 		return err == nil && open == 0, fmt.Sprint(open, " payments are followed still, ", err)
 	})
 	var audited int
 	err = w.db.QueryRow(context.WithoutCancel(t.Context()),
-		"SELECT count(*) FROM audit WHERE action = 'order.prove_payment' AND actor = 'ann' AND subject = $1 AND reason <> ''", id).Scan(&audited)
+		"SELECT count(*) FROM audit WHERE action = 'order.prove_payment' AND actor = 'ann' AND subject = $1 AND reason <> ''",
+		id).Scan(&audited)
 	if err != nil || audited != 1 {
 		t.Errorf("%d audit rows, %v", audited, err)
 	}

@@ -16,19 +16,22 @@ import (
 func TestARepeatIsNeverTooOften(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{change: func(c *app.Config) {
-		c.Limits = limit.Rates{limit.Paid: {Count: 1, Per: time.Hour}, limit.PaidAddress: {Count: 2, Per: time.Hour}, limit.Orders: {Count: 1, Per: time.Hour}, limit.InFlight: {Count: 1}, limit.Unpaid: {Count: 2, Per: time.Hour}}
+		c.Limits = limit.Rates{limit.Paid: {Count: 1, Per: time.Hour}, limit.PaidAddress: {Count: 2, Per: time.Hour},
+			limit.Orders: {Count: 1, Per: time.Hour}, limit.InFlight: {Count: 1}, limit.Unpaid: {Count: 2, Per: time.Hour}}
 	}})
 	b := w.buyer()
 	first := purchase("once", header(t, b.payment()))
 	w.send(first).into(t, 200, nil)
-	for i, r := range []request{first, first, purchase("once", header(t, b.payment())), purchase("once", header(t, b.payment())), first} {
+	for i, r := range []request{first, first, purchase("once", header(t, b.payment())),
+		purchase("once", header(t, b.payment())), first} {
 		var o sold
 		if w.send(r).into(t, 200, &o); !o.Replayed {
 			t.Errorf("repeat %d is no repeat", i)
 		}
 	}
 	a := w.send(esimPurchase(nil, "another", b.esimHeader(w.esimTerms("another"))))
-	if a.status != 429 || a.problem.Code != string(fault.RateLimited) || a.header.Get("Retry-After") == "" || a.header.Get("RateLimit-Limit") != "1" {
+	if a.status != 429 || a.problem.Code != string(fault.RateLimited) || a.header.Get("Retry-After") == "" ||
+		a.header.Get("RateLimit-Limit") != "1" {
 		t.Errorf("a second purchase within the hour: %d %s %v", a.status, a.body, a.header)
 	}
 	// A wallet that was refused has claimed nothing and paid nothing.
@@ -78,7 +81,8 @@ func TestCopiesOfOneRequestAreOneOrderUnderTheTightestRate(t *testing.T) {
 func TestOwnersAreCountedWhereverTheyComeFrom(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{change: func(c *app.Config) {
-		c.Limits = limit.Rates{limit.Reveal: {Count: 1, Per: time.Hour}, limit.Challenge: {Count: 2, Per: time.Hour}, limit.Verify: {Count: 2, Per: time.Hour}}
+		c.Limits = limit.Rates{limit.Reveal: {Count: 1, Per: time.Hour}, limit.Challenge: {Count: 2, Per: time.Hour},
+			limit.Verify: {Count: 2, Per: time.Hour}}
 	}})
 	b := w.buyer()
 	o := b.bought("mine")
@@ -90,7 +94,8 @@ func TestOwnersAreCountedWhereverTheyComeFrom(t *testing.T) {
 	}
 	b.get("/api/cards").into(t, 200, nil)
 	w.pauper().signIn()
-	if a := w.send(request{path: "/api/auth/challenge", body: `{"address":` + quoted(b.address.String()) + `}`}); a.status != 429 {
+	if a := w.send(request{path: "/api/auth/challenge", body: `{"address":` + quoted(b.address.String()) +
+		`}`}); a.status != 429 {
 		t.Errorf("the third sign-in of an address: %d %s", a.status, a.body)
 	}
 }

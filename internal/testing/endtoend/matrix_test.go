@@ -104,8 +104,9 @@ func (m *matrix) rows() map[string]row {
 	job, unpaid := map[string]string{"id": m.job}, map[string]string{"orderId": m.unpaid}
 	anyone := row{good: 200}
 	return map[string]row{
-		"GetConfig": anyone, "GetHealth": anyone, "GetReadiness": anyone, "GetLiveness": anyone, "GetCardDiscovery": anyone, "GetTopupDiscovery": anyone,
-		"GetEsimDiscovery": anyone, "GetEsimReadiness": anyone, "ListEsimPlans": anyone,
+		"GetConfig": anyone, "GetHealth": anyone, "GetReadiness": anyone, "GetLiveness": anyone, "GetCardDiscovery": anyone,
+		"GetTopupDiscovery": anyone,
+		"GetEsimDiscovery":  anyone, "GetEsimReadiness": anyone, "ListEsimPlans": anyone,
 		"PurchaseEsim":          {body: purchaseBody("matrix"), good: 402},
 		"CreateEsimOrder":       {body: "{}", good: 200, other: 200},
 		"GetEsimOrder":          {ids: travels, good: 200, other: 404},
@@ -124,7 +125,8 @@ func (m *matrix) rows() map[string]row {
 		"EnsureCard":            {good: 200, other: 409},
 		"GetCardBalance":        {ids: card, good: 200, other: 404},
 		"CreateRevealChallenge": {ids: card, body: "{}", good: 200, other: 404},
-		"RevealCard":            {ids: card, body: revealBody(uuid.NewString(), m.owner.sign("x")), made: m.revealing, good: 200, other: 401},
+		"RevealCard": {ids: card, body: revealBody(uuid.NewString(), m.owner.sign("x")), made: m.revealing,
+			good: 200, other: 401},
 		"ListFeeJobs":           {good: 200},
 		"ReconcileFeeJob":       {ids: job, good: 200},
 		"RetryFeeJob":           {ids: job, body: `{"reason":"the matrix"}`, good: 409},
@@ -135,19 +137,23 @@ func (m *matrix) rows() map[string]row {
 		"Reconcile":             {good: 200},
 		"ListOrderQueue":        {good: 200},
 		"InspectOrder":          {ids: map[string]string{"orderId": m.sold.OrderID}, good: 200},
-		"ProvePayment":          {ids: map[string]string{"orderId": m.sold.OrderID}, body: `{"transaction":"0x` + strings.Repeat("ab", 32) + `","reason":"the matrix"}`, good: 409},
-		"DecideOrder":           {ids: map[string]string{"orderId": m.sold.OrderID}, body: `{"action":"refund","reason":"the matrix"}`, good: 409},
-		"ListSwitches":          {good: 200},
-		"SetSwitch":             {ids: map[string]string{"product": "esim"}, body: `{"paused":false,"reason":"the matrix"}`, good: 200},
-		"GetReconciliation":     {good: 200},
-		"ListFindings":          {good: 200},
-		"ResolveFinding":        {ids: map[string]string{"id": "4711"}, body: `{"reason":"the matrix"}`, good: 404},
-		"ListTransfers":         {good: 200},
-		"ResolveTransfer":       {ids: map[string]string{"transaction": "0x" + strings.Repeat("1", 64), "logIndex": "5"}, body: `{"resolution":"known","reason":"the matrix"}`, good: 404},
-		"CreateOrder":           {body: `{"amount":"25.00"}`, good: 200, other: 409},
-		"CreateCardOrder":       {good: 409, other: 200},
-		"SubmitPayment":         {ids: unpaid, body: `{"paymentSignature":"x"}`, good: 400, other: 404},
-		"PayOrder":              {ids: unpaid, good: 402}, "PayOrder2": {ids: unpaid, good: 402},
+		"ProvePayment": {ids: map[string]string{"orderId": m.sold.OrderID}, body: `{"transaction":"0x` +
+			strings.Repeat("ab", 32) + `","reason":"the matrix"}`, good: 409},
+		"DecideOrder": {ids: map[string]string{"orderId": m.sold.OrderID},
+			body: `{"action":"refund","reason":"the matrix"}`, good: 409},
+		"ListSwitches": {good: 200},
+		"SetSwitch": {ids: map[string]string{"product": "esim"}, body: `{"paused":false,"reason":"the matrix"}`,
+			good: 200},
+		"GetReconciliation": {good: 200},
+		"ListFindings":      {good: 200},
+		"ResolveFinding":    {ids: map[string]string{"id": "4711"}, body: `{"reason":"the matrix"}`, good: 404},
+		"ListTransfers":     {good: 200},
+		"ResolveTransfer": {ids: map[string]string{"transaction": "0x" + strings.Repeat("1", 64), "logIndex": "5"},
+			body: `{"resolution":"known","reason":"the matrix"}`, good: 404},
+		"CreateOrder":     {body: `{"amount":"25.00"}`, good: 200, other: 409},
+		"CreateCardOrder": {good: 409, other: 200},
+		"SubmitPayment":   {ids: unpaid, body: `{"paymentSignature":"x"}`, good: 400, other: 404},
+		"PayOrder":        {ids: unpaid, good: 402}, "PayOrder2": {ids: unpaid, good: 402},
 		"PayOrder3": {ids: unpaid, good: 402}, "PayOrder4": {ids: unpaid, good: 402},
 		"GetActivity":   {good: 200, other: 401},
 		"PruneActivity": {good: 200, other: 401},
@@ -217,12 +223,15 @@ type callerKind struct {
 
 func (m *matrix) callers() []callerKind {
 	return []callerKind{
-		{"nobody", map[string]string{}, nil}, {"owner", m.owner.bearer(), m.owner}, {"another wallet", m.other.bearer(), m.other},
+		{"nobody", map[string]string{}, nil}, {"owner", m.owner.bearer(), m.owner},
+		{"another wallet", m.other.bearer(), m.other},
 		{"analyst", m.analyst.bearer(), m.analyst},
 		{"expired", m.expired.bearer(), nil}, {"revoked", m.revoked.bearer(), nil},
 		{"operator", bearerOf(m.operator), nil}, {"wrong operator", bearerOf("rco_" + strings.Repeat("0", 64)), nil},
-		{"delivery token", tokenOf(m.travels.Delivery.Token), nil}, {"foreign delivery token", tokenOf(m.foreign.Delivery.Token), nil},
-		{"wrong delivery token", tokenOf("edt_" + strings.Repeat("0", 43)), nil}, {"no delivery token", tokenOf("rcd_" + strings.Repeat("0", 43)), nil},
+		{"delivery token", tokenOf(m.travels.Delivery.Token), nil},
+		{"foreign delivery token", tokenOf(m.foreign.Delivery.Token), nil},
+		{"wrong delivery token", tokenOf("edt_" + strings.Repeat("0", 43)), nil},
+		{"no delivery token", tokenOf("rcd_" + strings.Repeat("0", 43)), nil},
 	}
 }
 
@@ -354,12 +363,14 @@ func (m *matrix) byProcedure(o operation, r row, body string) request {
 		}
 	}
 	raw, _ := json.Marshal(members) // it was JSON before
-	return request{path: "/roamcard.v1." + o.Tags[0] + "Service/" + strings.TrimRight(o.OperationID, "0123456789"), body: string(raw)}
+	return request{path: "/roamcard.v1." + o.Tags[0] + "Service/" + strings.TrimRight(o.OperationID, "0123456789"),
+		body: string(raw)}
 }
 
 // TestTheMatrixSeesAnOpenDoor keeps the test above from passing because it looks at nothing.
 func TestTheMatrixSeesAnOpenDoor(t *testing.T) {
-	m := &matrix{world: &world{t: t}, owner: &buyer{}, other: &buyer{}, analyst: &buyer{}, expired: &buyer{}, revoked: &buyer{}}
+	m := &matrix{world: &world{t: t}, owner: &buyer{}, other: &buyer{}, analyst: &buyer{}, expired: &buyer{},
+		revoked: &buyer{}}
 	session := operation{OperationID: "X", Security: []map[string]any{{"walletSession": nil}}}
 	scoped := operation{OperationID: "Y", RequiredScope: "activity", Security: session.Security}
 	delivery := operation{OperationID: "D", Security: []map[string]any{{"deliveryToken": nil}, {"walletSession": nil}}}
@@ -372,10 +383,13 @@ func TestTheMatrixSeesAnOpenDoor(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]int{
-		"nobody X": 401, "owner X": 200, "another wallet X": 404, "expired X": 401, "revoked X": 401, "operator X": 401, "delivery token X": 401,
-		"nobody D": 401, "owner D": 200, "another wallet D": 404, "expired D": 401, "operator D": 401,
-		"delivery token D": 200, "foreign delivery token D": 404, "wrong delivery token D": 404, "no delivery token D": 401, "delivery token Z": 401,
-		"owner Y": 401, "analyst Y": 200, "operator Y": 401, "owner Z": 401, "analyst Z": 401, "operator Z": 200, "wrong operator Z": 401, "nobody Z": 401,
+		"nobody X": 401, "owner X": 200, "another wallet X": 404, "expired X": 401, "revoked X": 401, "operator X": 401,
+		"delivery token X": 401,
+		"nobody D":         401, "owner D": 200, "another wallet D": 404, "expired D": 401, "operator D": 401,
+		"delivery token D": 200, "foreign delivery token D": 404, "wrong delivery token D": 404, "no delivery token D": 401,
+		"delivery token Z": 401,
+		"owner Y":          401, "analyst Y": 200, "operator Y": 401, "owner Z": 401, "analyst Z": 401, "operator Z": 200,
+		"wrong operator Z": 401, "nobody Z": 401,
 	} {
 		if got[name] != want {
 			t.Errorf("%s: the matrix expects %d, want %d", name, got[name], want)

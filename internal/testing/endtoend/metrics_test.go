@@ -54,7 +54,8 @@ func TestWhatOperatorsWatchIsThere(t *testing.T) {
 	w.send(purchase("watched", payment)).into(t, 200, nil)
 	w.settled(30 * time.Second)
 	b.signIn()
-	b.post("/api/cards/00000000-0000-4000-8000-000000000000/reveal", revealBody("00000000-0000-4000-8000-000000000000", b.sign("x")))
+	b.post("/api/cards/00000000-0000-4000-8000-000000000000/reveal",
+		revealBody("00000000-0000-4000-8000-000000000000", b.sign("x")))
 	for range 3 {
 		w.send(request{path: "/api/events", body: event(nil)})
 	}
@@ -79,16 +80,21 @@ func TestWhatOperatorsWatchIsThere(t *testing.T) {
 			}
 		}
 	}
-	for name, secret := range map[string]string{"the wallet": strings.ToLower(b.address.String()), "the address": "127.0.0.1", "the token": b.token, "the delivery token": travels.Delivery.Token, "the eSIM's order": travels.OrderID, "the key": "watched"} {
+	for name, secret := range map[string]string{"the wallet": strings.ToLower(b.address.String()),
+		"the address": "127.0.0.1", "the token": b.token, "the delivery token": travels.Delivery.Token,
+		"the eSIM's order": travels.OrderID, "the key": "watched"} {
 		if strings.Contains(strings.ToLower(page), strings.ToLower(secret)) {
 			t.Errorf("%s is shown in the metrics", name)
 		}
 	}
 	for _, line := range []string{
 		`payment_settlements_total{outcome="paid",product="card_issue"} 1`, `payment_replays_total{product="card_issue"} 1`,
-		`payment_challenges_total{product="card_issue"} 1`, `order_transitions_total{from="provisioning",product="card_issue",to="fulfilled"} 1`,
-		`auth_challenges_total{outcome="verified"} 1`, `reveal_attempts_total{outcome="refused"} 1`, `activity_events_total{outcome="accepted"} 2`,
-		`http_server_rate_limited_total{class="events"} 1`, `treasury_balance{asset="USD Coin"} ` + held, `esim_inline_wait_duration_seconds_count{outcome="delivered"} 1`,
+		`payment_challenges_total{product="card_issue"} 1`,
+		`order_transitions_total{from="provisioning",product="card_issue",to="fulfilled"} 1`,
+		`auth_challenges_total{outcome="verified"} 1`, `reveal_attempts_total{outcome="refused"} 1`,
+		`activity_events_total{outcome="accepted"} 2`,
+		`http_server_rate_limited_total{class="events"} 1`, `treasury_balance{asset="USD Coin"} ` + held,
+		`esim_inline_wait_duration_seconds_count{outcome="delivered"} 1`,
 	} {
 		if !strings.Contains(page, line+"\n") {
 			t.Errorf("%s is not shown", line)
@@ -111,9 +117,11 @@ func TestCallersDoNotChooseTheSeries(t *testing.T) {
 	}
 	ask := func(i string) {
 		for _, r := range []request{
-			{method: "GET", path: "/nowhere/" + i}, {method: "X" + i, path: "/health"}, {method: "GET", path: "/api/cards/" + i + "/balance"},
+			{method: "GET", path: "/nowhere/" + i}, {method: "X" + i, path: "/health"},
+			{method: "GET", path: "/api/cards/" + i + "/balance"},
 			{method: "GET", path: "/health?x=" + i, header: map[string]string{"Host": "h" + i + ".example", "User-Agent": i}},
-			{path: "/roamcard.v1.CardService/" + i}, {path: "/roamcard.v1.RuntimeService/GetConfig", body: "{}", header: map[string]string{"Host": "h" + i}},
+			{path: "/roamcard.v1.CardService/" + i},
+			{path: "/roamcard.v1.RuntimeService/GetConfig", body: "{}", header: map[string]string{"Host": "h" + i}},
 		} {
 			if a := w.send(r); a.err != nil {
 				t.Fatal(a.err)
@@ -182,7 +190,8 @@ func alertExprs(t *testing.T) (all []string) {
 	for _, g := range rules.Groups {
 		for _, r := range g.Rules {
 			all = append(all, r.Expr)
-			if !strings.Contains(string(runbook), "### "+r.Alert+"\n") || r.Annotations.Runbook != "README.md#"+strings.ToLower(r.Alert) {
+			if !strings.Contains(string(runbook), "### "+r.Alert+"\n") || r.Annotations.Runbook != "README.md#"+
+				strings.ToLower(r.Alert) {
 				t.Errorf("%s has no section in the runbook", r.Alert)
 			}
 		}
@@ -230,7 +239,8 @@ func labelsIn(expr string) (all []string) {
 	}
 	for _, m := range matchers.FindAllStringSubmatch(expr, -1) {
 		for matcher := range strings.SplitSeq(m[1], ",") {
-			all = append(all, strings.TrimSpace(strings.FieldsFunc(matcher, func(r rune) bool { return r == '=' || r == '!' || r == '~' })[0]))
+			all = append(all,
+				strings.TrimSpace(strings.FieldsFunc(matcher, func(r rune) bool { return r == '=' || r == '!' || r == '~' })[0]))
 		}
 	}
 	return all

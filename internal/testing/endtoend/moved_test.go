@@ -34,7 +34,8 @@ func (s *sender) sends(p x402.Payment) {
 // unclaimed is the answer to a payment whose money has arrived and whose sender is not proven.
 func (w *world) unclaimed(a answer) {
 	w.t.Helper()
-	if a.status != 402 || a.problem.Code != string(fault.PaymentUnclaimed) || a.header.Get(x402.HeaderRequired) == "" || a.problem.OrderID != "" {
+	if a.status != 402 || a.problem.Code != string(fault.PaymentUnclaimed) || a.header.Get(x402.HeaderRequired) == "" ||
+		a.problem.OrderID != "" {
 		w.t.Fatalf("%d %s, want 402 %s", a.status, clipped(a.body), fault.PaymentUnclaimed)
 	}
 	for _, flaw := range flaws(a) {
@@ -42,8 +43,8 @@ func (w *world) unclaimed(a answer) {
 	}
 }
 
-// TestPreemptedBuyerPaysOnce: a third party sends the signed transfer before the service sees it. The buyer does as any x402 client
-// does: it signs anew when it is told to.
+// TestPreemptedBuyerPaysOnce: a third party sends the signed transfer before the service sees it. The buyer does as any
+// x402 client does: it signs anew when it is told to.
 func TestPreemptedBuyerPaysOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{instances: 2})
@@ -66,7 +67,8 @@ func TestPreemptedBuyerPaysOnce(t *testing.T) {
 		t.Errorf("%d transfers, %d cards, %s left", n, len(w.issuer.books().Cards), w.balance(b.address))
 	}
 	// The spent authorization opens nothing of the order, and pays for nothing else.
-	if a := w.send(purchase("another", header(t, first))); a.status != 409 || a.problem.Code != string(fault.AuthorizationAlreadyUsed) {
+	if a := w.send(purchase("another", header(t, first))); a.status != 409 ||
+		a.problem.Code != string(fault.AuthorizationAlreadyUsed) {
 		t.Errorf("under another key: %d %s", a.status, clipped(a.body))
 	}
 	w.reconcile()
@@ -144,7 +146,8 @@ func TestUsedAuthorizationIsUnknownWhileItsLogIsHidden(t *testing.T) {
 		node.spoil(nodeFault{method: "eth_getLogs", mode: mode})
 		a := w.send(purchase(string(mode), header(t, p)))
 		node.heal()
-		if a.status != 503 || a.header.Get(x402.HeaderRequired) != "" || *a.problem.SafeToPayAgain || a.header.Get("Retry-After") == "" {
+		if a.status != 503 || a.header.Get(x402.HeaderRequired) != "" || *a.problem.SafeToPayAgain ||
+			a.header.Get("Retry-After") == "" {
 			t.Errorf("%s: %d %s", mode, a.status, clipped(a.body))
 		}
 		w.unclaimed(w.send(purchase(string(mode), header(t, p))))
@@ -180,7 +183,8 @@ func TestCancelledOrSpentElsewhereIsSafeToReplace(t *testing.T) {
 		if a.status != 402 || a.problem.Code != string(fault.PaymentRejected) || !*a.problem.SafeToPayAgain {
 			t.Errorf("%s: %d %s", name, a.status, clipped(a.body))
 		}
-		if told, err := x402.DecodeSettlement(a.header.Get(x402.HeaderResponse)); err != nil || told.Success || told.ErrorReason != name {
+		if told, err := x402.DecodeSettlement(a.header.Get(x402.HeaderResponse)); err != nil || told.Success ||
+			told.ErrorReason != name {
 			t.Errorf("%s: proof %+v, %v", name, told, err)
 		}
 		var o sold
@@ -198,10 +202,14 @@ func TestCancelledOrSpentElsewhereIsSafeToReplace(t *testing.T) {
 func (w *world) forgets(id string) {
 	w.t.Helper()
 	for _, sql := range []string{
-		"DELETE FROM jobs WHERE payload->>'order' = $1", "DELETE FROM attempts WHERE payment_id IN (SELECT id FROM payments WHERE order_id = $1)",
-		"DELETE FROM payments WHERE order_id = $1", "DELETE FROM reservations WHERE order_id = $1", "DELETE FROM cards WHERE order_id = $1",
-		"DELETE FROM esim_profiles WHERE order_id = $1", "ALTER TABLE timeline DISABLE TRIGGER USER", "DELETE FROM timeline WHERE order_id = $1",
-		"ALTER TABLE timeline ENABLE TRIGGER USER", "ALTER TABLE ledger_entries DISABLE TRIGGER USER", "ALTER TABLE ledger_postings DISABLE TRIGGER USER",
+		"DELETE FROM jobs WHERE payload->>'order' = $1",
+		"DELETE FROM attempts WHERE payment_id IN (SELECT id FROM payments WHERE order_id = $1)",
+		"DELETE FROM payments WHERE order_id = $1", "DELETE FROM reservations WHERE order_id = $1",
+		"DELETE FROM cards WHERE order_id = $1",
+		"DELETE FROM esim_profiles WHERE order_id = $1", "ALTER TABLE timeline DISABLE TRIGGER USER",
+		"DELETE FROM timeline WHERE order_id = $1",
+		"ALTER TABLE timeline ENABLE TRIGGER USER", "ALTER TABLE ledger_entries DISABLE TRIGGER USER",
+		"ALTER TABLE ledger_postings DISABLE TRIGGER USER",
 		"DELETE FROM ledger_entries WHERE posting_id IN (SELECT id FROM ledger_postings WHERE order_id = $1)",
 		"DELETE FROM ledger_postings WHERE order_id = $1", "ALTER TABLE ledger_entries ENABLE TRIGGER USER",
 		"ALTER TABLE ledger_postings ENABLE TRIGGER USER", "DELETE FROM orders WHERE id = $1",
@@ -215,8 +223,8 @@ func (w *world) forgets(id string) {
 	w.told = nil // of what is lost
 }
 
-// TestLostOrderIsFoundByItsPayer: the order's rows are gone after the card was delivered. The same request, a new signature under the
-// same key, and one under another key: there is one transfer and one card.
+// TestLostOrderIsFoundByItsPayer: the order's rows are gone after the card was delivered. The same request, a new
+// signature under the same key, and one under another key: there is one transfer and one card.
 func TestLostOrderIsFoundByItsPayer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
@@ -228,7 +236,8 @@ func TestLostOrderIsFoundByItsPayer(t *testing.T) {
 	w.forgets(before.OrderID)
 
 	w.unclaimed(w.send(purchase("the key", header(t, p))))
-	if a := w.send(purchase("another key", header(t, b.payment()))); a.status != 503 || a.problem.Code != string(fault.SettlementUnknown) || *a.problem.SafeToPayAgain {
+	if a := w.send(purchase("another key", header(t, b.payment()))); a.status != 503 ||
+		a.problem.Code != string(fault.SettlementUnknown) || *a.problem.SafeToPayAgain {
 		t.Errorf("under another key: %d %s", a.status, clipped(a.body))
 	}
 	w.send(purchase("the key", header(t, b.payment()))).into(t, 200, &after)
@@ -273,8 +282,8 @@ func TestLostTopUpIsFoundByItsPayer(t *testing.T) {
 	}
 }
 
-// TestMoneyForWhatIsSoldNoMoreGoesBack: it arrived without us, and what it was for cannot be had. Its payer gets it back; a stranger
-// who shows it moves nothing. Nobody is told to pay again meanwhile.
+// TestMoneyForWhatIsSoldNoMoreGoesBack: it arrived without us, and what it was for cannot be had. Its payer gets it
+// back; a stranger who shows it moves nothing. Nobody is told to pay again meanwhile.
 func TestMoneyForWhatIsSoldNoMoreGoesBack(t *testing.T) {
 	t.Parallel()
 	w := newAdminWorld(t, 100_000_000, plan{})
@@ -285,7 +294,8 @@ func TestMoneyForWhatIsSoldNoMoreGoesBack(t *testing.T) {
 	}
 	topup := func(b *buyer) request {
 		pay := b.payment(func(p *x402.Payment) { p.Resource.URL = origin + "/api/card/topup" })
-		return request{path: "/api/card/topup", body: purchaseBody("no card"), header: map[string]string{x402.HeaderSignature: header(t, pay)}}
+		return request{path: "/api/card/topup", body: purchaseBody("no card"),
+			header: map[string]string{x402.HeaderSignature: header(t, pay)}}
 	}
 	for name, request := range map[string]func(b *buyer) request{"eSIM": esim, "top-up without a card": topup} {
 		b := w.buyer()
@@ -305,7 +315,8 @@ func TestMoneyForWhatIsSoldNoMoreGoesBack(t *testing.T) {
 		b.signIn()
 		r.header["Authorization"] = b.bearer()["Authorization"]
 		a = w.send(r)
-		if a.status != 409 || a.problem.Code != string(fault.TermsChanged) || a.problem.OrderID == "" || *a.problem.SafeToPayAgain {
+		if a.status != 409 || a.problem.Code != string(fault.TermsChanged) || a.problem.OrderID == "" ||
+			*a.problem.SafeToPayAgain {
 			t.Fatalf("%s: %d %s", name, a.status, clipped(a.body))
 		}
 		o := b.becomes(a.problem.OrderID, "refunded")

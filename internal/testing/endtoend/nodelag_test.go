@@ -73,7 +73,8 @@ func (p *nodeProxy) number(method string) uint64 {
 // numberOf is the number of the block with a hash, as the node itself has it.
 func (p *nodeProxy) numberOf(hash string) string {
 	var a struct{ Result struct{ Number string } }
-	answer := p.forward(nodeCall{body: []byte(`{"jsonrpc":"2.0","id":1,"method":"eth_getBlockByHash","params":["` + hash + `",false]}`)})
+	answer := p.forward(nodeCall{body: []byte(`{"jsonrpc":"2.0","id":1,"method":"eth_getBlockByHash","params":["` + hash +
+		`",false]}`)})
 	if json.Unmarshal(bytes.TrimSpace(answer), &a) != nil {
 		return ""
 	}

@@ -27,9 +27,11 @@ func (w *world) outages(node *nodeProxy, server *devnet.Postgres, dir string) ma
 	const rich, poor = "0x3635c9adc5dea00000", "0x1"
 	gas := func(wei string) func() { return func() { w.rpc(nil, "anvil_setBalance", w.relayer.String(), wei) } }
 	return map[string]outage{
-		"the issuer": {code: fault.DependencyDown, begin: func() { w.issuer.fault("stock", "error_before", 0, 0) }, heal: func() { w.issuer.control("DELETE", "faults", nil) }},
-		"the chain":  {code: fault.DependencyDown, unread: true, begin: func() { node.spoil(nodeFault{method: "*", mode: hangUp}) }, heal: node.heal},
-		"the gas":    {code: fault.DependencyDown, begin: gas(poor), heal: gas(rich)},
+		"the issuer": {code: fault.DependencyDown, begin: func() { w.issuer.fault("stock", "error_before", 0, 0) },
+			heal: func() { w.issuer.control("DELETE", "faults", nil) }},
+		"the chain": {code: fault.DependencyDown, unread: true,
+			begin: func() { node.spoil(nodeFault{method: "*", mode: hangUp}) }, heal: node.heal},
+		"the gas": {code: fault.DependencyDown, begin: gas(poor), heal: gas(rich)},
 		"the workers": {code: fault.WorkersUnavailable, begin: func() {
 			alone := w.config
 			alone.NoWorker = true

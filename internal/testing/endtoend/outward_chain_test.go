@@ -20,7 +20,8 @@ import (
 )
 
 // nodeModes are the ways in which a call to the node goes wrong.
-var nodeModes = []nodeMode{hangUp, hangUpAfter, failBefore, failAfter, status500, status429, answerNull, answerOld, answerJunk, answerSlow}
+var nodeModes = []nodeMode{hangUp, hangUpAfter, failBefore, failAfter, status500, status429, answerNull, answerOld,
+	answerJunk, answerSlow}
 
 // TestAPurchaseEndsWellWhateverTheNodeDoes spoils calls of each method with each mode, once and four times
 // in a row: one transfer, one card.
@@ -28,7 +29,8 @@ func TestAPurchaseEndsWellWhateverTheNodeDoes(t *testing.T) {
 	t.Parallel()
 	only := map[string]string{"of the use": asksForUse, "of the transfer": asksForTransfer}
 	for _, name := range []string{
-		"eth_sendRawTransaction", "eth_getLogs", "eth_getLogs of the use", "eth_getLogs of the transfer", "eth_call", "eth_getBlockByNumber",
+		"eth_sendRawTransaction", "eth_getLogs", "eth_getLogs of the use", "eth_getLogs of the transfer", "eth_call",
+		"eth_getBlockByNumber",
 		"eth_getBlockByHash", "eth_getTransactionReceipt", "eth_getTransactionCount", "eth_maxPriorityFeePerGas",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -185,7 +187,8 @@ func (b *buyer) transact(nonce uint64, data []byte) {
 	b.w.t.Helper()
 	to := common.Address(usdc())
 	tx, err := types.SignNewTx(b.key, types.LatestSignerForChainID(moneyOf(x402.ChainID).Big()), &types.DynamicFeeTx{
-		ChainID: moneyOf(x402.ChainID).Big(), Nonce: nonce, GasTipCap: moneyOf(1e9).Big(), GasFeeCap: moneyOf(100e9).Big(), Gas: 200_000, To: &to, Data: data,
+		ChainID: moneyOf(x402.ChainID).Big(), Nonce: nonce, GasTipCap: moneyOf(1e9).Big(), GasFeeCap: moneyOf(100e9).Big(),
+		Gas: 200_000, To: &to, Data: data,
 	})
 	if err != nil {
 		b.w.t.Errorf("sign: %v", err)
@@ -231,7 +234,8 @@ func TestAPayerWhoCancelsGetsNothingAndMayPayAgain(t *testing.T) {
 		b.transact(0, b.cancelCall(p.Authorization.Nonce))
 	}})
 	a := w.send(purchase("cancelled", header(t, p)))
-	if a.status != 402 || a.problem.Code != string(fault.PaymentRejected) || a.header.Get(x402.HeaderRequired) == "" || a.header.Get(x402.HeaderResponse) == "" {
+	if a.status != 402 || a.problem.Code != string(fault.PaymentRejected) || a.header.Get(x402.HeaderRequired) == "" ||
+		a.header.Get(x402.HeaderResponse) == "" {
 		t.Fatalf("%d %s", a.status, clipped(a.body))
 	}
 	if len(w.transfers()) != 0 || len(w.issuer.books().Cards) != 0 {
@@ -260,12 +264,15 @@ func TestAnEmptiedWalletIsNoFailure(t *testing.T) {
 	}})
 	b := w.buyer()
 	payment := header(t, b.payment())
-	node.spoil(nodeFault{method: "eth_sendRawTransaction", mode: passOn, times: 1, before: sync.OnceFunc(func() { w.fund(b.address, 0) })})
+	node.spoil(nodeFault{method: "eth_sendRawTransaction", mode: passOn, times: 1,
+		before: sync.OnceFunc(func() { w.fund(b.address, 0) })})
 	a := w.send(purchase("emptied", payment))
-	if a.status != 503 || a.problem.Code != string(fault.SettlementUnknown) || a.problem.OrderID == "" || a.header.Get("Retry-After") == "" || a.header.Get(x402.HeaderRequired) != "" {
+	if a.status != 503 || a.problem.Code != string(fault.SettlementUnknown) || a.problem.OrderID == "" ||
+		a.header.Get("Retry-After") == "" || a.header.Get(x402.HeaderRequired) != "" {
 		t.Fatalf("%d %s", a.status, clipped(a.body))
 	}
-	if a := w.send(purchase("emptied", header(t, b.payment()))); a.status != 503 || a.problem.Code != string(fault.SettlementUnknown) {
+	if a := w.send(purchase("emptied", header(t, b.payment()))); a.status != 503 ||
+		a.problem.Code != string(fault.SettlementUnknown) {
 		t.Errorf("signed anew meanwhile: %d %s", a.status, clipped(a.body))
 	}
 	var sent hexutil.Uint64

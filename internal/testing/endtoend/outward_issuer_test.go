@@ -20,7 +20,8 @@ var (
 // issuerModes are the sandbox's ways to misbehave, and how a purchase ends when one of its calls meets
 // each; where nothing is said, with a card and its fee withdrawn.
 var issuerModes = map[string]map[string]outcome{
-	"error_before": nil, "error_after": nil, "timeout_before": nil, "timeout_after": nil, "late": nil, "slow": nil, "hang": nil,
+	"error_before": nil, "error_after": nil, "timeout_before": nil, "timeout_after": nil, "late": nil, "slow": nil,
+	"hang":      nil,
 	"malformed": nil, "truncated": nil, "huge": nil, "rate_limited": nil, "unauthorized": nil, "unknown_state": nil,
 	"wrong_amount": nil, "inexact_amount": nil, "wrong_currency": nil, "wrong_owner": nil, "duplicate": nil, "stale": nil,
 	// A definite no: the money is in, the goods are not.
@@ -138,7 +139,8 @@ func TestAnIssuerThatDoesNotAnswerIsNotTheBuyersFault(t *testing.T) {
 		if a.status == 200 {
 			a.into(t, 200, &revealed)
 		}
-		if a.status != 503 && (a.status != 200 || len(revealed.Credentials.Number) != 16 || len(revealed.Credentials.SecurityCode) != 3) {
+		if a.status != 503 &&
+			(a.status != 200 || len(revealed.Credentials.Number) != 16 || len(revealed.Credentials.SecurityCode) != 3) {
 			t.Errorf("reveal, %s: %d", mode, a.status)
 		}
 		w.issuer.control("DELETE", "faults", nil)

@@ -67,7 +67,8 @@ func (f turn) buy(b *buyer, key string) (sold, error) {
 // claims is how often the job of the buyer's order has been claimed.
 func (w *world) claims(b *buyer) (n int) {
 	w.t.Helper()
-	err := w.db.QueryRow(context.WithoutCancel(w.t.Context()), `SELECT coalesce(max(j.attempt), 0) FROM jobs j JOIN orders o ON o.id = j.payload->>'order'
+	err := w.db.QueryRow(context.WithoutCancel(w.t.Context()),
+		`SELECT coalesce(max(j.attempt), 0) FROM jobs j JOIN orders o ON o.id = j.payload->>'order'
 		WHERE j.kind = 'order_fulfill' AND lower(o.owner) = lower($1)`, b.address.String()).Scan(&n)
 	if err != nil {
 		w.t.Fatalf("look at the job: %v", err)
@@ -103,7 +104,8 @@ func TestWorkerAndBuyerInEitherOrder(t *testing.T) {
 		})
 		for _, c := range []nodeFault{
 			{method: "eth_sendRawTransaction", mode: swallow},
-			{method: "eth_getLogs", mode: answerEmpty, only: asksForUse}, // the request's own questions come before there is a job
+			// the request's own questions come before there is a job
+			{method: "eth_getLogs", mode: answerEmpty, only: asksForUse},
 		} {
 			t.Run(f.name+", "+c.method, func(t *testing.T) {
 				t.Parallel()
@@ -111,7 +113,8 @@ func TestWorkerAndBuyerInEitherOrder(t *testing.T) {
 				w := f.inTurn(t, program, func(c *app.Config) { c.RPCURLs = []string{node.url} })
 				for _, mode := range append(nodeModes[:len(nodeModes):len(nodeModes)], c.mode) {
 					if torture() || slices.Contains([]nodeMode{hangUpAfter, failBefore, answerNull, c.mode}, mode) {
-						w.nodeThrough(f, node, nodeFault{method: c.method, mode: mode, only: c.only, times: 2, delay: 2500 * time.Millisecond})
+						w.nodeThrough(f, node,
+							nodeFault{method: c.method, mode: mode, only: c.only, times: 2, delay: 2500 * time.Millisecond})
 					}
 				}
 				w.reconcile()

@@ -60,7 +60,8 @@ func TestOrdersArePaidAtTheirAddressByAnyRoute(t *testing.T) {
 	b := w.buyer()
 	b.signIn()
 	o := b.opens(cardOrdersPath, "", "")
-	if o.Kind != "card_issue" || o.Status != "payment_required" || o.AmountUsdCents != 2500 || o.PayableURL != origin+"/pay/"+o.OrderID ||
+	if o.Kind != "card_issue" || o.Status != "payment_required" || o.AmountUsdCents != 2500 || o.PayableURL != origin+
+		"/pay/"+o.OrderID ||
 		o.ExpiresAt == nil || time.Until(*o.ExpiresAt) < 29*time.Minute || time.Until(*o.ExpiresAt) > 30*time.Minute {
 		t.Fatalf("opened %+v", o)
 	}
@@ -68,9 +69,11 @@ func TestOrdersArePaidAtTheirAddressByAnyRoute(t *testing.T) {
 		t.Errorf("a second order %+v", again)
 	}
 	b.active(o.OrderID)
-	for _, r := range []request{{method: "GET", path: o.path()}, {path: o.path()}, {path: o.path(), body: "{}"}, {method: "GET", path: aliasPath + o.OrderID}, {path: aliasPath + o.OrderID}} {
+	for _, r := range []request{{method: "GET", path: o.path()}, {path: o.path()}, {path: o.path(), body: "{}"},
+		{method: "GET", path: aliasPath + o.OrderID}, {path: aliasPath + o.OrderID}} {
 		terms := w.send(r).terms(t)
-		if a := terms.Accepts[0]; a.Amount != "25000000" || a.PayTo != w.payTo.String() || terms.Resource.URL != origin+r.path {
+		if a := terms.Accepts[0]; a.Amount != "25000000" || a.PayTo != w.payTo.String() ||
+			terms.Resource.URL != origin+r.path {
 			t.Errorf("%s %s asks %+v", r.method, r.path, terms)
 		}
 	}
@@ -84,10 +87,13 @@ func TestOrdersArePaidAtTheirAddressByAnyRoute(t *testing.T) {
 		pay   func(o unpaidOrder, amount money.USDC)
 	}{
 		{"", 2500, func(o unpaidOrder, amount money.USDC) { b.pays("POST", o.path(), o.OrderID, amount) }},
-		{`{"amount":25.01}`, 2501, func(o unpaidOrder, amount money.USDC) { b.pays("GET", aliasPath+o.OrderID, o.OrderID, amount) }},
-		{`{"amount":"100.5","amountUsdCents":10050}`, 10050, func(o unpaidOrder, amount money.USDC) { b.pays("POST", aliasPath+o.OrderID, o.OrderID, amount) }},
+		{`{"amount":25.01}`, 2501,
+			func(o unpaidOrder, amount money.USDC) { b.pays("GET", aliasPath+o.OrderID, o.OrderID, amount) }},
+		{`{"amount":"100.5","amountUsdCents":10050}`, 10050,
+			func(o unpaidOrder, amount money.USDC) { b.pays("POST", aliasPath+o.OrderID, o.OrderID, amount) }},
 		{`{"amountUsdCents":25000}`, 25000, func(o unpaidOrder, amount money.USDC) {
-			body, _ := json.Marshal(map[string]string{"paymentSignature": header(t, b.payment(worth(amount)))}) // a string always marshals
+			// a string always marshals
+			body, _ := json.Marshal(map[string]string{"paymentSignature": header(t, b.payment(worth(amount)))})
 			b.paid(b.post(ordersPath+"/"+o.OrderID+"/pay", string(body)), o.OrderID, amount)
 		}},
 	} {
@@ -102,12 +108,14 @@ func TestOrdersArePaidAtTheirAddressByAnyRoute(t *testing.T) {
 		}
 	}
 	named := b.opens(ordersPath, "named", `{"resource":"`+origin+`/cards/mine?a=b"}`)
-	if terms := w.send(request{method: "GET", path: named.path()}).terms(t); terms.Resource.URL != origin+"/cards/mine?a=b" {
+	if terms := w.send(request{method: "GET", path: named.path()}).terms(t); terms.Resource.URL != origin+
+		"/cards/mine?a=b" {
 		t.Errorf("named %+v", terms.Resource)
 	}
 	tail := 2048 - len(origin+"/")
 	longest := b.opens(ordersPath, "longest", `{"resource":"`+origin+`/`+strings.Repeat(`\u0061`, tail)+`"}`)
-	if terms := w.send(request{method: "GET", path: longest.path()}).terms(t); terms.Resource.URL != origin+"/"+strings.Repeat("a", tail) {
+	if terms := w.send(request{method: "GET", path: longest.path()}).terms(t); terms.Resource.URL != origin+"/"+
+		strings.Repeat("a", tail) {
 		t.Errorf("named at most length %+v", terms.Resource)
 	}
 	w.reconcile()
@@ -159,7 +167,8 @@ func (b *buyer) paid(a answer, id string, amount money.USDC) sold {
 	var o sold
 	a.into(b.w.t, 200, &o)
 	receipt, err := x402.DecodeSettlement(a.header.Get(x402.HeaderResponse))
-	if err != nil || !receipt.Success || receipt.Transaction != o.Payment.Transaction || o.OrderID != id || o.Payment.Amount != amount.String() ||
+	if err != nil || !receipt.Success || receipt.Transaction != o.Payment.Transaction || o.OrderID != id ||
+		o.Payment.Amount != amount.String() ||
 		o.Payment.Payer != b.address.String() || strings.Contains(string(a.body), "payable_url") {
 		b.w.t.Errorf("receipt %+v (%v) of %s", receipt, err, clipped(a.body))
 	}
@@ -175,8 +184,10 @@ func (c wrong) at(method, path string) wrong {
 
 // submitted turns a refused purchase into the same payment for an order, in a session.
 func (c wrong) submitted(b *buyer, id string) wrong {
-	body, _ := json.Marshal(map[string]string{"paymentSignature": c.r.header[x402.HeaderSignature]}) // a string always marshals
-	c.name, c.r = "submitted: "+c.name, request{path: ordersPath + "/" + id + "/pay", body: string(body), header: b.bearer()}
+	// a string always marshals
+	body, _ := json.Marshal(map[string]string{"paymentSignature": c.r.header[x402.HeaderSignature]})
+	c.name, c.r = "submitted: "+c.name,
+		request{path: ordersPath + "/" + id + "/pay", body: string(body), header: b.bearer()}
 	if len(c.r.body) > 16<<10 {
 		c.code = fault.SchemaInvalid
 	}
@@ -192,7 +203,8 @@ func TestPayRoutesRefuseWhatPurchasesRefuse(t *testing.T) {
 	o := b.opens(cardOrdersPath, "k", "")
 	routes := []func(wrong) wrong{
 		func(c wrong) wrong { return c.at("GET", o.path()) }, func(c wrong) wrong { return c.at("POST", o.path()) },
-		func(c wrong) wrong { return c.at("GET", aliasPath+o.OrderID) }, func(c wrong) wrong { return c.submitted(b, o.OrderID) },
+		func(c wrong) wrong { return c.at("GET", aliasPath+o.OrderID) },
+		func(c wrong) wrong { return c.submitted(b, o.OrderID) },
 	}
 	var cases []wrong
 	for i, c := range append(headerCases(t, b), rejectedCases(t, b)...) {
@@ -242,23 +254,29 @@ func TestOpenOrdersAreTheirOwners(t *testing.T) {
 		for _, method := range []string{"PUT", "DELETE", "PATCH"} {
 			add(method, request{method: method, path: path}, 405, fault.MethodNotAllowed)
 		}
-		for name, body := range map[string]string{"a member": `{"amount":1}`, "a key": `{"idempotencyKey":"x"}`, "null": "null", "a list": "[]", "a word": "x", "two objects": "{}{}", "blanks": "{ } ,"} {
+		for name, body := range map[string]string{"a member": `{"amount":1}`, "a key": `{"idempotencyKey":"x"}`,
+			"null": "null", "a list": "[]", "a word": "x", "two objects": "{}{}", "blanks": "{ } ,"} {
 			add("body "+name, request{path: path, body: body, header: payFor("", "", good).header}, 400, fault.SchemaInvalid)
 		}
 		add("an oversized body", request{path: path, body: "{" + strings.Repeat(" ", 5000) + "}"}, 413, fault.BodyTooLarge)
-		add("a body of text", request{path: path, body: "{}", header: map[string]string{"Content-Type": "text/plain"}}, 415, fault.MediaTypeUnsupported)
+		add("a body of text", request{path: path, body: "{}", header: map[string]string{"Content-Type": "text/plain"}}, 415,
+			fault.MediaTypeUnsupported)
 	}
 	add("a wallet without money", payFor("GET", other.path(), header(t, poor.payment())), 402, fault.PaymentRejected)
 	add("an owner without a card", request{path: ordersPath, header: stranger.bearer()}, 409, fault.ActiveCardMissing)
 	add("an owner with a card", request{path: cardOrdersPath, header: b.bearer()}, 409, fault.CardAlreadyExists)
 	for name, id := range map[string]string{
-		"unknown": "ord_" + strings.Repeat("0", 44), "word": "x", "upper case": strings.ToUpper(o.OrderID), "with a blank": o.OrderID + "%20", "quote": "'%20OR%20'1'='1",
-		"comment": "x';--", "like": "%25", "union": "x'%20UNION%20SELECT%201--", "escaped": o.OrderID + "%5C", "combining": o.OrderID + "%CC%81", "right to left": "%E2%80%AE" + o.OrderID, "full width": strings.Replace(o.OrderID, "ord", "%EF%BD%8Frd", 1),
+		"unknown": "ord_" + strings.Repeat("0", 44), "word": "x", "upper case": strings.ToUpper(o.OrderID),
+		"with a blank": o.OrderID + "%20", "quote": "'%20OR%20'1'='1",
+		"comment": "x';--", "like": "%25", "union": "x'%20UNION%20SELECT%201--", "escaped": o.OrderID + "%5C",
+		"combining": o.OrderID + "%CC%81", "right to left": "%E2%80%AE" + o.OrderID,
+		"full width": strings.Replace(o.OrderID, "ord", "%EF%BD%8Frd", 1),
 		"zero width": o.OrderID + "%E2%80%8B", "another's with a line": o.OrderID + "%0A",
 	} {
 		add("id "+name, request{method: "GET", path: "/pay/" + id}, 404, fault.OrderNotFound)
 		add("id "+name+", paid", payFor("POST", aliasPath+id, good), 404, fault.OrderNotFound)
-		add("id "+name+", submitted", request{path: ordersPath + "/" + id + "/pay", body: signed, header: b.bearer()}, 404, fault.OrderNotFound)
+		add("id "+name+", submitted", request{path: ordersPath + "/" + id + "/pay", body: signed, header: b.bearer()}, 404,
+			fault.OrderNotFound)
 	}
 	for name, id := range map[string]string{"with NUL": "a%00b", "not UTF-8": "%ff", "too long": strings.Repeat("o", 65)} {
 		add("id "+name, request{method: "GET", path: "/pay/" + id}, 400, fault.SchemaInvalid)
@@ -269,17 +287,25 @@ func TestOpenOrdersAreTheirOwners(t *testing.T) {
 	add("a foreign order submitted", request{path: pay, body: signed, header: stranger.bearer()}, 404, fault.OrderNotFound)
 	for _, path := range []string{ordersPath, cardOrdersPath, pay} {
 		add("no session "+path, request{path: path}, 401, fault.SessionInvalid)
-		add("a wrong session "+path, request{path: path, header: map[string]string{"Authorization": "Bearer x"}}, 401, fault.SessionInvalid)
+		add("a wrong session "+path, request{path: path, header: map[string]string{"Authorization": "Bearer x"}}, 401,
+			fault.SessionInvalid)
 	}
 	for name, body := range map[string]string{
-		"none": "", "empty": "{}", "empty payment": `{"paymentSignature":""}`, "number": `{"paymentSignature":1}`, "null": `{"paymentSignature":null}`, "unknown member": `{"paymentSignature":"x","amount":1}`,
-		"its id": `{"paymentSignature":"x","orderId":"y"}`, "twice": `{"paymentSignature":"x","paymentSignature":"x"}`, "list": "[]", "snake case": `{"payment_signature":"x"}`,
+		"none": "", "empty": "{}", "empty payment": `{"paymentSignature":""}`, "number": `{"paymentSignature":1}`,
+		"null": `{"paymentSignature":null}`, "unknown member": `{"paymentSignature":"x","amount":1}`,
+		"its id": `{"paymentSignature":"x","orderId":"y"}`, "twice": `{"paymentSignature":"x","paymentSignature":"x"}`,
+		"list": "[]", "snake case": `{"payment_signature":"x"}`,
 	} {
 		add("submitted body "+name, request{path: pay, body: body, header: b.bearer()}, 400, fault.SchemaInvalid)
 	}
-	add("submitted, unreadable", request{path: pay, body: `{"paymentSignature":"x"}`, header: b.bearer()}, 400, fault.PaymentMalformed)
-	add("submitted, too large", request{path: pay, body: `{"paymentSignature":"` + strings.Repeat("A", 21<<10) + `"}`, header: b.bearer()}, 413, fault.BodyTooLarge)
-	add("submitted, a stranger's", request{path: pay, body: `{"paymentSignature":"` + header(t, stranger.payment(worth(40_000_000))) + `"}`, header: b.bearer()}, 402, fault.PaymentRejected)
+	add("submitted, unreadable", request{path: pay, body: `{"paymentSignature":"x"}`, header: b.bearer()}, 400,
+		fault.PaymentMalformed)
+	add("submitted, too large",
+		request{path: pay, body: `{"paymentSignature":"` + strings.Repeat("A", 21<<10) + `"}`, header: b.bearer()}, 413,
+		fault.BodyTooLarge)
+	add("submitted, a stranger's",
+		request{path: pay, body: `{"paymentSignature":"` + header(t, stranger.payment(worth(40_000_000))) + `"}`,
+			header: b.bearer()}, 402, fault.PaymentRejected)
 	w.refuseAll(append(cases, openingCases(b)...))
 	w.reconcile()
 }
@@ -288,11 +314,14 @@ func TestOpenOrdersAreTheirOwners(t *testing.T) {
 func openingCases(b *buyer) []wrong {
 	var cases []wrong
 	bad := func(name, body string) {
-		cases = append(cases, wrong{"open: " + name, request{path: ordersPath, body: body, header: b.bearer()}, 400, fault.SchemaInvalid})
+		cases = append(cases,
+			wrong{"open: " + name, request{path: ordersPath, body: body, header: b.bearer()}, 400, fault.SchemaInvalid})
 	}
 	for _, amount := range []string{
-		"0", "-25", "24.99", "250.01", "25.001", "25.0000000000000001", "250.00000000000000001", "2500", "1e3", "1e400", "null", "true", "[]", "{}", "[25]", `""`, `"25.001"`, `"25,00"`, `"$25"`, `"25 "`, `"+25"`,
-		`"025"`, `"25."`, `".5"`, `"2.5e1"`, `"0x19"`, `"٢٥"`, `"24.99"`, `"250.01"`, `"NaN"`, `"` + strings.Repeat("9", 400) + `"`, strings.Repeat("9", 400),
+		"0", "-25", "24.99", "250.01", "25.001", "25.0000000000000001", "250.00000000000000001", "2500", "1e3", "1e400",
+		"null", "true", "[]", "{}", "[25]", `""`, `"25.001"`, `"25,00"`, `"$25"`, `"25 "`, `"+25"`,
+		`"025"`, `"25."`, `".5"`, `"2.5e1"`, `"0x19"`, `"٢٥"`, `"24.99"`, `"250.01"`, `"NaN"`, `"` +
+			strings.Repeat("9", 400) + `"`, strings.Repeat("9", 400),
 	} {
 		bad("amount "+amount[:min(len(amount), 24)], `{"amount":`+amount+`}`)
 	}
@@ -303,8 +332,11 @@ func openingCases(b *buyer) []wrong {
 	bad("amounts that differ, as text", `{"amount":"26.00","amountUsdCents":2500}`)
 	host := strings.TrimPrefix(origin, "https://")
 	for _, resource := range []string{
-		"", "/pay", "pay", "//" + host + "/x", "http://" + host + "/x", "HTTPS:" + host, "https://" + host + ".evil.example/", "https://" + host + "@evil.example/", "https://user@" + host + "/", "https://" + host + ":8443/",
-		"https://evil.example/?" + origin, "https://evil.example#" + origin, "javascript:alert(1)", "data:text/plain,x", "file:///etc/passwd", "ftp://" + host, origin + "/#x", origin + "/a b", origin + `\\@evil.example`, "https://", origin + "/" + strings.Repeat("a", 2048),
+		"", "/pay", "pay", "//" + host + "/x", "http://" + host + "/x", "HTTPS:" + host, "https://" + host + ".evil.example/",
+		"https://" + host + "@evil.example/", "https://user@" + host + "/", "https://" + host + ":8443/",
+		"https://evil.example/?" + origin, "https://evil.example#" + origin, "javascript:alert(1)", "data:text/plain,x",
+		"file:///etc/passwd", "ftp://" + host, origin + "/#x", origin + "/a b", origin + `\\@evil.example`, "https://",
+		origin + "/" + strings.Repeat("a", 2048),
 	} {
 		encoded, _ := json.Marshal(map[string]string{"resource": resource}) // a string always marshals
 		bad("resource "+resource[:min(len(resource), 40)], string(encoded))
@@ -324,9 +356,15 @@ func openingCases(b *buyer) []wrong {
 	}
 	h := b.bearer()
 	h["Idempotency-Key"] = "fund"
-	cases = append(cases, wrong{"open: key of another amount", request{path: ordersPath, body: `{"amount":41}`, header: h}, 409, fault.IdempotencyKeyReused},
-		wrong{"open: key of another resource", request{path: ordersPath, body: `{"amount":40,"resource":"` + origin + `/x"}`, header: h}, 409, fault.IdempotencyKeyReused})
-	cases = append(cases, wrong{"open: a card order with a body", request{path: cardOrdersPath, body: `{"amount":25}`, header: b.bearer()}, 400, fault.SchemaInvalid})
+	cases = append(cases,
+		wrong{"open: key of another amount", request{path: ordersPath, body: `{"amount":41}`, header: h}, 409,
+			fault.IdempotencyKeyReused},
+		wrong{"open: key of another resource",
+			request{path: ordersPath, body: `{"amount":40,"resource":"` + origin + `/x"}`, header: h}, 409,
+			fault.IdempotencyKeyReused})
+	cases = append(cases,
+		wrong{"open: a card order with a body", request{path: cardOrdersPath, body: `{"amount":25}`, header: b.bearer()}, 400,
+			fault.SchemaInvalid})
 	return cases
 }
 
@@ -337,15 +375,18 @@ func TestOrdersExpireUnpaid(t *testing.T) {
 	b.signIn()
 	o := b.opens(cardOrdersPath, "k", "")
 	payment := header(t, b.payment())
-	if _, err := w.db.Exec(context.WithoutCancel(t.Context()), "UPDATE orders SET expires_at = now() - interval '1 second' WHERE id = $1", o.OrderID); err != nil {
+	if _, err := w.db.Exec(context.WithoutCancel(t.Context()),
+		"UPDATE orders SET expires_at = now() - interval '1 second' WHERE id = $1", o.OrderID); err != nil {
 		t.Fatal(err)
 	}
 	b.active()
 	refused := func() {
 		t.Helper()
 		for name, r := range map[string]request{
-			"asked": {method: "GET", path: o.path()}, "paid": payFor("POST", o.path(), payment), "bought by its key": purchase("k", payment),
-			"submitted": {path: ordersPath + "/" + o.OrderID + "/pay", body: `{"paymentSignature":"` + payment + `"}`, header: b.bearer()},
+			"asked": {method: "GET", path: o.path()}, "paid": payFor("POST", o.path(), payment),
+			"bought by its key": purchase("k", payment),
+			"submitted": {path: ordersPath + "/" + o.OrderID + "/pay", body: `{"paymentSignature":"` + payment + `"}`,
+				header: b.bearer()},
 		} {
 			if a := w.send(r); a.status != 409 || a.problem.Code != string(fault.OrderNotPayable) {
 				t.Errorf("%s: %d %s", name, a.status, clipped(a.body))

@@ -48,34 +48,42 @@ type contest struct {
 
 func contests() []contest {
 	return []contest{
-		{name: "one request, many times", buyers: 1, shared: true, losers: []fault.Code{fault.SettlementUnknown}, round: func(w *world, n int, by []*buyer) []request {
-			one := purchase(fmt.Sprint("same-", n), header(w.t, by[0].payment()))
-			return repeated(one)
-		}},
-		{name: "one key, signed anew each time", buyers: 1, shared: true, losers: []fault.Code{fault.SettlementUnknown}, round: func(w *world, n int, by []*buyer) []request {
-			return each(func(int) request { return purchase(fmt.Sprint("key-", n), header(w.t, by[0].payment())) })
-		}},
-		{name: "one open order, paid by every route", buyers: 1, shared: true, losers: []fault.Code{fault.SettlementUnknown}, round: func(w *world, n int, by []*buyer) []request {
-			b, key := by[0], fmt.Sprint("open-", n)
-			b.signIn()
-			o := b.opens(cardOrdersPath, key, "")
-			return each(func(i int) request {
-				payment := header(w.t, b.payment())
-				return []request{payFor("GET", o.path(), payment), payFor("POST", aliasPath+o.OrderID, payment), purchase(key, payment)}[i/len(w.instances)%3]
-			})
-		}},
+		{name: "one request, many times", buyers: 1, shared: true, losers: []fault.Code{fault.SettlementUnknown},
+			round: func(w *world, n int, by []*buyer) []request {
+				one := purchase(fmt.Sprint("same-", n), header(w.t, by[0].payment()))
+				return repeated(one)
+			}},
+		{name: "one key, signed anew each time", buyers: 1, shared: true, losers: []fault.Code{fault.SettlementUnknown},
+			round: func(w *world, n int, by []*buyer) []request {
+				return each(func(int) request { return purchase(fmt.Sprint("key-", n), header(w.t, by[0].payment())) })
+			}},
+		{name: "one open order, paid by every route", buyers: 1, shared: true, losers: []fault.Code{fault.SettlementUnknown},
+			round: func(w *world, n int, by []*buyer) []request {
+				b, key := by[0], fmt.Sprint("open-", n)
+				b.signIn()
+				o := b.opens(cardOrdersPath, key, "")
+				return each(func(i int) request {
+					payment := header(w.t, b.payment())
+					return []request{payFor("GET", o.path(), payment), payFor("POST", aliasPath+o.OrderID, payment),
+						purchase(key, payment)}[i/len(w.instances)%3]
+				})
+			}},
 		// A loser that comes after the settlement finds the nonce spent.
-		{name: "one authorization, many keys", buyers: 1, losers: []fault.Code{fault.AuthorizationAlreadyUsed, fault.CardAlreadyExists}, round: func(w *world, n int, by []*buyer) []request {
-			payment := header(w.t, by[0].payment())
-			return each(func(i int) request { return purchase(fmt.Sprint("authorization-", n, "-", i), payment) })
-		}},
-		{name: "one owner, many purchases", buyers: 1, losers: []fault.Code{fault.CardAlreadyExists}, round: func(w *world, n int, by []*buyer) []request {
-			return each(func(i int) request { return purchase(fmt.Sprint("card-", n, "-", i), header(w.t, by[0].payment())) })
-		}},
-		{name: "the last float, many buyers", buyers: racers, promised: true, losers: []fault.Code{fault.FloatUnavailable}, round: func(w *world, n int, by []*buyer) []request {
-			w.lastFloat(n)
-			return each(func(i int) request { return purchase(fmt.Sprint("float-", n, "-", i), header(w.t, by[i].payment())) })
-		}},
+		{name: "one authorization, many keys", buyers: 1,
+			losers: []fault.Code{fault.AuthorizationAlreadyUsed, fault.CardAlreadyExists},
+			round: func(w *world, n int, by []*buyer) []request {
+				payment := header(w.t, by[0].payment())
+				return each(func(i int) request { return purchase(fmt.Sprint("authorization-", n, "-", i), payment) })
+			}},
+		{name: "one owner, many purchases", buyers: 1, losers: []fault.Code{fault.CardAlreadyExists},
+			round: func(w *world, n int, by []*buyer) []request {
+				return each(func(i int) request { return purchase(fmt.Sprint("card-", n, "-", i), header(w.t, by[0].payment())) })
+			}},
+		{name: "the last float, many buyers", buyers: racers, promised: true, losers: []fault.Code{fault.FloatUnavailable},
+			round: func(w *world, n int, by []*buyer) []request {
+				w.lastFloat(n)
+				return each(func(i int) request { return purchase(fmt.Sprint("float-", n, "-", i), header(w.t, by[i].payment())) })
+			}},
 	}
 }
 

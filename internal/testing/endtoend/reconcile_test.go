@@ -88,7 +88,8 @@ func (b *buyer) gives(amount money.USDC) {
 	b.w.t.Helper()
 	b.w.rpc(nil, "anvil_setBalance", b.address.String(), "0xde0b6b3a7640000")
 	b.w.rpc(nil, "anvil_impersonateAccount", b.address.String())
-	call := slices.Concat(crypto.Keccak256([]byte("transfer(address,uint256)"))[:4], common.LeftPadBytes(b.w.payTo[:], 32), common.LeftPadBytes(amount.Big().Bytes(), 32))
+	call := slices.Concat(crypto.Keccak256([]byte("transfer(address,uint256)"))[:4], common.LeftPadBytes(b.w.payTo[:], 32),
+		common.LeftPadBytes(amount.Big().Bytes(), 32))
 	var hash string
 	b.w.rpc(&hash, "eth_sendTransaction", map[string]string{
 		"from": b.address.String(), "to": usdc().String(), "data": "0x" + hex.EncodeToString(call), "gas": "0x30d40",
@@ -112,7 +113,8 @@ func (b *buyer) topUp(key string, gross money.Cents) answer {
 func TestAStrayTransferIsPostedOnceAndReportedUntilItIsGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{instances: 2, change: audited})
-	if a := w.send(request{method: "GET", path: reconcilePath, header: operator()}); a.status != 404 || a.problem.Code != string(fault.ReportNotFound) {
+	if a := w.send(request{method: "GET", path: reconcilePath, header: operator()}); a.status != 404 ||
+		a.problem.Code != string(fault.ReportNotFound) {
 		t.Errorf("before the first comparison: %d %s", a.status, a.body)
 	}
 	w.wantCodes("empty books")
@@ -121,12 +123,15 @@ func TestAStrayTransferIsPostedOnceAndReportedUntilItIsGone(t *testing.T) {
 	b.topUp("topup", 2599).into(t, 200, nil)
 	w.settled(30 * time.Second)
 	r := w.wantCodes("a card and a top-up")
-	if k := r.Checked; k != (reconcile.Checked{Orders: 2, Payments: 2, Transfers: 2, Postings: 6, Cards: 1, Movements: 2}) {
+	if k := r.Checked; k != (reconcile.Checked{Orders: 2, Payments: 2, Transfers: 2, Postings: 6, Cards: 1,
+		Movements: 2}) {
 		t.Errorf("checked %+v", k)
 	}
 	want := []reconcile.Balance{
-		{Account: "card", Units: 40_480_000}, {Account: "customer"}, {Account: "holder", Units: -40_480_000}, {Account: "issuer:float", Units: -40_480_000},
-		{Account: "revenue:issue_fee", Units: -10_000_000}, {Account: "revenue:load_fee", Units: -510_000}, {Account: "treasury:usdc", Units: 50_990_000},
+		{Account: "card", Units: 40_480_000}, {Account: "customer"}, {Account: "holder", Units: -40_480_000},
+		{Account: "issuer:float", Units: -40_480_000},
+		{Account: "revenue:issue_fee", Units: -10_000_000}, {Account: "revenue:load_fee", Units: -510_000},
+		{Account: "treasury:usdc", Units: 50_990_000},
 	}
 	if diff := cmp.Diff(want, r.Balances); diff != "" {
 		t.Errorf("balances differ (-want +got):\n%s", diff)
@@ -172,7 +177,8 @@ func TestAStrayTransferIsPostedOnceAndReportedUntilItIsGone(t *testing.T) {
 func (w *world) digest() string {
 	w.t.Helper()
 	var all strings.Builder
-	for _, table := range []string{"orders", "payments", "cards", "reservations", "timeline", "transfers", "ledger_postings", "ledger_entries"} {
+	for _, table := range []string{"orders", "payments", "cards", "reservations", "timeline", "transfers",
+		"ledger_postings", "ledger_entries"} {
 		var sum string
 		sql := "SELECT coalesce(md5(string_agg(t::text, ' ' ORDER BY t.id)), '') FROM " + table + " t"
 		if err := w.db.QueryRow(context.WithoutCancel(w.t.Context()), sql).Scan(&sum); err != nil {
@@ -198,21 +204,29 @@ func TestEachBookIsCompared(t *testing.T) {
 	}{
 		"a payment's value": {"UPDATE payments SET value = value + 1", "UPDATE payments SET value = value - 1",
 			[]reconcile.Code{reconcile.OrderAmount, reconcile.PaymentDiffers, reconcile.PostingDiffers}},
-		"an order's price": {"UPDATE orders SET price_usd_cents = price_usd_cents * 2 WHERE kind = 'card_issue'", "UPDATE orders SET price_usd_cents = 2500 WHERE kind = 'card_issue'",
+		"an order's price": {"UPDATE orders SET price_usd_cents = price_usd_cents * 2 WHERE kind = 'card_issue'",
+			"UPDATE orders SET price_usd_cents = 2500 WHERE kind = 'card_issue'",
 			[]reconcile.Code{reconcile.OrderAmount}},
 		"a card's load": {"UPDATE cards SET load_usd_cents = 5000", "UPDATE cards SET load_usd_cents = 2500",
 			[]reconcile.Code{reconcile.PostingDiffers, reconcile.ProviderDiffers}},
-		"a top-up that was never fulfilled": {"UPDATE orders SET status = 'operator_review' WHERE kind = 'card_topup'", "UPDATE orders SET status = 'fulfilled' WHERE kind = 'card_topup'",
+		"a top-up that was never fulfilled": {"UPDATE orders SET status = 'operator_review' WHERE kind = 'card_topup'",
+			"UPDATE orders SET status = 'fulfilled' WHERE kind = 'card_topup'",
 			[]reconcile.Code{reconcile.PostingUnexpected, reconcile.ProviderUnrecorded}},
 		"a card's reference": {"UPDATE cards SET reference = gen_random_uuid()", "UPDATE cards SET reference = $1",
 			[]reconcile.Code{reconcile.ProviderRecordMissing, reconcile.ProviderUnknown}},
-		"a fee that failed": {"UPDATE jobs SET status = 'failed' WHERE kind = 'card_issue_fee'", "UPDATE jobs SET status = 'succeeded' WHERE kind = 'card_issue_fee'",
+		"a fee that failed": {"UPDATE jobs SET status = 'failed' WHERE kind = 'card_issue_fee'",
+			"UPDATE jobs SET status = 'succeeded' WHERE kind = 'card_issue_fee'",
 			[]reconcile.Code{reconcile.PostingUnexpected, reconcile.ProviderUnrecorded}},
-		"the arrivals": {"ALTER TABLE transfers DISABLE TRIGGER USER; DELETE FROM transfers", "ALTER TABLE transfers ENABLE TRIGGER USER", nil},
-		"a posting": {"ALTER TABLE ledger_postings DISABLE TRIGGER USER; UPDATE ledger_postings SET id = 'x' || id WHERE kind = 'load_fee'",
-			"UPDATE ledger_postings SET id = substr(id, 2) WHERE kind = 'load_fee'", []reconcile.Code{reconcile.LedgerUnbalanced, reconcile.PostingMissing, reconcile.PostingUnexpected}},
-		"an entry": {"ALTER TABLE ledger_entries DISABLE TRIGGER USER; UPDATE ledger_entries SET amount = amount + 1 WHERE account = 'revenue:load_fee'",
-			"UPDATE ledger_entries SET amount = amount - 1 WHERE account = 'revenue:load_fee'", []reconcile.Code{reconcile.LedgerUnbalanced, reconcile.PostingDiffers}},
+		"the arrivals": {"ALTER TABLE transfers DISABLE TRIGGER USER; DELETE FROM transfers",
+			"ALTER TABLE transfers ENABLE TRIGGER USER", nil},
+		"a posting": {"ALTER TABLE ledger_postings DISABLE TRIGGER USER; UPDATE ledger_postings SET id = 'x' || id WHERE " +
+			"kind = 'load_fee'",
+			"UPDATE ledger_postings SET id = substr(id, 2) WHERE kind = 'load_fee'",
+			[]reconcile.Code{reconcile.LedgerUnbalanced, reconcile.PostingMissing, reconcile.PostingUnexpected}},
+		"an entry": {"ALTER TABLE ledger_entries DISABLE TRIGGER USER; UPDATE ledger_entries SET amount = amount + 1 WHERE " +
+			"account = 'revenue:load_fee'",
+			"UPDATE ledger_entries SET amount = amount - 1 WHERE account = 'revenue:load_fee'",
+			[]reconcile.Code{reconcile.LedgerUnbalanced, reconcile.PostingDiffers}},
 	} {
 		var reference uuid.UUID
 		if err := w.db.QueryRow(t.Context(), "SELECT reference FROM cards").Scan(&reference); err != nil {
@@ -235,7 +249,8 @@ func TestEachBookIsCompared(t *testing.T) {
 		t.Errorf("spent %s", r.SpentUSDCents)
 	}
 	w.issuer.control("POST", "cards/"+account, map[string]any{"state": "terminated"})
-	if r := w.wantCodes("a card closed by the issuer", reconcile.ProviderReversed); r.Blocks() || r.Findings[0].Order != o.OrderID {
+	if r := w.wantCodes("a card closed by the issuer", reconcile.ProviderReversed); r.Blocks() ||
+		r.Findings[0].Order != o.OrderID {
 		t.Errorf("findings %+v", r.Findings)
 	}
 	other, err := sandbox.Dial(sandbox.ClientConfig{URL: w.issuer.url, APIKey: secret.New(sandbox.DevKey)})
@@ -250,7 +265,8 @@ func TestEachBookIsCompared(t *testing.T) {
 	}
 	// A book that cannot be read is no finding, and the last report stays.
 	w.issuer.fault("statement", "error_before", 0, 0)
-	if a := w.send(request{path: reconcilePath, header: operator()}); a.status != 503 || a.problem.Code != string(fault.DependencyDown) {
+	if a := w.send(request{path: reconcilePath, header: operator()}); a.status != 503 ||
+		a.problem.Code != string(fault.DependencyDown) {
 		t.Errorf("while the issuer is down: %d %s", a.status, a.body)
 	}
 	var last reconcile.Report
@@ -268,7 +284,8 @@ func TestTopupsStayClosedWhileTheTreasuryIsUnreconciled(t *testing.T) {
 		c.ReconcileEvery, c.ReconcileGate = time.Hour, true
 	}})
 	eventually(t, 20*time.Second, func() (bool, string) {
-		return w.count("SELECT count(*) FROM jobs WHERE kind = 'reconcile' AND status = 'succeeded'") == 1, "no comparison at the start"
+		return w.count("SELECT count(*) FROM jobs WHERE kind = 'reconcile' AND status = 'succeeded'") == 1,
+			"no comparison at the start"
 	})
 	b := w.buyer()
 	b.bought("card")
@@ -307,8 +324,10 @@ func TestTopupsStayClosedWhileTheTreasuryIsUnreconciled(t *testing.T) {
 	is("mended books", 402, fault.PaymentRequired)
 
 	// What concerns nobody in particular closes them for all, until an operator says that it is understood.
-	w.execute("INSERT INTO ledger_postings (id, order_id, owner, kind, at) VALUES ('unmatched/x', '', '', 'unmatched', now())")
-	w.wantCodes("a posting of nobody's", reconcile.LedgerUnbalanced, reconcile.PostingUnexpected, reconcile.TransferUnmatched)
+	w.execute("INSERT INTO ledger_postings (id, order_id, owner, kind, at) VALUES ('unmatched/x', '', '', 'unmatched', " +
+		"now())")
+	w.wantCodes("a posting of nobody's", reconcile.LedgerUnbalanced, reconcile.PostingUnexpected,
+		reconcile.TransferUnmatched)
 	is("a posting of nobody's", 503, fault.TreasuryUnreconciled)
 	if a := w.send(purchase("another", "")); a.status != 402 {
 		t.Errorf("a card while top-ups are closed: %d %s", a.status, a.body)

@@ -110,7 +110,8 @@ func TestARefusedCardIsPaidBack(t *testing.T) {
 	var first given
 	w.send(purchase("refused~002", pay)).into(t, 200, &first)
 	o := b.becomes(first.OrderID, "refunded")
-	if o.Refund == nil || o.Refund.Status != "refunded" || o.Refund.Amount != "25000000" || o.Refund.To != b.address.String() ||
+	if o.Refund == nil || o.Refund.Status != "refunded" || o.Refund.Amount != "25000000" ||
+		o.Refund.To != b.address.String() ||
 		o.Refund.RefundedAt == "" || o.Issuance.Status != "refused" {
 		t.Fatalf("order %+v, refund %+v", o, o.Refund)
 	}
@@ -124,7 +125,8 @@ func TestARefusedCardIsPaidBack(t *testing.T) {
 	for _, repeat := range []string{pay, header(t, b.payment())} {
 		var again given
 		w.send(purchase("refused~002", repeat)).into(t, 200, &again)
-		if !again.Replayed || again.OrderID != o.OrderID || again.Refund == nil || again.Refund.Transaction != o.Refund.Transaction {
+		if !again.Replayed || again.OrderID != o.OrderID || again.Refund == nil ||
+			again.Refund.Transaction != o.Refund.Transaction {
 			t.Errorf("again %+v", again)
 		}
 	}
@@ -207,7 +209,8 @@ func TestATreasuryThatIsShortPaysLater(t *testing.T) {
 	}
 	eventually(t, 15*time.Second, func() (bool, string) {
 		var n int
-		err := w.db.QueryRow(context.WithoutCancel(t.Context()), "SELECT count(*) FROM refunds WHERE status = 'signed'").Scan(&n)
+		err := w.db.QueryRow(context.WithoutCancel(t.Context()),
+			"SELECT count(*) FROM refunds WHERE status = 'signed'").Scan(&n)
 		return err == nil && n == 1, fmt.Sprint(n, err)
 	})
 	w.fund(w.treasury, price())
@@ -222,7 +225,8 @@ func TestATreasuryThatIsShortPaysLater(t *testing.T) {
 // dead, and the operator's decision makes one refund of it.
 func TestATreasuryThatStaysShortLeavesItToAnOperator(t *testing.T) {
 	t.Parallel()
-	w := newAdminWorld(t, 0, plan{chain: ownChain(t), change: func(c *app.Config) { c.TreasuryDeadline = 15 * time.Second }})
+	w := newAdminWorld(t, 0,
+		plan{chain: ownChain(t), change: func(c *app.Config) { c.TreasuryDeadline = 15 * time.Second }})
 	b := w.buyer()
 	b.signIn()
 	var o given
@@ -254,7 +258,8 @@ func TestAFacilitatorIsNotAskedToRefund(t *testing.T) {
 	b.buy("k~002").into(t, 200, nil)
 	w.settled(30 * time.Second)
 	var why string
-	err := w.db.QueryRow(t.Context(), "SELECT evidence->>'not_refunded' FROM timeline WHERE to_status = 'operator_review'").Scan(&why)
+	err := w.db.QueryRow(t.Context(),
+		"SELECT evidence->>'not_refunded' FROM timeline WHERE to_status = 'operator_review'").Scan(&why)
 	if err != nil || !strings.Contains(why, "no relayer") {
 		t.Errorf("evidence %q, %v", why, err)
 	}

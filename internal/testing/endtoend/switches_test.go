@@ -29,8 +29,10 @@ func TestAfterTheSwitchsAnswerNoProcessSells(t *testing.T) {
 		code  fault.Code
 		order func(b *buyer, key string) request
 	}{
-		{"card_issue", fault.IssuePaused, func(b *buyer, key string) request { return purchase(key, header(t, b.payment())) }},
-		{"esim", fault.EsimPaused, func(b *buyer, key string) request { return esimPurchase(nil, key, b.esimHeader(w.esimTerms(key))) }},
+		{"card_issue", fault.IssuePaused,
+			func(b *buyer, key string) request { return purchase(key, header(t, b.payment())) }},
+		{"esim", fault.EsimPaused,
+			func(b *buyer, key string) request { return esimPurchase(nil, key, b.esimHeader(w.esimTerms(key))) }},
 	} {
 		t.Run(product.name, func(t *testing.T) {
 			buyers := w.buyers(24)
@@ -127,10 +129,12 @@ func TestAPauseIsToldWhereBuyersLook(t *testing.T) {
 		"esim":       {"/api/esim/discovery", "/api/esim/purchase"},
 	} {
 		for n, paused := range []bool{true, false} {
-			w.ann("POST", "/api/admin/switches/"+product, fmt.Sprintf(`{"paused":%t,"reason":"drill"}`, paused), fmt.Sprint(n)).into(t, 200, nil)
+			w.ann("POST", "/api/admin/switches/"+product, fmt.Sprintf(`{"paused":%t,"reason":"drill"}`, paused),
+				fmt.Sprint(n)).into(t, 200, nil)
 			eventually(t, 5*time.Second, func() (bool, string) { return at(where.discovery).Paused == paused, product })
 			c := at("/api/config")
-			all := map[string]bool{"card_issue": c.Card.IssuePaused, "card_topup": c.Card.TopupPaused, "esim": c.Esim.PurchasePaused}
+			all := map[string]bool{"card_issue": c.Card.IssuePaused, "card_topup": c.Card.TopupPaused,
+				"esim": c.Esim.PurchasePaused}
 			for other, closed := range all {
 				if closed != (paused && other == product) {
 					t.Errorf("while %s is paused (%t), the configuration says of %s: %t", product, paused, other, closed)
@@ -142,7 +146,8 @@ func TestAPauseIsToldWhereBuyersLook(t *testing.T) {
 				}
 			}
 			ready := w.send(request{method: "GET", path: "/api/esim/ready"})
-			if want := paused && product == "esim"; (ready.status == 503) != want || (want && !strings.Contains(ready.problem.Detail, "sale")) {
+			if want := paused && product == "esim"; (ready.status == 503) != want ||
+				(want && !strings.Contains(ready.problem.Detail, "sale")) {
 				t.Errorf("while %s is paused (%t), eSIMs are ready: %d %s", product, paused, ready.status, ready.body)
 			}
 			var config told
@@ -170,12 +175,14 @@ func TestNoTermsOfAnEsimThatItsSupplierCannotMake(t *testing.T) {
 		t.Helper()
 		eventually(t, 10*time.Second, func() (bool, string) {
 			a := w.send(request{path: esimPath, body: purchaseBody("terms")})
-			return a.status == status && a.problem.Code == string(code), fmt.Sprintf("%s: %d %s", what, a.status, clipped(a.body))
+			return a.status == status && a.problem.Code == string(code),
+				fmt.Sprintf("%s: %d %s", what, a.status, clipped(a.body))
 		})
 		for leg, r := range map[string]request{
 			"preview": {path: esimPath}, "open order": {method: "GET", path: opened.path()},
 		} {
-			if a := w.send(r); a.status != status || a.problem.Code != string(code) || a.header.Get(x402.HeaderRequired) != "" != (status == 402) {
+			if a := w.send(r); a.status != status || a.problem.Code != string(code) ||
+				a.header.Get(x402.HeaderRequired) != "" != (status == 402) {
 				t.Errorf("%s, %s: %d %s", what, leg, a.status, clipped(a.body))
 			}
 		}
@@ -205,12 +212,14 @@ func TestACountryWithoutPlansIsAnEmptyList(t *testing.T) {
 		w.send(request{method: "GET", path: "/api/esim/plans?countryCode=" + country}).into(t, 200, &list)
 		return len(list.Plans)
 	}
-	for country, want := range map[string]bool{"FR": true, "fr": true, "Fr": true, "AQ": false, "XK": false, "xk": false, "ZZ": false, "qq": false} {
+	for country, want := range map[string]bool{"FR": true, "fr": true, "Fr": true, "AQ": false, "XK": false, "xk": false,
+		"ZZ": false, "qq": false} {
 		if n := plans(country); (n > 0) != want {
 			t.Errorf("%s: %d plans", country, n)
 		}
 	}
 	for _, wrong := range []string{"", "F", "FRA", "F1", "%C3%9C", "--"} {
-		wantProblem(t, "countryCode="+wrong, w.send(request{method: "GET", path: "/api/esim/plans?countryCode=" + wrong}), 400, fault.SchemaInvalid)
+		wantProblem(t, "countryCode="+wrong, w.send(request{method: "GET", path: "/api/esim/plans?countryCode=" + wrong}),
+			400, fault.SchemaInvalid)
 	}
 }

@@ -64,7 +64,8 @@ func TestAnOperatorResolvesWhatArrivedForNoOrder(t *testing.T) {
 	first, next := w.unmatched("?pageSize=2")
 	second, end := w.unmatched("?pageSize=2&pageToken=" + next)
 	open := append(first, second...)
-	if len(first) != 2 || len(open) != 3 || end != "" || open[0].Amount != "11" || open[2].From != b.address.String() || open[0].Status != "open" {
+	if len(first) != 2 || len(open) != 3 || end != "" || open[0].Amount != "11" || open[2].From != b.address.String() ||
+		open[0].Status != "open" {
 		t.Fatalf("open %+v", open)
 	}
 	for _, s := range open {
@@ -80,7 +81,8 @@ func TestAnOperatorResolvesWhatArrivedForNoOrder(t *testing.T) {
 
 	given := w.resolvingIsOneAct(open[2])
 	r := w.wantCodes("two are left", reconcile.TransferUnmatched)
-	if len(r.Findings) != 2 || len(r.Resolved) != 1 || r.Resolved[0].Subject != given.subject() || !strings.Contains(r.Resolved[0].Detail, "ada says: nobody asked") {
+	if len(r.Findings) != 2 || len(r.Resolved) != 1 || r.Resolved[0].Subject != given.subject() ||
+		!strings.Contains(r.Resolved[0].Detail, "ada says: nobody asked") {
 		t.Errorf("the report %+v", r)
 	}
 
@@ -106,10 +108,13 @@ func TestAnOperatorResolvesWhatArrivedForNoOrder(t *testing.T) {
 	if left, _ := w.unmatched(""); len(left) != 0 {
 		t.Errorf("still open: %+v", left)
 	}
-	if closed, _ := w.unmatched("?status=resolved"); len(closed) != 3 || closed[0].Resolution != "known" || closed[2].Operator != "ada" {
+	if closed, _ := w.unmatched("?status=resolved"); len(closed) != 3 || closed[0].Resolution != "known" ||
+		closed[2].Operator != "ada" {
 		t.Errorf("resolved: %+v", closed)
 	}
-	if n := w.count("SELECT count(*) FROM audit WHERE actor = 'ada' AND action = 'transfer.resolve' AND reason <> '' AND after ? 'resolution'"); n != 3 {
+	if n := w.count(
+		"SELECT count(*) FROM audit WHERE actor = 'ada' AND action = 'transfer.resolve' AND reason <> '' AND " +
+			"after ? 'resolution'"); n != 3 {
 		t.Errorf("%d resolutions are audited", n)
 	}
 	w.booksHold(27)
@@ -119,7 +124,8 @@ func TestAnOperatorResolvesWhatArrivedForNoOrder(t *testing.T) {
 func (w *world) resolvingIsOneAct(s unmatched) (given unmatched) {
 	w.t.Helper()
 	w.resolve(s, "donation", "nobody asked", "one").into(w.t, 200, &given)
-	if given.Status != "resolved" || given.Resolution != "donation" || given.Operator != "ada" || given.Reason != "nobody asked" || given.ResolvedAt == "" {
+	if given.Status != "resolved" || given.Resolution != "donation" || given.Operator != "ada" ||
+		given.Reason != "nobody asked" || given.ResolvedAt == "" {
 		w.t.Errorf("resolved %+v", given)
 	}
 	var again unmatched
@@ -127,12 +133,14 @@ func (w *world) resolvingIsOneAct(s unmatched) (given unmatched) {
 	if diff := cmp.Diff(given, again); diff != "" {
 		w.t.Errorf("a repeat (-first +again):\n%s", diff)
 	}
-	for name, a := range map[string]answer{"another reason": w.resolve(s, "donation", "other", "one"), "another word": w.resolve(s, "known", "nobody asked", "one")} {
+	for name, a := range map[string]answer{"another reason": w.resolve(s, "donation", "other", "one"),
+		"another word": w.resolve(s, "known", "nobody asked", "one")} {
 		if a.status != http.StatusConflict || a.problem.Code != string(fault.IdempotencyKeyReused) {
 			w.t.Errorf("the key with %s: %d %s", name, a.status, a.body)
 		}
 	}
-	if a := w.resolve(s, "refunded_by_hand", "too late", "two"); a.status != http.StatusConflict || a.problem.Code != string(fault.TransferResolved) {
+	if a := w.resolve(s, "refunded_by_hand", "too late", "two"); a.status != http.StatusConflict ||
+		a.problem.Code != string(fault.TransferResolved) {
 		w.t.Errorf("a second word: %d %s", a.status, a.body)
 	}
 	return given
@@ -144,7 +152,8 @@ func (w *world) resolvingIsRefused(s unmatched, b *buyer) {
 	elsewhere, paid := s, s
 	elsewhere.LogIndex += 1000
 	var index int
-	if err := w.db.QueryRow(w.t.Context(), "SELECT transaction, log_index FROM payments WHERE status = 'paid'").Scan(&paid.Transaction, &index); err != nil {
+	if err := w.db.QueryRow(w.t.Context(),
+		"SELECT transaction, log_index FROM payments WHERE status = 'paid'").Scan(&paid.Transaction, &index); err != nil {
 		w.t.Fatal(err)
 	}
 	paid.LogIndex = index
@@ -155,15 +164,18 @@ func (w *world) resolvingIsRefused(s unmatched, b *buyer) {
 		status int
 		code   fault.Code
 	}{
-		"without a key":       {w.resolve(s, "known", "r", ""), 400, fault.IdempotencyKeyMissing},
-		"without a reason":    {w.resolve(s, "known", "", "k"), 400, fault.SchemaInvalid},
-		"as something else":   {w.resolve(s, "stolen", "r", "k"), 400, fault.SchemaInvalid},
-		"no hash":             {w.resolve(malformed, "known", "r", "k"), 400, fault.SchemaInvalid},
-		"no such transfer":    {w.resolve(elsewhere, "known", "r", "k"), 404, fault.TransferNotFound},
-		"an order's payment":  {w.resolve(paid, "donation", "r", "k"), 404, fault.TransferNotFound},
-		"by the sender":       {w.send(request{path: transfersPath + "/" + s.subject() + "/resolve", body: `{"resolution":"known","reason":"r"}`, header: b.bearer()}), 401, fault.OperatorTokenInvalid},
-		"a page of nonsense":  {w.send(request{method: "GET", path: transfersPath + "?pageToken=x", header: operator()}), 400, fault.SchemaInvalid},
-		"a status of nothing": {w.send(request{method: "GET", path: transfersPath + "?status=lost", header: operator()}), 400, fault.SchemaInvalid},
+		"without a key":      {w.resolve(s, "known", "r", ""), 400, fault.IdempotencyKeyMissing},
+		"without a reason":   {w.resolve(s, "known", "", "k"), 400, fault.SchemaInvalid},
+		"as something else":  {w.resolve(s, "stolen", "r", "k"), 400, fault.SchemaInvalid},
+		"no hash":            {w.resolve(malformed, "known", "r", "k"), 400, fault.SchemaInvalid},
+		"no such transfer":   {w.resolve(elsewhere, "known", "r", "k"), 404, fault.TransferNotFound},
+		"an order's payment": {w.resolve(paid, "donation", "r", "k"), 404, fault.TransferNotFound},
+		"by the sender": {w.send(request{path: transfersPath + "/" + s.subject() + "/resolve",
+			body: `{"resolution":"known","reason":"r"}`, header: b.bearer()}), 401, fault.OperatorTokenInvalid},
+		"a page of nonsense": {w.send(request{method: "GET", path: transfersPath + "?pageToken=x", header: operator()}), 400,
+			fault.SchemaInvalid},
+		"a status of nothing": {w.send(request{method: "GET", path: transfersPath + "?status=lost", header: operator()}), 400,
+			fault.SchemaInvalid},
 	} {
 		if tt.answer.status != tt.status || tt.answer.problem.Code != string(tt.code) {
 			w.t.Errorf("%s: %d %s", name, tt.answer.status, tt.answer.body)
@@ -180,8 +192,9 @@ func (w *world) oneOfManyResolves(s unmatched) {
 		group.Go(func() {
 			header := operator()
 			header["Idempotency-Key"] = fmt.Sprint("race ", i)
-			answers[i] = w.send(request{at: w.instances[i%2], path: transfersPath + "/" + s.subject() + "/resolve", header: header,
-				body: `{"resolution":"refunded_by_hand","reason":"sent back"}`})
+			answers[i] = w.send(request{at: w.instances[i%2], path: transfersPath + "/" + s.subject() + "/resolve",
+				header: header,
+				body:   `{"resolution":"refunded_by_hand","reason":"sent back"}`})
 		})
 	}
 	group.Wait()
@@ -193,7 +206,8 @@ func (w *world) oneOfManyResolves(s unmatched) {
 			w.t.Errorf("%d %s", a.status, a.body)
 		}
 	}
-	if n := w.count("SELECT count(*) FROM ledger_postings WHERE id = 'resolved/' || $1", s.subject()); well != 1 || n != 1 {
+	if n := w.count("SELECT count(*) FROM ledger_postings WHERE id = 'resolved/' || $1", s.subject()); well != 1 ||
+		n != 1 {
 		w.t.Errorf("%d of %d resolved it, %d postings", well, len(answers), n)
 	}
 }

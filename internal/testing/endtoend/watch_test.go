@@ -13,7 +13,8 @@ import (
 )
 
 // follow collects what a stream shows of an order.
-func follow(t *testing.T, client roamcardv1connect.OrderServiceClient, token string, req *roamcardv1.WatchOrderRequest) ([]*roamcardv1.WatchOrderResponse, error) {
+func follow(t *testing.T, client roamcardv1connect.OrderServiceClient, token string,
+	req *roamcardv1.WatchOrderRequest) ([]*roamcardv1.WatchOrderResponse, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -33,7 +34,8 @@ func follow(t *testing.T, client roamcardv1connect.OrderServiceClient, token str
 
 func TestAnOrderIsFollowedByItsOwnerAlone(t *testing.T) {
 	w := newWorld(t, plan{})
-	for name, opts := range map[string][]connect.ClientOption{"Connect": nil, "Connect JSON": {connect.WithProtoJSON()}, "gRPC-Web": {connect.WithGRPCWeb()}} {
+	for name, opts := range map[string][]connect.ClientOption{"Connect": nil, "Connect JSON": {connect.WithProtoJSON()},
+		"gRPC-Web": {connect.WithGRPCWeb()}} {
 		t.Run(name, func(t *testing.T) {
 			b := w.buyer()
 			b.signIn()
@@ -55,7 +57,8 @@ func TestAnOrderIsFollowedByItsOwnerAlone(t *testing.T) {
 				}
 			}
 			cursor := last.GetCursor()
-			again, err := follow(t, client, b.bearer()["Authorization"], &roamcardv1.WatchOrderRequest{OrderId: bought.OrderID, After: &cursor})
+			again, err := follow(t, client, b.bearer()["Authorization"],
+				&roamcardv1.WatchOrderRequest{OrderId: bought.OrderID, After: &cursor})
 			if err != nil || len(again) != 0 {
 				t.Errorf("going on after the last change: %d answers, %v; expected the end at once", len(again), err)
 			}
@@ -68,8 +71,9 @@ func TestAnOrderIsFollowedByItsOwnerAlone(t *testing.T) {
 			}{
 				"nobody":     {"", req, connect.CodeUnauthenticated},
 				"a stranger": {stranger.bearer()["Authorization"], req, connect.CodeNotFound},
-				"no order":   {b.bearer()["Authorization"], &roamcardv1.WatchOrderRequest{OrderId: "ord_none"}, connect.CodeNotFound},
-				"no id":      {b.bearer()["Authorization"], &roamcardv1.WatchOrderRequest{}, connect.CodeInvalidArgument},
+				"no order": {b.bearer()["Authorization"], &roamcardv1.WatchOrderRequest{OrderId: "ord_none"},
+					connect.CodeNotFound},
+				"no id": {b.bearer()["Authorization"], &roamcardv1.WatchOrderRequest{}, connect.CodeInvalidArgument},
 			} {
 				if seen, err := follow(t, client, c.token, c.req); connect.CodeOf(err) != c.want || len(seen) > 0 {
 					t.Errorf("%s: %d answers, %v; expected %v", what, len(seen), err, c.want)

@@ -58,14 +58,17 @@ func (w *world) turnsAway(tr trouble) {
 	tr.begin()
 	w.notReady(fmt.Sprintf("%s (%s)", tr.check, tr.code))
 	before := w.footprint()
-	for _, r := range []request{{path: purchasePath}, purchase("x", ""), {path: "/api/esim/purchase", body: purchaseBody("x")}} {
+	for _, r := range []request{{path: purchasePath}, purchase("x", ""),
+		{path: "/api/esim/purchase", body: purchaseBody("x")}} {
 		a := w.send(r)
-		if a.status != 503 || a.problem.Code != string(tr.code) || a.header.Get(x402.HeaderRequired) != "" || a.header.Get("Retry-After") == "" {
+		if a.status != 503 || a.problem.Code != string(tr.code) || a.header.Get(x402.HeaderRequired) != "" ||
+			a.header.Get("Retry-After") == "" {
 			t.Errorf("%s: unpaid %s: %d %s, want 503 %s", tr.name, r.path, a.status, clipped(a.body), tr.code)
 		}
 	}
 	a := w.send(purchase(tr.name, payment))
-	if a.status != 503 || a.problem.Code != string(tr.code) || a.problem.NextAction != string(fault.RetrySameRequest) || *a.problem.SafeToPayAgain || a.problem.OrderID != "" {
+	if a.status != 503 || a.problem.Code != string(tr.code) || a.problem.NextAction != string(fault.RetrySameRequest) ||
+		*a.problem.SafeToPayAgain || a.problem.OrderID != "" {
 		t.Errorf("%s: paid: %d %s, want 503 %s, %s", tr.name, a.status, clipped(a.body), tr.code, fault.RetrySameRequest)
 	}
 	if after := w.footprint(); after != before {
@@ -88,14 +91,18 @@ func (w *world) turnsAway(tr trouble) {
 // reorganised.
 func TestTheAnswerSaysWhoseFaultItIs(t *testing.T) {
 	t.Parallel()
-	w := newAdminWorld(t, 100_000_000, plan{chain: ownChain(t), change: func(c *app.Config) { c.ChainWatch, c.ReorgCalm = 100*time.Millisecond, 20*time.Second }})
+	w := newAdminWorld(t, 100_000_000, plan{chain: ownChain(t), change: func(c *app.Config) {
+		c.ChainWatch, c.ReorgCalm = 100*time.Millisecond, 20*time.Second
+	}})
 	w.awaitEsims(nil)
 	blocks := func(name string, a x402.Address) trouble {
-		return trouble{name, func() { w.blacklisted(a, true) }, func() { w.blacklisted(a, false) }, "token", fault.AccountBlocked}
+		return trouble{name, func() { w.blacklisted(a, true) }, func() { w.blacklisted(a, false) }, "token",
+			fault.AccountBlocked}
 	}
 	for _, tr := range []trouble{
 		{"the token is paused", func() { w.paused(true) }, func() { w.paused(false) }, "token", fault.TokenPaused},
-		blocks("the payee is blocked", w.payTo), blocks("the treasury is blocked", w.treasury), blocks("the relayer is blocked", w.relayer),
+		blocks("the payee is blocked", w.payTo), blocks("the treasury is blocked", w.treasury),
+		blocks("the relayer is blocked", w.relayer),
 		{"a reorganisation", func() {
 			// The looks have to see the blocks that are replaced; the buyer's money is older.
 			for range 8 {
@@ -123,7 +130,8 @@ func TestABlockedPayerIsTold(t *testing.T) {
 	}
 	payment, before := header(t, blocked.payment()), w.footprint()
 	a := w.send(purchase("blocked", payment))
-	if a.status != 409 || a.problem.Code != string(fault.PayerBlacklisted) || *a.problem.SafeToPayAgain || *a.problem.Retryable || a.header.Get(x402.HeaderRequired) != "" {
+	if a.status != 409 || a.problem.Code != string(fault.PayerBlacklisted) || *a.problem.SafeToPayAgain ||
+		*a.problem.Retryable || a.header.Get(x402.HeaderRequired) != "" {
 		t.Errorf("%d %s", a.status, clipped(a.body))
 	}
 	if after := w.footprint(); after != before {
@@ -140,13 +148,16 @@ func TestABlockedPayerIsTold(t *testing.T) {
 	w.allDelivered()
 }
 
-// TestAFacilitatorThatSettlesNothingIsNotReady: it lists our kind and fails, or refuses, whatever it is asked to settle.
+// TestAFacilitatorThatSettlesNothingIsNotReady: it lists our kind and fails, or refuses, whatever it is asked to
+// settle.
 func TestAFacilitatorThatSettlesNothingIsNotReady(t *testing.T) {
 	t.Parallel()
-	for name, mode := range map[string]facilitatortest.Fault{"fails": facilitatortest.Fail, "refuses": facilitatortest.Refuse} {
+	for name, mode := range map[string]facilitatortest.Fault{"fails": facilitatortest.Fail,
+		"refuses": facilitatortest.Refuse} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, f := newFacilitatorWorld(t, "facilitator", func(c *app.Config) { c.ChainWatch, c.Wait = 100*time.Millisecond, time.Second })
+			w, f := newFacilitatorWorld(t, "facilitator",
+				func(c *app.Config) { c.ChainWatch, c.Wait = 100*time.Millisecond, time.Second })
 			w.awaitEsims(nil)
 			buyers := w.buyers(3)
 			var payments []string

@@ -87,7 +87,8 @@ func newWorld(t *testing.T, p plan) *world {
 	if p.databaseURL == "" {
 		p.databaseURL = storetest.URL(t)
 	}
-	w := &world{t: t, issuer: newIssuer(t, p.issuer), databaseURL: p.databaseURL, rpcURL: p.chain.RPCURL, log: p.log, telemetry: p.telemetry}
+	w := &world{t: t, issuer: newIssuer(t, p.issuer), databaseURL: p.databaseURL, rpcURL: p.chain.RPCURL, log: p.log,
+		telemetry: p.telemetry}
 	if w.log == nil {
 		w.log = worldLog(t)
 	}
@@ -108,7 +109,8 @@ func newWorld(t *testing.T, p plan) *world {
 		IssuerCallTimeout: 2 * time.Second, IssuerVisibilityDelay: 3 * time.Second,
 		QuoteKey: secret.New(strings.Repeat("5a", 32)),
 		ProductConfig: app.ProductConfig{Esim: app.EsimConfig{
-			Provider: "sandbox", URL: w.issuer.url, Key: secret.New(sandbox.DevKey), Keys: secret.New("k1:" + strings.Repeat("c4", 32)),
+			Provider: "sandbox", URL: w.issuer.url, Key: secret.New(sandbox.DevKey),
+			Keys:     secret.New("k1:" + strings.Repeat("c4", 32)),
 			TokenKey: secret.New(strings.Repeat("7e", 32)), MarginBPS: 2500, SyncEvery: time.Hour, StaleAfter: 24 * time.Hour,
 			Poll: 50 * time.Millisecond, Deadline: time.Hour, Waiters: 5000,
 		}},
@@ -175,8 +177,8 @@ func (w *world) awaitReady(i *instance) {
 	})
 }
 
-// awaitCaughtUp waits until an instance, ready or not, has read what was paid: before it takes no payment, whatever else
-// keeps it from selling.
+// awaitCaughtUp waits until an instance, ready or not, has read what was paid: before it takes no payment, whatever
+// else keeps it from selling.
 func (w *world) awaitCaughtUp(i *instance) *instance {
 	w.t.Helper()
 	eventually(w.t, 20*time.Second, func() (bool, string) {

@@ -84,7 +84,8 @@ func (s *stage) runs(t *testing.T, program string) string {
 	t.Helper()
 	w, home := s.wallet(), t.TempDir()
 	source, binary := filepath.Join(home, "main.go"), filepath.Join(home, "program")
-	if err := os.WriteFile(source, []byte(strings.ReplaceAll(program, "http://127.0.0.1:8402", s.BaseURL)), 0o600); err != nil {
+	if err := os.WriteFile(source, []byte(strings.ReplaceAll(program, "http://127.0.0.1:8402", s.BaseURL)),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	goIn(t, "../../../clients/go", "build", "-o", binary, source)

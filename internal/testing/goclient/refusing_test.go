@@ -97,7 +97,8 @@ func wrongTerms(s *stage) {
 func approval(s *stage) {
 	ctx, w := s.t.Context(), s.wallet()
 	var asked []roamcard.Quote
-	says := func(mode roamcard.Mode, above roamcard.Cents, approve func(context.Context, roamcard.Quote) (bool, error)) error {
+	says := func(mode roamcard.Mode, above roamcard.Cents,
+		approve func(context.Context, roamcard.Quote) (bool, error)) error {
 		_, err := s.buyer(w, func(c *roamcard.Config) {
 			c.Policy.Mode, c.Policy.ApproveAbove, c.Policy.Approve = mode, above, approve
 		}).Cards.Purchase(ctx, "")

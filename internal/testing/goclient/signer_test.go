@@ -19,17 +19,20 @@ const signersKey = "464646464646464646464646464646464646464646464646464646464646
 // mail is a document with a member of each type that a KeySigner signs.
 const mail = `{
 	"types": {
-		"EIP712Domain": [{"name": "name", "type": "string"}, {"name": "version", "type": "string"}, {"name": "chainId", "type": "uint256"},
+		"EIP712Domain": [{"name": "name", "type": "string"}, {"name": "version", "type": "string"},
+		{"name": "chainId", "type": "uint256"},
 			{"name": "verifyingContract", "type": "address"}],
 		"Mail": [{"name": "to", "type": "address"}, {"name": "amount", "type": "uint256"}, {"name": "small", "type": "uint8"},
 			{"name": "nonce", "type": "bytes32"}, {"name": "tag", "type": "bytes4"}, {"name": "text", "type": "string"},
 			{"name": "data", "type": "bytes"}, {"name": "urgent", "type": "bool"}, {"name": "count", "type": "uint64"}]
 	},
 	"primaryType": "Mail",
-	"domain": {"name": "USD Coin", "version": "2", "chainId": "0x2105", "verifyingContract": "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"},
+	"domain": {"name": "USD Coin", "version": "2", "chainId": "0x2105",
+	"verifyingContract": "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"},
 	"message": {"to": "0x70997970C51812dc3A010C7d01b50e0d17dc79C8", "small": "255", "tag": "0x01020304",
 		"amount": "115792089237316195423570985008687907853269984665640564039457584007913129639935",
-		"nonce": "0xaf23fefaadfe3469416dc157cbf5dbf930edb133fe3c1d54f9d5424aba4f32a5", "text": "bitte schön", "data": "0x010203",
+		"nonce": "0xaf23fefaadfe3469416dc157cbf5dbf930edb133fe3c1d54f9d5424aba4f32a5", "text": "bitte schön",
+		"data": "0x010203",
 		"urgent": true, "count": 7}
 }`
 

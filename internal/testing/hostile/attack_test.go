@@ -225,7 +225,8 @@ func (r *trial) rest() {
 		moving := query[string](r.world, `SELECT id || ' is ' || status FROM orders
 			WHERE lower(owner) = ANY ($1) AND status IN ('settling', 'settled', 'provisioning', 'refund_pending')
 			UNION SELECT j.kind || ' is ' || j.status FROM jobs j JOIN orders o ON o.id = j.payload->>'order'
-			WHERE lower(o.owner) = ANY ($1) AND j.kind IN ('order_fulfill', 'card_issue_fee') AND j.status IN ('queued', 'processing')`, owners)
+			WHERE lower(o.owner) = ANY ($1) AND j.kind IN ('order_fulfill', 'card_issue_fee')
+				AND j.status IN ('queued', 'processing')`, owners)
 		if len(moving) > 0 {
 			return errors.New(strings.Join(moving, ", "))
 		}
@@ -255,7 +256,8 @@ func (a attack) record(r *trial, took time.Duration) {
 	}
 	if len(r.served) > 0 {
 		s := median(r.served)
-		line["quietMs"], line["attackedMs"], line["ratio"], line["rounds"] = s.Quiet.Milliseconds(), s.Attacked.Milliseconds(), s.Ratio, s.Rounds
+		line["quietMs"], line["attackedMs"], line["ratio"], line["rounds"] = s.Quiet.Milliseconds(),
+			s.Attacked.Milliseconds(), s.Ratio, s.Rounds
 	}
 	text, err := json.Marshal(line)
 	if err != nil {

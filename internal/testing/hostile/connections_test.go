@@ -232,7 +232,8 @@ func (r *trial) resetting(ctx context.Context, ip net.IP, block []byte) {
 	pace := time.NewTicker(10 * time.Millisecond)
 	defer pace.Stop()
 	for id := uint32(1); ctx.Err() == nil && id < 1<<20; id += 2 {
-		if f.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block, EndStream: true, EndHeaders: true}) != nil ||
+		if f.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block, EndStream: true,
+			EndHeaders: true}) != nil ||
 			f.WriteRSTStream(id, http2.ErrCodeCancel) != nil {
 			return
 		}

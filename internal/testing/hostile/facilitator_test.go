@@ -56,7 +56,8 @@ func TestHostileFacilitator(t *testing.T) {
 	w.keep("the facilitator's token", token)
 	f.elsewhere = httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { f.followed.Add(1) }))
 	t.Cleanup(f.elsewhere.Close)
-	w.start("SETTLEMENT__ORDER", "facilitator,relayer", "SETTLEMENT__FALLBACK_DELAY", "1s", "FACILITATOR__URL", server.URL, "FACILITATOR__TOKEN", token)
+	w.start("SETTLEMENT__ORDER", "facilitator,relayer", "SETTLEMENT__FALLBACK_DELAY", "1s", "FACILITATOR__URL", server.URL,
+		"FACILITATOR__TOKEN", token)
 	mount(t, w, facilitators(f))
 	t.Run("the-books-hold-after-all-of-it", func(t *testing.T) { w.audit(t) })
 }

@@ -103,7 +103,8 @@ func (r *trial) flooded(perMinute int, request func(ctx context.Context, c *call
 func floodsTerms(r *trial) {
 	c, rows := r.caller(), r.rows()
 	for i := range 50 {
-		if a := c.send(r.Context(), http.MethodPost, cardPath, keyed(fmt.Sprint("k", i))); a.status != http.StatusPaymentRequired {
+		if a := c.send(r.Context(), http.MethodPost, cardPath,
+			keyed(fmt.Sprint("k", i))); a.status != http.StatusPaymentRequired {
 			r.Fatalf("%d %.300s", a.status, a.body)
 		}
 	}
@@ -133,7 +134,8 @@ func invitesWithoutPaying(r *trial) {
 	for range sized(2, 8) {
 		c := r.caller()
 		for i := range 50 {
-			if a := c.send(r.Context(), http.MethodPost, cardPath, keyed(fmt.Sprint("k", i))); a.status != http.StatusPaymentRequired {
+			if a := c.send(r.Context(), http.MethodPost, cardPath,
+				keyed(fmt.Sprint("k", i))); a.status != http.StatusPaymentRequired {
 				r.Fatalf("%d %.300s", a.status, a.body)
 			}
 		}
@@ -150,7 +152,8 @@ func (r *trial) unheld() {
 	r.Helper()
 	r.rest()
 	apptest.Until(r, 30*time.Second, "nothing is reserved", func() error {
-		if n := query[int64](r.world, "SELECT count(*) FROM reservations WHERE resource = 'float/card' AND (released_at IS NULL OR released_at > now() - interval '7 s')")[0]; n > 0 {
+		if n := query[int64](r.world, "SELECT count(*) FROM reservations WHERE resource = 'float/card' AND (released_at IS "+
+			"NULL OR released_at > now() - interval '7 s')")[0]; n > 0 {
 			return fmt.Errorf("%d reservations", n)
 		}
 		return nil
@@ -169,7 +172,8 @@ func floodsEmptyWallets(r *trial) {
 	orders := r.count("orders")
 	c := r.caller()
 	for n := range 20 {
-		if a := c.send(r.Context(), http.MethodPost, cardPath, keyed(fmt.Sprint("k", n)), headerPayment, headers[n]); a.status != http.StatusPaymentRequired {
+		if a := c.send(r.Context(), http.MethodPost, cardPath, keyed(fmt.Sprint("k", n)), headerPayment,
+			headers[n]); a.status != http.StatusPaymentRequired {
 			r.Fatalf("a wallet without money: %d %.300s", a.status, a.body)
 		}
 	}

@@ -60,7 +60,8 @@ func (r *trial) sprays(n int, value int64) {
 	from := r.spray()
 	_, sender := newKey(r)
 	for left := n; left > 0; left -= each {
-		if _, worked := r.transact(sender, from.Hex(), append(number(uint64(min(left, each))), word(big.NewInt(value))...)); !worked {
+		if _, worked := r.transact(sender, from.Hex(),
+			append(number(uint64(min(left, each))), word(big.NewInt(value))...)); !worked {
 			r.Fatal("the transfers failed")
 		}
 	}

@@ -75,7 +75,8 @@ func floodsOrders(r *trial) {
 	q.signsIn(r)
 	opened = 0
 	for range 100 {
-		if a := q.post(r, "/api/card-issue/orders", map[string]any{}, "Idempotency-Key", uuid.NewString()); a.status == http.StatusOK {
+		if a := q.post(r, "/api/card-issue/orders", map[string]any{}, "Idempotency-Key",
+			uuid.NewString()); a.status == http.StatusOK {
 			opened++
 		}
 	}

@@ -106,7 +106,8 @@ func forgesLogs(r *trial) {
 			words = append(words, "0x"+hex.EncodeToString(common.LeftPadBytes(topic, 32)))
 		}
 		return map[string]any{
-			"address": r.world.books.USDC, "topics": words, "data": "0x" + hex.EncodeToString(data), "blockNumber": at.Number, "blockHash": at.Hash,
+			"address": r.world.books.USDC, "topics": words, "data": "0x" + hex.EncodeToString(data), "blockNumber": at.Number,
+			"blockHash":       at.Hash,
 			"transactionHash": invented, "transactionIndex": "0x0", "logIndex": fmt.Sprintf("0x%x", index), "removed": false,
 		}
 	}
@@ -116,7 +117,8 @@ func forgesLogs(r *trial) {
 		if at.Hash == "" {
 			return nil
 		}
-		return []any{log(0, used, nil, p.address[:], m.Nonce[:]), log(1, transfer, word(m.Value), p.address[:], common.FromHex(r.world.books.PayTo))}
+		return []any{log(0, used, nil, p.address[:], m.Nonce[:]),
+			log(1, transfer, word(m.Value), p.address[:], common.FromHex(r.world.books.PayTo))}
 	}
 	recant := r.proxy.tell(func(c nodeCall, forward func() json.RawMessage) (any, bool) {
 		mu.Lock()
@@ -126,7 +128,8 @@ func forgesLogs(r *trial) {
 		switch {
 		case !begun:
 			return nil, false
-		case c.Method == "eth_call" && bytes.Contains(asked, []byte(nonce)) && bytes.Contains(asked, []byte(hex.EncodeToString(selector("authorizationState(address,bytes32)")))):
+		case c.Method == "eth_call" && bytes.Contains(asked, []byte(nonce)) &&
+			bytes.Contains(asked, []byte(hex.EncodeToString(selector("authorizationState(address,bytes32)")))):
 			return "0x" + hex.EncodeToString(word(big.NewInt(1))), true
 		case c.Method == "eth_getLogs" && bytes.Contains(asked, []byte("blockhash")) && bytes.Contains(asked, []byte(payer)):
 			return logs()[1:], true
@@ -236,10 +239,12 @@ func (r *trial) decree(does, undoes []byte) {
 	}()
 	r.ready(http.StatusServiceUnavailable)
 	before := r.goods()
-	if a := r.caller().send(r.Context(), http.MethodPost, esimPath, keyed("k")); a.status != http.StatusServiceUnavailable {
+	if a := r.caller().send(r.Context(), http.MethodPost, esimPath,
+		keyed("k")); a.status != http.StatusServiceUnavailable {
 		r.Errorf("the terms: %d %.300s", a.status, a.body)
 	}
-	if a := p.offers(r.Context(), esimPath, keyed("k"), header); a.status != http.StatusServiceUnavailable && a.status != http.StatusPaymentRequired {
+	if a := p.offers(r.Context(), esimPath, keyed("k"), header); a.status != http.StatusServiceUnavailable &&
+		a.status != http.StatusPaymentRequired {
 		r.Errorf("a payment: %d %.300s", a.status, a.body)
 	}
 	r.nothing(before, p)

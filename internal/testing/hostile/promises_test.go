@@ -115,7 +115,8 @@ func topsUpLocked(r *trial) {
 		r.sandbox("POST", "/control/cards/"+id, map[string]any{"state": state}, nil)
 		moved, goods := p.moved(), r.goods()
 		time.Sleep(time.Second) // what is cached of the issuer has expired
-		if a := p.offers(r.Context(), topupPath, keyed("before"), p.pays(r, offered).header(r)); a.status != http.StatusConflict || a.code() != "active_card_missing" {
+		if a := p.offers(r.Context(), topupPath, keyed("before"),
+			p.pays(r, offered).header(r)); a.status != http.StatusConflict || a.code() != "active_card_missing" {
 			r.Errorf("%s: a payment: %d %.300s", state, a.status, a.body)
 		}
 		if a := p.get(r, "/api/cards/"+card+"/balance"); a.status != http.StatusConflict && a.status != http.StatusNotFound {

@@ -372,7 +372,8 @@ func topsUpNothing(r *trial) {
 	q.owns(r)
 	offered := q.terms(r, topupPath, keyed("mine"))
 	before, moved := r.goods(), q.moved()
-	if a := p.send(r.Context(), http.MethodPost, topupPath, keyed("none"), headerPayment, p.pays(r, offered).header(r)); a.status != http.StatusConflict || a.code() != "active_card_missing" {
+	if a := p.send(r.Context(), http.MethodPost, topupPath, keyed("none"), headerPayment,
+		p.pays(r, offered).header(r)); a.status != http.StatusConflict || a.code() != "active_card_missing" {
 		r.Errorf("without a card: %d %.300s", a.status, a.body)
 	}
 	r.nothing(before, p)

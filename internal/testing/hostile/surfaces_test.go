@@ -151,7 +151,8 @@ func misusesMCP(r *trial) {
 			r.Errorf("%s: %d %.200s", name, a.status, a.body)
 		}
 	}
-	if a := c.send(r.Context(), "POST", "/mcp", batch, "Content-Type", "text/plain", "Accept", "application/json"); a.status < 400 || a.status >= 500 {
+	if a := c.send(r.Context(), "POST", "/mcp", batch, "Content-Type", "text/plain", "Accept",
+		"application/json"); a.status < 400 || a.status >= 500 {
 		r.Errorf("as a form: %d", a.status)
 	}
 	tools := call("tools/list", map[string]any{})

@@ -23,7 +23,8 @@ func usesUpLimits(r *trial) {
 	_, header := victim.buys(r, esimPath)
 	for i := range 40 {
 		thief := r.caller()
-		if a := thief.send(r.Context(), http.MethodPost, esimPath, keyed(fmt.Sprint("k", i)), headerPayment, header); a.status == http.StatusOK {
+		if a := thief.send(r.Context(), http.MethodPost, esimPath, keyed(fmt.Sprint("k", i)), headerPayment,
+			header); a.status == http.StatusOK {
 			r.Fatalf("%.300s", a.body)
 		}
 	}

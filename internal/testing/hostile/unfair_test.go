@@ -17,8 +17,9 @@ func unfair() []attack {
 	return []attack{
 		{
 			name: "yes-in-simulations-only", ref: "A28, A29", by: payer, do: simulatesOnly,
-			aim:      "claims that never settle occupy every worker (EIP-7702 code that says yes in eth_call only)",
-			reserves: "payers with code that nobody vouched for are refused; simulations run as the relayer sends; settling has slots of its own, and looks once",
+			aim: "claims that never settle occupy every worker (EIP-7702 code that says yes in eth_call only)",
+			reserves: "payers with code that nobody vouched for are refused; simulations run as the relayer sends; settling " +
+				"has slots of its own, and looks once",
 		},
 		{
 			name: "code-after-the-claim", ref: "A28", by: payer, do: codesLate,
@@ -27,8 +28,9 @@ func unfair() []attack {
 		},
 		{
 			name: "gas-burning", ref: "A29", by: payer, do: burnsGas,
-			aim:      "our relayer pays for transactions that revert, again and again",
-			reserves: "after the second revert of an authorization the chain is only watched; gas is bounded for each payer and hour",
+			aim: "our relayer pays for transactions that revert, again and again",
+			reserves: "after the second revert of an authorization the chain is only watched; gas is bounded for each payer " +
+				"and hour",
 		},
 		{
 			name: "many-undecided-payments-of-one-payer", ref: "A41", by: payer, do: leavesUndecided,
@@ -37,8 +39,9 @@ func unfair() []attack {
 		},
 		{
 			name: "float-hoarding", ref: "A41", by: payer, do: hoards,
-			aim:      "the issuer's float is reserved for payments that never settle",
-			reserves: "unsettled claims hold at most a share of the float, and of those whose payers lack the money not for long",
+			aim: "the issuer's float is reserved for payments that never settle",
+			reserves: "unsettled claims hold at most a share of the float, and of those " +
+				"whose payers lack the money not for long",
 		},
 		{
 			name: "validity-of-hours", ref: "A18", by: payer, do: validForHours,
@@ -156,7 +159,8 @@ func leavesUndecided(r *trial) {
 		}
 	}
 	p.funds(0)
-	for _, n := range query[int64](r.world, "SELECT count(*) FROM payments WHERE status = 'claimed' AND lower(owner) = lower($1)", p.address.Hex()) {
+	for _, n := range query[int64](r.world,
+		"SELECT count(*) FROM payments WHERE status = 'claimed' AND lower(owner) = lower($1)", p.address.Hex()) {
 		undecided = int(n)
 	}
 	if undecided > 4 {

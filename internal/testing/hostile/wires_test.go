@@ -154,7 +154,8 @@ func oddPaths(r *trial) {
 		}
 	}
 	for _, header := range []string{"X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override", "_method"} {
-		if a := c.send(r.Context(), http.MethodGet, "/api/cards", nil, header, http.MethodDelete); a.status != http.StatusUnauthorized {
+		if a := c.send(r.Context(), http.MethodGet, "/api/cards", nil, header,
+			http.MethodDelete); a.status != http.StatusUnauthorized {
 			r.Errorf("%s: %d", header, a.status)
 		}
 	}

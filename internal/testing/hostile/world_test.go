@@ -131,7 +131,8 @@ func (w *world) defaults() []string {
 	}
 	w.operator = "rco_" + secret("the operator's token")
 	hash := sha256.Sum256([]byte(w.operator))
-	relayer, treasury := devnet.WalletsOf(devnet.RoleRelayer)[0].PrivateKey, devnet.WalletsOf(devnet.RoleTreasury)[0].PrivateKey
+	relayer, treasury := devnet.WalletsOf(devnet.RoleRelayer)[0].PrivateKey,
+		devnet.WalletsOf(devnet.RoleTreasury)[0].PrivateKey
 	w.keep("the relayer's key", relayer)
 	w.keep("the treasury's key", treasury)
 	return []string{

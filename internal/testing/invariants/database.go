@@ -171,8 +171,10 @@ func readDatabase(ctx context.Context, url string) (d database, err error) {
 	}
 	defer func() { _ = tx.Rollback(ctx) }()
 	for _, step := range []func() error{
-		table(ctx, tx, &d.orders, `SELECT id, kind, status, owner, idempotency_key, price_usd_cents, version, coalesce(item->>'card', '') FROM orders`),
-		table(ctx, tx, &d.moves, `SELECT order_id, version, from_status, to_status, actor FROM timeline ORDER BY order_id, version`),
+		table(ctx, tx, &d.orders, `SELECT id, kind, status, owner, idempotency_key, price_usd_cents,
+			version, coalesce(item->>'card', '') FROM orders`),
+		table(ctx, tx, &d.moves, `SELECT order_id, version, from_status, to_status, actor FROM timeline ORDER BY order_id,
+			version`),
 		table(ctx, tx, &d.payments, `SELECT id::text, order_id, status, asset, owner, pay_to, value, nonce, transaction,
 			log_index, created_at FROM payments`),
 		table(ctx, tx, &d.refunds, `SELECT id::text, order_id, status, asset, treasury, owner, value, nonce, transaction,
@@ -182,10 +184,12 @@ func readDatabase(ctx context.Context, url string) (d database, err error) {
 		table(ctx, tx, &d.cards,
 			`SELECT id::text, order_id, owner, status, reference::text, account, load_usd_cents FROM cards`),
 		table(ctx, tx, &d.profiles, `SELECT id::text, order_id, status, reference::text, account FROM esim_profiles`),
-		table(ctx, tx, &d.reservations, `SELECT order_id, resource, units, released_at IS NOT NULL AND suspended_at IS NULL FROM reservations`),
+		table(ctx, tx, &d.reservations, `SELECT order_id, resource, units, released_at IS NOT NULL
+			AND suspended_at IS NULL FROM reservations`),
 		table(ctx, tx, &d.jobs, `SELECT id::text, kind, unique_key, coalesce(payload->>'order', ''), status,
 			coalesce((payload->>'version')::bigint, 1), attempt, lease_owner IS NOT NULL FROM jobs`),
-		table(ctx, tx, &d.fees, `SELECT id::text, payload @> '{"kept": true}', payload @> '{"owed": true}', payload @> '{"writtenOff": true}'
+		table(ctx, tx, &d.fees,
+			`SELECT id::text, payload @> '{"kept": true}', payload @> '{"owed": true}', payload @> '{"writtenOff": true}'
 			FROM jobs WHERE kind = '`+feeJob+`'`),
 		table(ctx, tx, &d.challenges, `SELECT id::text, purpose, issued_at, expires_at, consumed_at FROM challenges`),
 		table(ctx, tx, &d.audit, `SELECT actor, action, subject, reason, idempotency_key FROM audit`),
@@ -223,7 +227,8 @@ func atRest(ctx context.Context, url string) (bool, error) {
 	var busy bool
 	err = conn.QueryRow(ctx, `SELECT
 		EXISTS (SELECT FROM orders WHERE status IN ('settling', 'settled', 'provisioning', 'refund_pending')) OR
-		EXISTS (SELECT FROM jobs WHERE kind IN ('`+fulfillJob+`', '`+feeJob+`') AND status IN ('queued', 'processing'))`).Scan(&busy)
+		EXISTS (SELECT FROM jobs WHERE kind IN ('`+fulfillJob+`', '`+feeJob+`')
+			AND status IN ('queued', 'processing'))`).Scan(&busy)
 	if err != nil {
 		return false, fmt.Errorf("look for what is on its way: %w", err)
 	}

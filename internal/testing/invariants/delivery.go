@@ -208,7 +208,8 @@ func thePayerOwns(r *records) []string {
 	return f
 }
 
-// rowsHaveTheirOwner compares the owner of each row of an order with the order's, to the letter: it is part of the keys.
+// rowsHaveTheirOwner compares the owner of each row of an order with the order's, to the letter: it is part of the
+// keys.
 func rowsHaveTheirOwner(r *records) []string {
 	var f findings
 	owners := map[string]string{"": ""}

@@ -54,7 +54,8 @@ func (r *records) fingerprint() (fingerprint, error) {
 	}
 	all := fingerprint{}
 	for part, content := range map[string]any{
-		"orders": r.orders, "timeline": r.moves, "payments": r.payments, "refunds": r.refunds, "settlement transactions": transactions, "cards": r.cards,
+		"orders": r.orders, "timeline": r.moves, "payments": r.payments, "refunds": r.refunds,
+		"settlement transactions": transactions, "cards": r.cards,
 		"reservations": r.reservations, "jobs": jobs, "audit": r.audit,
 		"ledger's postings": r.postings, "ledger's entries": r.entries,
 		"chain's transfers": r.chain.credits, "chain's transfers back": r.chain.payouts,

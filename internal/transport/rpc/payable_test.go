@@ -61,7 +61,8 @@ func TestAmountIsGivenInDollarsOrCents(t *testing.T) {
 }
 
 func TestUnpaidOrderShowsPayableURLAndExpiry(t *testing.T) {
-	views := OrderViews{Views: map[order.Kind]View{card.Kind: CardView(cardtest.NewStore(nil))}, BaseURL: "https://shop.example"}
+	views := OrderViews{Views: map[order.Kind]View{card.Kind: CardView(cardtest.NewStore(nil))},
+		BaseURL: "https://shop.example"}
 	until := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for _, tt := range []struct {
 		status order.Status

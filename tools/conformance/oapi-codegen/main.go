@@ -57,7 +57,8 @@ func buy(ctx context.Context, file string) error {
 	if plans.JSON200 == nil || len(plans.JSON200.Plans) == 0 {
 		return fmt.Errorf("the plans are answered with %s", plans.Status())
 	}
-	body := client.PurchaseEsimRequest{IdempotencyKey: "oapi-codegen-" + rand.Text(), PlanId: &plans.JSON200.Plans[0].PlanId}
+	body := client.PurchaseEsimRequest{IdempotencyKey: "oapi-codegen-" + rand.Text(),
+		PlanId: &plans.JSON200.Plans[0].PlanId}
 	asked, err := c.PurchaseEsimWithResponse(ctx, &client.PurchaseEsimParams{}, body)
 	if err != nil {
 		return err
@@ -128,5 +129,6 @@ func sign(terms, privateKey string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return x402.EncodePayment(x402.Payment{Accepted: accepted, Resource: required.Resource, Authorization: a, Signature: signature})
+	return x402.EncodePayment(x402.Payment{Accepted: accepted, Resource: required.Resource, Authorization: a,
+		Signature: signature})
 }

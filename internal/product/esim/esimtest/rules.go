@@ -139,7 +139,8 @@ func referenceHasOneProfile(t *testing.T, h StoreHarness) {
 	}
 	found, err := h.Store.Profiles(ctx, id, order.NewID(start))
 	got := found[id]
-	if err != nil || len(found) != 1 || got.Status != esim.Ready || got.Account != "sup-1" || string(got.ActivationData.Box) != "box" {
+	if err != nil || len(found) != 1 || got.Status != esim.Ready || got.Account != "sup-1" ||
+		string(got.ActivationData.Box) != "box" {
 		t.Errorf("found %+v, %v", found, err)
 	}
 	// The next attempt has its own reference, and is the order's from then on.
@@ -203,7 +204,8 @@ func eachRotationIsTheNext(t *testing.T, h StoreHarness) {
 		if err != nil || v.Version != want || !v.ExpiresAt.Equal(expires) {
 			t.Fatalf("rotated to %+v, %v; want version %d", v, err, want)
 		}
-		if read, rotated, err := h.Store.Token(ctx, id); err != nil || !rotated || read.Version != want || !read.ExpiresAt.Equal(expires) {
+		if read, rotated, err := h.Store.Token(ctx, id); err != nil || !rotated || read.Version != want ||
+			!read.ExpiresAt.Equal(expires) {
 			t.Errorf("reads as %+v, %t, %v", read, rotated, err)
 		}
 	}
@@ -212,7 +214,8 @@ func eachRotationIsTheNext(t *testing.T, h StoreHarness) {
 func onlyESIMOrdersAreFound(t *testing.T, h StoreHarness) {
 	for kind, want := range map[order.Kind]bool{esim.Kind: true, "card_issue": false} {
 		o := order.Order{
-			ID: order.NewID(start), Operation: uuid.New(), Kind: kind, Status: order.Settled, Key: string(kind), Price: 100, Item: []byte(`{}`),
+			ID: order.NewID(start), Operation: uuid.New(), Kind: kind, Status: order.Settled, Key: string(kind), Price: 100,
+			Item:    []byte(`{}`),
 			Version: 1, CreatedAt: start, UpdatedAt: start,
 		}
 		h.Put(o)

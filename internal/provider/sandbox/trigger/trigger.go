@@ -1,4 +1,5 @@
-// Package trigger makes products and settlements play the scenario that an idempotency key ends in, in the sandbox only.
+// Package trigger makes products and settlements play the scenario that an idempotency key ends in, in the sandbox
+// only.
 package trigger
 
 import (
