@@ -39,6 +39,8 @@ import (
 	"github.com/roamcard/roamcard/ent/refund"
 	"github.com/roamcard/roamcard/ent/reportedtransfer"
 	"github.com/roamcard/roamcard/ent/reservation"
+	"github.com/roamcard/roamcard/ent/screenedaddress"
+	"github.com/roamcard/roamcard/ent/screeninglist"
 	"github.com/roamcard/roamcard/ent/session"
 	"github.com/roamcard/roamcard/ent/timeline"
 	"github.com/roamcard/roamcard/ent/transfer"
@@ -99,6 +101,10 @@ type Client struct {
 	ReportedTransfer *ReportedTransferClient
 	// Reservation is the client for interacting with the Reservation builders.
 	Reservation *ReservationClient
+	// ScreenedAddress is the client for interacting with the ScreenedAddress builders.
+	ScreenedAddress *ScreenedAddressClient
+	// ScreeningList is the client for interacting with the ScreeningList builders.
+	ScreeningList *ScreeningListClient
 	// Session is the client for interacting with the Session builders.
 	Session *SessionClient
 	// Timeline is the client for interacting with the Timeline builders.
@@ -144,6 +150,8 @@ func (c *Client) init() {
 	c.Refund = NewRefundClient(c.config)
 	c.ReportedTransfer = NewReportedTransferClient(c.config)
 	c.Reservation = NewReservationClient(c.config)
+	c.ScreenedAddress = NewScreenedAddressClient(c.config)
+	c.ScreeningList = NewScreeningListClient(c.config)
 	c.Session = NewSessionClient(c.config)
 	c.Timeline = NewTimelineClient(c.config)
 	c.Transfer = NewTransferClient(c.config)
@@ -265,6 +273,8 @@ func (c *Client) Tx(ctx context.Context) (*Tx, error) {
 		Refund:             NewRefundClient(cfg),
 		ReportedTransfer:   NewReportedTransferClient(cfg),
 		Reservation:        NewReservationClient(cfg),
+		ScreenedAddress:    NewScreenedAddressClient(cfg),
+		ScreeningList:      NewScreeningListClient(cfg),
 		Session:            NewSessionClient(cfg),
 		Timeline:           NewTimelineClient(cfg),
 		Transfer:           NewTransferClient(cfg),
@@ -313,6 +323,8 @@ func (c *Client) BeginTx(ctx context.Context, opts *sql.TxOptions) (*Tx, error) 
 		Refund:             NewRefundClient(cfg),
 		ReportedTransfer:   NewReportedTransferClient(cfg),
 		Reservation:        NewReservationClient(cfg),
+		ScreenedAddress:    NewScreenedAddressClient(cfg),
+		ScreeningList:      NewScreeningListClient(cfg),
 		Session:            NewSessionClient(cfg),
 		Timeline:           NewTimelineClient(cfg),
 		Transfer:           NewTransferClient(cfg),
@@ -351,8 +363,8 @@ func (c *Client) Use(hooks ...Hook) {
 		c.EsimProfile, c.EsimSync, c.EsimToken, c.Event, c.Finding, c.IssuerLine,
 		c.Job, c.KillSwitch, c.LedgerEntry, c.LedgerPosting, c.Lock, c.Order,
 		c.Payment, c.RateLimit, c.Reconciliation, c.Refund, c.ReportedTransfer,
-		c.Reservation, c.Session, c.Timeline, c.Transfer, c.TransferResolution,
-		c.Worker,
+		c.Reservation, c.ScreenedAddress, c.ScreeningList, c.Session, c.Timeline,
+		c.Transfer, c.TransferResolution, c.Worker,
 	} {
 		n.Use(hooks...)
 	}
@@ -366,8 +378,8 @@ func (c *Client) Intercept(interceptors ...Interceptor) {
 		c.EsimProfile, c.EsimSync, c.EsimToken, c.Event, c.Finding, c.IssuerLine,
 		c.Job, c.KillSwitch, c.LedgerEntry, c.LedgerPosting, c.Lock, c.Order,
 		c.Payment, c.RateLimit, c.Reconciliation, c.Refund, c.ReportedTransfer,
-		c.Reservation, c.Session, c.Timeline, c.Transfer, c.TransferResolution,
-		c.Worker,
+		c.Reservation, c.ScreenedAddress, c.ScreeningList, c.Session, c.Timeline,
+		c.Transfer, c.TransferResolution, c.Worker,
 	} {
 		n.Intercept(interceptors...)
 	}
@@ -424,6 +436,10 @@ func (c *Client) Mutate(ctx context.Context, m Mutation) (Value, error) {
 		return c.ReportedTransfer.mutate(ctx, m)
 	case *ReservationMutation:
 		return c.Reservation.mutate(ctx, m)
+	case *ScreenedAddressMutation:
+		return c.ScreenedAddress.mutate(ctx, m)
+	case *ScreeningListMutation:
+		return c.ScreeningList.mutate(ctx, m)
 	case *SessionMutation:
 		return c.Session.mutate(ctx, m)
 	case *TimelineMutation:
@@ -3631,6 +3647,272 @@ func (c *ReservationClient) mutate(ctx context.Context, m *ReservationMutation) 
 	}
 }
 
+// ScreenedAddressClient is a client for the ScreenedAddress schema.
+type ScreenedAddressClient struct {
+	config
+}
+
+// NewScreenedAddressClient returns a client for the ScreenedAddress from the given config.
+func NewScreenedAddressClient(c config) *ScreenedAddressClient {
+	return &ScreenedAddressClient{config: c}
+}
+
+// Use adds a list of mutation hooks to the hooks stack.
+// A call to `Use(f, g, h)` equals to `screenedaddress.Hooks(f(g(h())))`.
+func (c *ScreenedAddressClient) Use(hooks ...Hook) {
+	c.hooks.ScreenedAddress = append(c.hooks.ScreenedAddress, hooks...)
+}
+
+// Intercept adds a list of query interceptors to the interceptors stack.
+// A call to `Intercept(f, g, h)` equals to `screenedaddress.Intercept(f(g(h())))`.
+func (c *ScreenedAddressClient) Intercept(interceptors ...Interceptor) {
+	c.inters.ScreenedAddress = append(c.inters.ScreenedAddress, interceptors...)
+}
+
+// Create returns a builder for creating a ScreenedAddress entity.
+func (c *ScreenedAddressClient) Create() *ScreenedAddressCreate {
+	mutation := newScreenedAddressMutation(c.config, OpCreate)
+	return &ScreenedAddressCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// CreateBulk returns a builder for creating a bulk of ScreenedAddress entities.
+func (c *ScreenedAddressClient) CreateBulk(builders ...*ScreenedAddressCreate) *ScreenedAddressCreateBulk {
+	return &ScreenedAddressCreateBulk{config: c.config, builders: builders}
+}
+
+// MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
+// a builder and applies setFunc on it.
+func (c *ScreenedAddressClient) MapCreateBulk(slice any, setFunc func(*ScreenedAddressCreate, int)) *ScreenedAddressCreateBulk {
+	rv := reflect.ValueOf(slice)
+	if rv.Kind() != reflect.Slice {
+		return &ScreenedAddressCreateBulk{err: fmt.Errorf("calling to ScreenedAddressClient.MapCreateBulk with wrong type %T, need slice", slice)}
+	}
+	builders := make([]*ScreenedAddressCreate, rv.Len())
+	for i := 0; i < rv.Len(); i++ {
+		builders[i] = c.Create()
+		setFunc(builders[i], i)
+	}
+	return &ScreenedAddressCreateBulk{config: c.config, builders: builders}
+}
+
+// Update returns an update builder for ScreenedAddress.
+func (c *ScreenedAddressClient) Update() *ScreenedAddressUpdate {
+	mutation := newScreenedAddressMutation(c.config, OpUpdate)
+	return &ScreenedAddressUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOne returns an update builder for the given entity.
+func (c *ScreenedAddressClient) UpdateOne(_m *ScreenedAddress) *ScreenedAddressUpdateOne {
+	mutation := newScreenedAddressMutation(c.config, OpUpdateOne, withScreenedAddress(_m))
+	return &ScreenedAddressUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOneID returns an update builder for the given id.
+func (c *ScreenedAddressClient) UpdateOneID(id uuid.UUID) *ScreenedAddressUpdateOne {
+	mutation := newScreenedAddressMutation(c.config, OpUpdateOne, withScreenedAddressID(id))
+	return &ScreenedAddressUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// Delete returns a delete builder for ScreenedAddress.
+func (c *ScreenedAddressClient) Delete() *ScreenedAddressDelete {
+	mutation := newScreenedAddressMutation(c.config, OpDelete)
+	return &ScreenedAddressDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// DeleteOne returns a builder for deleting the given entity.
+func (c *ScreenedAddressClient) DeleteOne(_m *ScreenedAddress) *ScreenedAddressDeleteOne {
+	return c.DeleteOneID(_m.ID)
+}
+
+// DeleteOneID returns a builder for deleting the given entity by its id.
+func (c *ScreenedAddressClient) DeleteOneID(id uuid.UUID) *ScreenedAddressDeleteOne {
+	builder := c.Delete().Where(screenedaddress.ID(id))
+	builder.mutation.id = &id
+	builder.mutation.op = OpDeleteOne
+	return &ScreenedAddressDeleteOne{builder}
+}
+
+// Query returns a query builder for ScreenedAddress.
+func (c *ScreenedAddressClient) Query() *ScreenedAddressQuery {
+	return &ScreenedAddressQuery{
+		config: c.config,
+		ctx:    &QueryContext{Type: TypeScreenedAddress},
+		inters: c.Interceptors(),
+	}
+}
+
+// Get returns a ScreenedAddress entity by its id.
+func (c *ScreenedAddressClient) Get(ctx context.Context, id uuid.UUID) (*ScreenedAddress, error) {
+	return c.Query().Where(screenedaddress.ID(id)).Only(ctx)
+}
+
+// GetX is like Get, but panics if an error occurs.
+func (c *ScreenedAddressClient) GetX(ctx context.Context, id uuid.UUID) *ScreenedAddress {
+	obj, err := c.Get(ctx, id)
+	if err != nil {
+		panic(err)
+	}
+	return obj
+}
+
+// Hooks returns the client hooks.
+func (c *ScreenedAddressClient) Hooks() []Hook {
+	return c.hooks.ScreenedAddress
+}
+
+// Interceptors returns the client interceptors.
+func (c *ScreenedAddressClient) Interceptors() []Interceptor {
+	return c.inters.ScreenedAddress
+}
+
+func (c *ScreenedAddressClient) mutate(ctx context.Context, m *ScreenedAddressMutation) (Value, error) {
+	switch m.Op() {
+	case OpCreate:
+		return (&ScreenedAddressCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdate:
+		return (&ScreenedAddressUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdateOne:
+		return (&ScreenedAddressUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpDelete, OpDeleteOne:
+		return (&ScreenedAddressDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
+	default:
+		return nil, fmt.Errorf("ent: unknown ScreenedAddress mutation op: %q", m.Op())
+	}
+}
+
+// ScreeningListClient is a client for the ScreeningList schema.
+type ScreeningListClient struct {
+	config
+}
+
+// NewScreeningListClient returns a client for the ScreeningList from the given config.
+func NewScreeningListClient(c config) *ScreeningListClient {
+	return &ScreeningListClient{config: c}
+}
+
+// Use adds a list of mutation hooks to the hooks stack.
+// A call to `Use(f, g, h)` equals to `screeninglist.Hooks(f(g(h())))`.
+func (c *ScreeningListClient) Use(hooks ...Hook) {
+	c.hooks.ScreeningList = append(c.hooks.ScreeningList, hooks...)
+}
+
+// Intercept adds a list of query interceptors to the interceptors stack.
+// A call to `Intercept(f, g, h)` equals to `screeninglist.Intercept(f(g(h())))`.
+func (c *ScreeningListClient) Intercept(interceptors ...Interceptor) {
+	c.inters.ScreeningList = append(c.inters.ScreeningList, interceptors...)
+}
+
+// Create returns a builder for creating a ScreeningList entity.
+func (c *ScreeningListClient) Create() *ScreeningListCreate {
+	mutation := newScreeningListMutation(c.config, OpCreate)
+	return &ScreeningListCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// CreateBulk returns a builder for creating a bulk of ScreeningList entities.
+func (c *ScreeningListClient) CreateBulk(builders ...*ScreeningListCreate) *ScreeningListCreateBulk {
+	return &ScreeningListCreateBulk{config: c.config, builders: builders}
+}
+
+// MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
+// a builder and applies setFunc on it.
+func (c *ScreeningListClient) MapCreateBulk(slice any, setFunc func(*ScreeningListCreate, int)) *ScreeningListCreateBulk {
+	rv := reflect.ValueOf(slice)
+	if rv.Kind() != reflect.Slice {
+		return &ScreeningListCreateBulk{err: fmt.Errorf("calling to ScreeningListClient.MapCreateBulk with wrong type %T, need slice", slice)}
+	}
+	builders := make([]*ScreeningListCreate, rv.Len())
+	for i := 0; i < rv.Len(); i++ {
+		builders[i] = c.Create()
+		setFunc(builders[i], i)
+	}
+	return &ScreeningListCreateBulk{config: c.config, builders: builders}
+}
+
+// Update returns an update builder for ScreeningList.
+func (c *ScreeningListClient) Update() *ScreeningListUpdate {
+	mutation := newScreeningListMutation(c.config, OpUpdate)
+	return &ScreeningListUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOne returns an update builder for the given entity.
+func (c *ScreeningListClient) UpdateOne(_m *ScreeningList) *ScreeningListUpdateOne {
+	mutation := newScreeningListMutation(c.config, OpUpdateOne, withScreeningList(_m))
+	return &ScreeningListUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOneID returns an update builder for the given id.
+func (c *ScreeningListClient) UpdateOneID(id string) *ScreeningListUpdateOne {
+	mutation := newScreeningListMutation(c.config, OpUpdateOne, withScreeningListID(id))
+	return &ScreeningListUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// Delete returns a delete builder for ScreeningList.
+func (c *ScreeningListClient) Delete() *ScreeningListDelete {
+	mutation := newScreeningListMutation(c.config, OpDelete)
+	return &ScreeningListDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// DeleteOne returns a builder for deleting the given entity.
+func (c *ScreeningListClient) DeleteOne(_m *ScreeningList) *ScreeningListDeleteOne {
+	return c.DeleteOneID(_m.ID)
+}
+
+// DeleteOneID returns a builder for deleting the given entity by its id.
+func (c *ScreeningListClient) DeleteOneID(id string) *ScreeningListDeleteOne {
+	builder := c.Delete().Where(screeninglist.ID(id))
+	builder.mutation.id = &id
+	builder.mutation.op = OpDeleteOne
+	return &ScreeningListDeleteOne{builder}
+}
+
+// Query returns a query builder for ScreeningList.
+func (c *ScreeningListClient) Query() *ScreeningListQuery {
+	return &ScreeningListQuery{
+		config: c.config,
+		ctx:    &QueryContext{Type: TypeScreeningList},
+		inters: c.Interceptors(),
+	}
+}
+
+// Get returns a ScreeningList entity by its id.
+func (c *ScreeningListClient) Get(ctx context.Context, id string) (*ScreeningList, error) {
+	return c.Query().Where(screeninglist.ID(id)).Only(ctx)
+}
+
+// GetX is like Get, but panics if an error occurs.
+func (c *ScreeningListClient) GetX(ctx context.Context, id string) *ScreeningList {
+	obj, err := c.Get(ctx, id)
+	if err != nil {
+		panic(err)
+	}
+	return obj
+}
+
+// Hooks returns the client hooks.
+func (c *ScreeningListClient) Hooks() []Hook {
+	return c.hooks.ScreeningList
+}
+
+// Interceptors returns the client interceptors.
+func (c *ScreeningListClient) Interceptors() []Interceptor {
+	return c.inters.ScreeningList
+}
+
+func (c *ScreeningListClient) mutate(ctx context.Context, m *ScreeningListMutation) (Value, error) {
+	switch m.Op() {
+	case OpCreate:
+		return (&ScreeningListCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdate:
+		return (&ScreeningListUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdateOne:
+		return (&ScreeningListUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpDelete, OpDeleteOne:
+		return (&ScreeningListDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
+	default:
+		return nil, fmt.Errorf("ent: unknown ScreeningList mutation op: %q", m.Op())
+	}
+}
+
 // SessionClient is a client for the Session schema.
 type SessionClient struct {
 	config
@@ -4302,14 +4584,14 @@ type (
 		Attempt, Audit, Card, ChainWatermark, Challenge, EsimPlan, EsimProfile,
 		EsimSync, EsimToken, Event, Finding, IssuerLine, Job, KillSwitch, LedgerEntry,
 		LedgerPosting, Lock, Order, Payment, RateLimit, Reconciliation, Refund,
-		ReportedTransfer, Reservation, Session, Timeline, Transfer, TransferResolution,
-		Worker []ent.Hook
+		ReportedTransfer, Reservation, ScreenedAddress, ScreeningList, Session,
+		Timeline, Transfer, TransferResolution, Worker []ent.Hook
 	}
 	inters struct {
 		Attempt, Audit, Card, ChainWatermark, Challenge, EsimPlan, EsimProfile,
 		EsimSync, EsimToken, Event, Finding, IssuerLine, Job, KillSwitch, LedgerEntry,
 		LedgerPosting, Lock, Order, Payment, RateLimit, Reconciliation, Refund,
-		ReportedTransfer, Reservation, Session, Timeline, Transfer, TransferResolution,
-		Worker []ent.Interceptor
+		ReportedTransfer, Reservation, ScreenedAddress, ScreeningList, Session,
+		Timeline, Transfer, TransferResolution, Worker []ent.Interceptor
 	}
 )

@@ -36,6 +36,8 @@ import (
 	"github.com/roamcard/roamcard/ent/refund"
 	"github.com/roamcard/roamcard/ent/reportedtransfer"
 	"github.com/roamcard/roamcard/ent/reservation"
+	"github.com/roamcard/roamcard/ent/screenedaddress"
+	"github.com/roamcard/roamcard/ent/screeninglist"
 	"github.com/roamcard/roamcard/ent/session"
 	"github.com/roamcard/roamcard/ent/timeline"
 	"github.com/roamcard/roamcard/ent/transfer"
@@ -125,6 +127,8 @@ func checkColumn(t, c string) error {
 			refund.Table:             refund.ValidColumn,
 			reportedtransfer.Table:   reportedtransfer.ValidColumn,
 			reservation.Table:        reservation.ValidColumn,
+			screenedaddress.Table:    screenedaddress.ValidColumn,
+			screeninglist.Table:      screeninglist.ValidColumn,
 			session.Table:            session.ValidColumn,
 			timeline.Table:           timeline.ValidColumn,
 			transfer.Table:           transfer.ValidColumn,

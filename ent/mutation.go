@@ -38,6 +38,8 @@ import (
 	"github.com/roamcard/roamcard/ent/reportedtransfer"
 	"github.com/roamcard/roamcard/ent/reservation"
 	"github.com/roamcard/roamcard/ent/schema"
+	"github.com/roamcard/roamcard/ent/screenedaddress"
+	"github.com/roamcard/roamcard/ent/screeninglist"
 	"github.com/roamcard/roamcard/ent/session"
 	"github.com/roamcard/roamcard/ent/timeline"
 	"github.com/roamcard/roamcard/ent/transfer"
@@ -78,6 +80,8 @@ const (
 	TypeRefund             = "Refund"
 	TypeReportedTransfer   = "ReportedTransfer"
 	TypeReservation        = "Reservation"
+	TypeScreenedAddress    = "ScreenedAddress"
+	TypeScreeningList      = "ScreeningList"
 	TypeSession            = "Session"
 	TypeTimeline           = "Timeline"
 	TypeTransfer           = "Transfer"
@@ -20443,6 +20447,868 @@ func (m *ReservationMutation) ClearEdge(name string) error {
 // It returns an error if the edge is not defined in the schema.
 func (m *ReservationMutation) ResetEdge(name string) error {
 	return fmt.Errorf("unknown Reservation edge %s", name)
+}
+
+// ScreenedAddressMutation represents an operation that mutates the ScreenedAddress nodes in the graph.
+type ScreenedAddressMutation struct {
+	config
+	op            Op
+	typ           string
+	id            *uuid.UUID
+	list          *string
+	address       *string
+	clearedFields map[string]struct{}
+	done          bool
+	oldValue      func(context.Context) (*ScreenedAddress, error)
+	predicates    []predicate.ScreenedAddress
+}
+
+var _ ent.Mutation = (*ScreenedAddressMutation)(nil)
+
+// screenedaddressOption allows management of the mutation configuration using functional options.
+type screenedaddressOption func(*ScreenedAddressMutation)
+
+// newScreenedAddressMutation creates new mutation for the ScreenedAddress entity.
+func newScreenedAddressMutation(c config, op Op, opts ...screenedaddressOption) *ScreenedAddressMutation {
+	m := &ScreenedAddressMutation{
+		config:        c,
+		op:            op,
+		typ:           TypeScreenedAddress,
+		clearedFields: make(map[string]struct{}),
+	}
+	for _, opt := range opts {
+		opt(m)
+	}
+	return m
+}
+
+// withScreenedAddressID sets the ID field of the mutation.
+func withScreenedAddressID(id uuid.UUID) screenedaddressOption {
+	return func(m *ScreenedAddressMutation) {
+		var (
+			err   error
+			once  sync.Once
+			value *ScreenedAddress
+		)
+		m.oldValue = func(ctx context.Context) (*ScreenedAddress, error) {
+			once.Do(func() {
+				if m.done {
+					err = errors.New("querying old values post mutation is not allowed")
+				} else {
+					value, err = m.Client().ScreenedAddress.Get(ctx, id)
+				}
+			})
+			return value, err
+		}
+		m.id = &id
+	}
+}
+
+// withScreenedAddress sets the old ScreenedAddress of the mutation.
+func withScreenedAddress(node *ScreenedAddress) screenedaddressOption {
+	return func(m *ScreenedAddressMutation) {
+		m.oldValue = func(context.Context) (*ScreenedAddress, error) {
+			return node, nil
+		}
+		m.id = &node.ID
+	}
+}
+
+// Client returns a new `ent.Client` from the mutation. If the mutation was
+// executed in a transaction (ent.Tx), a transactional client is returned.
+func (m ScreenedAddressMutation) Client() *Client {
+	client := &Client{config: m.config}
+	client.init()
+	return client
+}
+
+// Tx returns an `ent.Tx` for mutations that were executed in transactions;
+// it returns an error otherwise.
+func (m ScreenedAddressMutation) Tx() (*Tx, error) {
+	if _, ok := m.driver.(*txDriver); !ok {
+		return nil, errors.New("ent: mutation is not running in a transaction")
+	}
+	tx := &Tx{config: m.config}
+	tx.init()
+	return tx, nil
+}
+
+// SetID sets the value of the id field. Note that this
+// operation is only accepted on creation of ScreenedAddress entities.
+func (m *ScreenedAddressMutation) SetID(id uuid.UUID) {
+	m.id = &id
+}
+
+// ID returns the ID value in the mutation. Note that the ID is only available
+// if it was provided to the builder or after it was returned from the database.
+func (m *ScreenedAddressMutation) ID() (id uuid.UUID, exists bool) {
+	if m.id == nil {
+		return
+	}
+	return *m.id, true
+}
+
+// IDs queries the database and returns the entity ids that match the mutation's predicate.
+// That means, if the mutation is applied within a transaction with an isolation level such
+// as sql.LevelSerializable, the returned ids match the ids of the rows that will be updated
+// or updated by the mutation.
+func (m *ScreenedAddressMutation) IDs(ctx context.Context) ([]uuid.UUID, error) {
+	switch {
+	case m.op.Is(OpUpdateOne | OpDeleteOne):
+		id, exists := m.ID()
+		if exists {
+			return []uuid.UUID{id}, nil
+		}
+		fallthrough
+	case m.op.Is(OpUpdate | OpDelete):
+		return m.Client().ScreenedAddress.Query().Where(m.predicates...).IDs(ctx)
+	default:
+		return nil, fmt.Errorf("IDs is not allowed on %s operations", m.op)
+	}
+}
+
+// SetList sets the "list" field.
+func (m *ScreenedAddressMutation) SetList(s string) {
+	m.list = &s
+}
+
+// List returns the value of the "list" field in the mutation.
+func (m *ScreenedAddressMutation) List() (r string, exists bool) {
+	v := m.list
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldList returns the old "list" field's value of the ScreenedAddress entity.
+// If the ScreenedAddress object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ScreenedAddressMutation) OldList(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldList is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldList requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldList: %w", err)
+	}
+	return oldValue.List, nil
+}
+
+// ResetList resets all changes to the "list" field.
+func (m *ScreenedAddressMutation) ResetList() {
+	m.list = nil
+}
+
+// SetAddress sets the "address" field.
+func (m *ScreenedAddressMutation) SetAddress(s string) {
+	m.address = &s
+}
+
+// Address returns the value of the "address" field in the mutation.
+func (m *ScreenedAddressMutation) Address() (r string, exists bool) {
+	v := m.address
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldAddress returns the old "address" field's value of the ScreenedAddress entity.
+// If the ScreenedAddress object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ScreenedAddressMutation) OldAddress(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldAddress is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldAddress requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldAddress: %w", err)
+	}
+	return oldValue.Address, nil
+}
+
+// ResetAddress resets all changes to the "address" field.
+func (m *ScreenedAddressMutation) ResetAddress() {
+	m.address = nil
+}
+
+// Where appends a list predicates to the ScreenedAddressMutation builder.
+func (m *ScreenedAddressMutation) Where(ps ...predicate.ScreenedAddress) {
+	m.predicates = append(m.predicates, ps...)
+}
+
+// WhereP appends storage-level predicates to the ScreenedAddressMutation builder. Using this method,
+// users can use type-assertion to append predicates that do not depend on any generated package.
+func (m *ScreenedAddressMutation) WhereP(ps ...func(*sql.Selector)) {
+	p := make([]predicate.ScreenedAddress, len(ps))
+	for i := range ps {
+		p[i] = ps[i]
+	}
+	m.Where(p...)
+}
+
+// Op returns the operation name.
+func (m *ScreenedAddressMutation) Op() Op {
+	return m.op
+}
+
+// SetOp allows setting the mutation operation.
+func (m *ScreenedAddressMutation) SetOp(op Op) {
+	m.op = op
+}
+
+// Type returns the node type of this mutation (ScreenedAddress).
+func (m *ScreenedAddressMutation) Type() string {
+	return m.typ
+}
+
+// Fields returns all fields that were changed during this mutation. Note that in
+// order to get all numeric fields that were incremented/decremented, call
+// AddedFields().
+func (m *ScreenedAddressMutation) Fields() []string {
+	fields := make([]string, 0, 2)
+	if m.list != nil {
+		fields = append(fields, screenedaddress.FieldList)
+	}
+	if m.address != nil {
+		fields = append(fields, screenedaddress.FieldAddress)
+	}
+	return fields
+}
+
+// Field returns the value of a field with the given name. The second boolean
+// return value indicates that this field was not set, or was not defined in the
+// schema.
+func (m *ScreenedAddressMutation) Field(name string) (ent.Value, bool) {
+	switch name {
+	case screenedaddress.FieldList:
+		return m.List()
+	case screenedaddress.FieldAddress:
+		return m.Address()
+	}
+	return nil, false
+}
+
+// OldField returns the old value of the field from the database. An error is
+// returned if the mutation operation is not UpdateOne, or the query to the
+// database failed.
+func (m *ScreenedAddressMutation) OldField(ctx context.Context, name string) (ent.Value, error) {
+	switch name {
+	case screenedaddress.FieldList:
+		return m.OldList(ctx)
+	case screenedaddress.FieldAddress:
+		return m.OldAddress(ctx)
+	}
+	return nil, fmt.Errorf("unknown ScreenedAddress field %s", name)
+}
+
+// SetField sets the value of a field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *ScreenedAddressMutation) SetField(name string, value ent.Value) error {
+	switch name {
+	case screenedaddress.FieldList:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetList(v)
+		return nil
+	case screenedaddress.FieldAddress:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetAddress(v)
+		return nil
+	}
+	return fmt.Errorf("unknown ScreenedAddress field %s", name)
+}
+
+// AddedFields returns all numeric fields that were incremented/decremented during
+// this mutation.
+func (m *ScreenedAddressMutation) AddedFields() []string {
+	return nil
+}
+
+// AddedField returns the numeric value that was incremented/decremented on a field
+// with the given name. The second boolean return value indicates that this field
+// was not set, or was not defined in the schema.
+func (m *ScreenedAddressMutation) AddedField(name string) (ent.Value, bool) {
+	return nil, false
+}
+
+// AddField adds the value to the field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *ScreenedAddressMutation) AddField(name string, value ent.Value) error {
+	switch name {
+	}
+	return fmt.Errorf("unknown ScreenedAddress numeric field %s", name)
+}
+
+// ClearedFields returns all nullable fields that were cleared during this
+// mutation.
+func (m *ScreenedAddressMutation) ClearedFields() []string {
+	return nil
+}
+
+// FieldCleared returns a boolean indicating if a field with the given name was
+// cleared in this mutation.
+func (m *ScreenedAddressMutation) FieldCleared(name string) bool {
+	_, ok := m.clearedFields[name]
+	return ok
+}
+
+// ClearField clears the value of the field with the given name. It returns an
+// error if the field is not defined in the schema.
+func (m *ScreenedAddressMutation) ClearField(name string) error {
+	return fmt.Errorf("unknown ScreenedAddress nullable field %s", name)
+}
+
+// ResetField resets all changes in the mutation for the field with the given name.
+// It returns an error if the field is not defined in the schema.
+func (m *ScreenedAddressMutation) ResetField(name string) error {
+	switch name {
+	case screenedaddress.FieldList:
+		m.ResetList()
+		return nil
+	case screenedaddress.FieldAddress:
+		m.ResetAddress()
+		return nil
+	}
+	return fmt.Errorf("unknown ScreenedAddress field %s", name)
+}
+
+// AddedEdges returns all edge names that were set/added in this mutation.
+func (m *ScreenedAddressMutation) AddedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// AddedIDs returns all IDs (to other nodes) that were added for the given edge
+// name in this mutation.
+func (m *ScreenedAddressMutation) AddedIDs(name string) []ent.Value {
+	return nil
+}
+
+// RemovedEdges returns all edge names that were removed in this mutation.
+func (m *ScreenedAddressMutation) RemovedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// RemovedIDs returns all IDs (to other nodes) that were removed for the edge with
+// the given name in this mutation.
+func (m *ScreenedAddressMutation) RemovedIDs(name string) []ent.Value {
+	return nil
+}
+
+// ClearedEdges returns all edge names that were cleared in this mutation.
+func (m *ScreenedAddressMutation) ClearedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// EdgeCleared returns a boolean which indicates if the edge with the given name
+// was cleared in this mutation.
+func (m *ScreenedAddressMutation) EdgeCleared(name string) bool {
+	return false
+}
+
+// ClearEdge clears the value of the edge with the given name. It returns an error
+// if that edge is not defined in the schema.
+func (m *ScreenedAddressMutation) ClearEdge(name string) error {
+	return fmt.Errorf("unknown ScreenedAddress unique edge %s", name)
+}
+
+// ResetEdge resets all changes to the edge with the given name in this mutation.
+// It returns an error if the edge is not defined in the schema.
+func (m *ScreenedAddressMutation) ResetEdge(name string) error {
+	return fmt.Errorf("unknown ScreenedAddress edge %s", name)
+}
+
+// ScreeningListMutation represents an operation that mutates the ScreeningList nodes in the graph.
+type ScreeningListMutation struct {
+	config
+	op            Op
+	typ           string
+	id            *string
+	digest        *[]byte
+	addresses     *int
+	addaddresses  *int
+	read_at       *time.Time
+	clearedFields map[string]struct{}
+	done          bool
+	oldValue      func(context.Context) (*ScreeningList, error)
+	predicates    []predicate.ScreeningList
+}
+
+var _ ent.Mutation = (*ScreeningListMutation)(nil)
+
+// screeninglistOption allows management of the mutation configuration using functional options.
+type screeninglistOption func(*ScreeningListMutation)
+
+// newScreeningListMutation creates new mutation for the ScreeningList entity.
+func newScreeningListMutation(c config, op Op, opts ...screeninglistOption) *ScreeningListMutation {
+	m := &ScreeningListMutation{
+		config:        c,
+		op:            op,
+		typ:           TypeScreeningList,
+		clearedFields: make(map[string]struct{}),
+	}
+	for _, opt := range opts {
+		opt(m)
+	}
+	return m
+}
+
+// withScreeningListID sets the ID field of the mutation.
+func withScreeningListID(id string) screeninglistOption {
+	return func(m *ScreeningListMutation) {
+		var (
+			err   error
+			once  sync.Once
+			value *ScreeningList
+		)
+		m.oldValue = func(ctx context.Context) (*ScreeningList, error) {
+			once.Do(func() {
+				if m.done {
+					err = errors.New("querying old values post mutation is not allowed")
+				} else {
+					value, err = m.Client().ScreeningList.Get(ctx, id)
+				}
+			})
+			return value, err
+		}
+		m.id = &id
+	}
+}
+
+// withScreeningList sets the old ScreeningList of the mutation.
+func withScreeningList(node *ScreeningList) screeninglistOption {
+	return func(m *ScreeningListMutation) {
+		m.oldValue = func(context.Context) (*ScreeningList, error) {
+			return node, nil
+		}
+		m.id = &node.ID
+	}
+}
+
+// Client returns a new `ent.Client` from the mutation. If the mutation was
+// executed in a transaction (ent.Tx), a transactional client is returned.
+func (m ScreeningListMutation) Client() *Client {
+	client := &Client{config: m.config}
+	client.init()
+	return client
+}
+
+// Tx returns an `ent.Tx` for mutations that were executed in transactions;
+// it returns an error otherwise.
+func (m ScreeningListMutation) Tx() (*Tx, error) {
+	if _, ok := m.driver.(*txDriver); !ok {
+		return nil, errors.New("ent: mutation is not running in a transaction")
+	}
+	tx := &Tx{config: m.config}
+	tx.init()
+	return tx, nil
+}
+
+// SetID sets the value of the id field. Note that this
+// operation is only accepted on creation of ScreeningList entities.
+func (m *ScreeningListMutation) SetID(id string) {
+	m.id = &id
+}
+
+// ID returns the ID value in the mutation. Note that the ID is only available
+// if it was provided to the builder or after it was returned from the database.
+func (m *ScreeningListMutation) ID() (id string, exists bool) {
+	if m.id == nil {
+		return
+	}
+	return *m.id, true
+}
+
+// IDs queries the database and returns the entity ids that match the mutation's predicate.
+// That means, if the mutation is applied within a transaction with an isolation level such
+// as sql.LevelSerializable, the returned ids match the ids of the rows that will be updated
+// or updated by the mutation.
+func (m *ScreeningListMutation) IDs(ctx context.Context) ([]string, error) {
+	switch {
+	case m.op.Is(OpUpdateOne | OpDeleteOne):
+		id, exists := m.ID()
+		if exists {
+			return []string{id}, nil
+		}
+		fallthrough
+	case m.op.Is(OpUpdate | OpDelete):
+		return m.Client().ScreeningList.Query().Where(m.predicates...).IDs(ctx)
+	default:
+		return nil, fmt.Errorf("IDs is not allowed on %s operations", m.op)
+	}
+}
+
+// SetDigest sets the "digest" field.
+func (m *ScreeningListMutation) SetDigest(b []byte) {
+	m.digest = &b
+}
+
+// Digest returns the value of the "digest" field in the mutation.
+func (m *ScreeningListMutation) Digest() (r []byte, exists bool) {
+	v := m.digest
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldDigest returns the old "digest" field's value of the ScreeningList entity.
+// If the ScreeningList object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ScreeningListMutation) OldDigest(ctx context.Context) (v []byte, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldDigest is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldDigest requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldDigest: %w", err)
+	}
+	return oldValue.Digest, nil
+}
+
+// ResetDigest resets all changes to the "digest" field.
+func (m *ScreeningListMutation) ResetDigest() {
+	m.digest = nil
+}
+
+// SetAddresses sets the "addresses" field.
+func (m *ScreeningListMutation) SetAddresses(i int) {
+	m.addresses = &i
+	m.addaddresses = nil
+}
+
+// Addresses returns the value of the "addresses" field in the mutation.
+func (m *ScreeningListMutation) Addresses() (r int, exists bool) {
+	v := m.addresses
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldAddresses returns the old "addresses" field's value of the ScreeningList entity.
+// If the ScreeningList object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ScreeningListMutation) OldAddresses(ctx context.Context) (v int, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldAddresses is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldAddresses requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldAddresses: %w", err)
+	}
+	return oldValue.Addresses, nil
+}
+
+// AddAddresses adds i to the "addresses" field.
+func (m *ScreeningListMutation) AddAddresses(i int) {
+	if m.addaddresses != nil {
+		*m.addaddresses += i
+	} else {
+		m.addaddresses = &i
+	}
+}
+
+// AddedAddresses returns the value that was added to the "addresses" field in this mutation.
+func (m *ScreeningListMutation) AddedAddresses() (r int, exists bool) {
+	v := m.addaddresses
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetAddresses resets all changes to the "addresses" field.
+func (m *ScreeningListMutation) ResetAddresses() {
+	m.addresses = nil
+	m.addaddresses = nil
+}
+
+// SetReadAt sets the "read_at" field.
+func (m *ScreeningListMutation) SetReadAt(t time.Time) {
+	m.read_at = &t
+}
+
+// ReadAt returns the value of the "read_at" field in the mutation.
+func (m *ScreeningListMutation) ReadAt() (r time.Time, exists bool) {
+	v := m.read_at
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldReadAt returns the old "read_at" field's value of the ScreeningList entity.
+// If the ScreeningList object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ScreeningListMutation) OldReadAt(ctx context.Context) (v time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldReadAt is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldReadAt requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldReadAt: %w", err)
+	}
+	return oldValue.ReadAt, nil
+}
+
+// ResetReadAt resets all changes to the "read_at" field.
+func (m *ScreeningListMutation) ResetReadAt() {
+	m.read_at = nil
+}
+
+// Where appends a list predicates to the ScreeningListMutation builder.
+func (m *ScreeningListMutation) Where(ps ...predicate.ScreeningList) {
+	m.predicates = append(m.predicates, ps...)
+}
+
+// WhereP appends storage-level predicates to the ScreeningListMutation builder. Using this method,
+// users can use type-assertion to append predicates that do not depend on any generated package.
+func (m *ScreeningListMutation) WhereP(ps ...func(*sql.Selector)) {
+	p := make([]predicate.ScreeningList, len(ps))
+	for i := range ps {
+		p[i] = ps[i]
+	}
+	m.Where(p...)
+}
+
+// Op returns the operation name.
+func (m *ScreeningListMutation) Op() Op {
+	return m.op
+}
+
+// SetOp allows setting the mutation operation.
+func (m *ScreeningListMutation) SetOp(op Op) {
+	m.op = op
+}
+
+// Type returns the node type of this mutation (ScreeningList).
+func (m *ScreeningListMutation) Type() string {
+	return m.typ
+}
+
+// Fields returns all fields that were changed during this mutation. Note that in
+// order to get all numeric fields that were incremented/decremented, call
+// AddedFields().
+func (m *ScreeningListMutation) Fields() []string {
+	fields := make([]string, 0, 3)
+	if m.digest != nil {
+		fields = append(fields, screeninglist.FieldDigest)
+	}
+	if m.addresses != nil {
+		fields = append(fields, screeninglist.FieldAddresses)
+	}
+	if m.read_at != nil {
+		fields = append(fields, screeninglist.FieldReadAt)
+	}
+	return fields
+}
+
+// Field returns the value of a field with the given name. The second boolean
+// return value indicates that this field was not set, or was not defined in the
+// schema.
+func (m *ScreeningListMutation) Field(name string) (ent.Value, bool) {
+	switch name {
+	case screeninglist.FieldDigest:
+		return m.Digest()
+	case screeninglist.FieldAddresses:
+		return m.Addresses()
+	case screeninglist.FieldReadAt:
+		return m.ReadAt()
+	}
+	return nil, false
+}
+
+// OldField returns the old value of the field from the database. An error is
+// returned if the mutation operation is not UpdateOne, or the query to the
+// database failed.
+func (m *ScreeningListMutation) OldField(ctx context.Context, name string) (ent.Value, error) {
+	switch name {
+	case screeninglist.FieldDigest:
+		return m.OldDigest(ctx)
+	case screeninglist.FieldAddresses:
+		return m.OldAddresses(ctx)
+	case screeninglist.FieldReadAt:
+		return m.OldReadAt(ctx)
+	}
+	return nil, fmt.Errorf("unknown ScreeningList field %s", name)
+}
+
+// SetField sets the value of a field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *ScreeningListMutation) SetField(name string, value ent.Value) error {
+	switch name {
+	case screeninglist.FieldDigest:
+		v, ok := value.([]byte)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetDigest(v)
+		return nil
+	case screeninglist.FieldAddresses:
+		v, ok := value.(int)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetAddresses(v)
+		return nil
+	case screeninglist.FieldReadAt:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetReadAt(v)
+		return nil
+	}
+	return fmt.Errorf("unknown ScreeningList field %s", name)
+}
+
+// AddedFields returns all numeric fields that were incremented/decremented during
+// this mutation.
+func (m *ScreeningListMutation) AddedFields() []string {
+	var fields []string
+	if m.addaddresses != nil {
+		fields = append(fields, screeninglist.FieldAddresses)
+	}
+	return fields
+}
+
+// AddedField returns the numeric value that was incremented/decremented on a field
+// with the given name. The second boolean return value indicates that this field
+// was not set, or was not defined in the schema.
+func (m *ScreeningListMutation) AddedField(name string) (ent.Value, bool) {
+	switch name {
+	case screeninglist.FieldAddresses:
+		return m.AddedAddresses()
+	}
+	return nil, false
+}
+
+// AddField adds the value to the field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *ScreeningListMutation) AddField(name string, value ent.Value) error {
+	switch name {
+	case screeninglist.FieldAddresses:
+		v, ok := value.(int)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddAddresses(v)
+		return nil
+	}
+	return fmt.Errorf("unknown ScreeningList numeric field %s", name)
+}
+
+// ClearedFields returns all nullable fields that were cleared during this
+// mutation.
+func (m *ScreeningListMutation) ClearedFields() []string {
+	return nil
+}
+
+// FieldCleared returns a boolean indicating if a field with the given name was
+// cleared in this mutation.
+func (m *ScreeningListMutation) FieldCleared(name string) bool {
+	_, ok := m.clearedFields[name]
+	return ok
+}
+
+// ClearField clears the value of the field with the given name. It returns an
+// error if the field is not defined in the schema.
+func (m *ScreeningListMutation) ClearField(name string) error {
+	return fmt.Errorf("unknown ScreeningList nullable field %s", name)
+}
+
+// ResetField resets all changes in the mutation for the field with the given name.
+// It returns an error if the field is not defined in the schema.
+func (m *ScreeningListMutation) ResetField(name string) error {
+	switch name {
+	case screeninglist.FieldDigest:
+		m.ResetDigest()
+		return nil
+	case screeninglist.FieldAddresses:
+		m.ResetAddresses()
+		return nil
+	case screeninglist.FieldReadAt:
+		m.ResetReadAt()
+		return nil
+	}
+	return fmt.Errorf("unknown ScreeningList field %s", name)
+}
+
+// AddedEdges returns all edge names that were set/added in this mutation.
+func (m *ScreeningListMutation) AddedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// AddedIDs returns all IDs (to other nodes) that were added for the given edge
+// name in this mutation.
+func (m *ScreeningListMutation) AddedIDs(name string) []ent.Value {
+	return nil
+}
+
+// RemovedEdges returns all edge names that were removed in this mutation.
+func (m *ScreeningListMutation) RemovedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// RemovedIDs returns all IDs (to other nodes) that were removed for the edge with
+// the given name in this mutation.
+func (m *ScreeningListMutation) RemovedIDs(name string) []ent.Value {
+	return nil
+}
+
+// ClearedEdges returns all edge names that were cleared in this mutation.
+func (m *ScreeningListMutation) ClearedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// EdgeCleared returns a boolean which indicates if the edge with the given name
+// was cleared in this mutation.
+func (m *ScreeningListMutation) EdgeCleared(name string) bool {
+	return false
+}
+
+// ClearEdge clears the value of the edge with the given name. It returns an error
+// if that edge is not defined in the schema.
+func (m *ScreeningListMutation) ClearEdge(name string) error {
+	return fmt.Errorf("unknown ScreeningList unique edge %s", name)
+}
+
+// ResetEdge resets all changes to the edge with the given name in this mutation.
+// It returns an error if the edge is not defined in the schema.
+func (m *ScreeningListMutation) ResetEdge(name string) error {
+	return fmt.Errorf("unknown ScreeningList edge %s", name)
 }
 
 // SessionMutation represents an operation that mutates the Session nodes in the graph.

@@ -20,6 +20,8 @@ import (
 	"github.com/roamcard/roamcard/ent/refund"
 	"github.com/roamcard/roamcard/ent/reservation"
 	"github.com/roamcard/roamcard/ent/schema"
+	"github.com/roamcard/roamcard/ent/screenedaddress"
+	"github.com/roamcard/roamcard/ent/screeninglist"
 	"github.com/roamcard/roamcard/ent/session"
 	"github.com/roamcard/roamcard/ent/timeline"
 	"github.com/roamcard/roamcard/ent/transfer"
@@ -223,6 +225,18 @@ func init() {
 	reservationDescID := reservationFields[0].Descriptor()
 	// reservation.DefaultID holds the default value on creation for the id field.
 	reservation.DefaultID = reservationDescID.Default.(func() uuid.UUID)
+	screenedaddressFields := schema.ScreenedAddress{}.Fields()
+	_ = screenedaddressFields
+	// screenedaddressDescID is the schema descriptor for id field.
+	screenedaddressDescID := screenedaddressFields[0].Descriptor()
+	// screenedaddress.DefaultID holds the default value on creation for the id field.
+	screenedaddress.DefaultID = screenedaddressDescID.Default.(func() uuid.UUID)
+	screeninglistFields := schema.ScreeningList{}.Fields()
+	_ = screeninglistFields
+	// screeninglistDescAddresses is the schema descriptor for addresses field.
+	screeninglistDescAddresses := screeninglistFields[2].Descriptor()
+	// screeninglist.AddressesValidator is a validator for the "addresses" field. It is called by the builders before save.
+	screeninglist.AddressesValidator = screeninglistDescAddresses.Validators[0].(func(int) error)
 	sessionFields := schema.Session{}.Fields()
 	_ = sessionFields
 	// sessionDescID is the schema descriptor for id field.

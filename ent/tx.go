@@ -60,6 +60,10 @@ type Tx struct {
 	ReportedTransfer *ReportedTransferClient
 	// Reservation is the client for interacting with the Reservation builders.
 	Reservation *ReservationClient
+	// ScreenedAddress is the client for interacting with the ScreenedAddress builders.
+	ScreenedAddress *ScreenedAddressClient
+	// ScreeningList is the client for interacting with the ScreeningList builders.
+	ScreeningList *ScreeningListClient
 	// Session is the client for interacting with the Session builders.
 	Session *SessionClient
 	// Timeline is the client for interacting with the Timeline builders.
@@ -225,6 +229,8 @@ func (tx *Tx) init() {
 	tx.Refund = NewRefundClient(tx.config)
 	tx.ReportedTransfer = NewReportedTransferClient(tx.config)
 	tx.Reservation = NewReservationClient(tx.config)
+	tx.ScreenedAddress = NewScreenedAddressClient(tx.config)
+	tx.ScreeningList = NewScreeningListClient(tx.config)
 	tx.Session = NewSessionClient(tx.config)
 	tx.Timeline = NewTimelineClient(tx.config)
 	tx.Transfer = NewTransferClient(tx.config)

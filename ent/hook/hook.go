@@ -297,6 +297,30 @@ func (f ReservationFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value,
 	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.ReservationMutation", m)
 }
 
+// The ScreenedAddressFunc type is an adapter to allow the use of ordinary
+// function as ScreenedAddress mutator.
+type ScreenedAddressFunc func(context.Context, *ent.ScreenedAddressMutation) (ent.Value, error)
+
+// Mutate calls f(ctx, m).
+func (f ScreenedAddressFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
+	if mv, ok := m.(*ent.ScreenedAddressMutation); ok {
+		return f(ctx, mv)
+	}
+	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.ScreenedAddressMutation", m)
+}
+
+// The ScreeningListFunc type is an adapter to allow the use of ordinary
+// function as ScreeningList mutator.
+type ScreeningListFunc func(context.Context, *ent.ScreeningListMutation) (ent.Value, error)
+
+// Mutate calls f(ctx, m).
+func (f ScreeningListFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
+	if mv, ok := m.(*ent.ScreeningListMutation); ok {
+		return f(ctx, mv)
+	}
+	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.ScreeningListMutation", m)
+}
+
 // The SessionFunc type is an adapter to allow the use of ordinary
 // function as Session mutator.
 type SessionFunc func(context.Context, *ent.SessionMutation) (ent.Value, error)

@@ -838,6 +838,38 @@ var (
 			},
 		},
 	}
+	// ScreenedAddressesColumns holds the columns for the "screened_addresses" table.
+	ScreenedAddressesColumns = []*schema.Column{
+		{Name: "id", Type: field.TypeUUID},
+		{Name: "list", Type: field.TypeString},
+		{Name: "address", Type: field.TypeString},
+	}
+	// ScreenedAddressesTable holds the schema information for the "screened_addresses" table.
+	ScreenedAddressesTable = &schema.Table{
+		Name:       "screened_addresses",
+		Columns:    ScreenedAddressesColumns,
+		PrimaryKey: []*schema.Column{ScreenedAddressesColumns[0]},
+		Indexes: []*schema.Index{
+			{
+				Name:    "screenedaddress_address_list",
+				Unique:  true,
+				Columns: []*schema.Column{ScreenedAddressesColumns[2], ScreenedAddressesColumns[1]},
+			},
+		},
+	}
+	// ScreeningListsColumns holds the columns for the "screening_lists" table.
+	ScreeningListsColumns = []*schema.Column{
+		{Name: "id", Type: field.TypeString},
+		{Name: "digest", Type: field.TypeBytes},
+		{Name: "addresses", Type: field.TypeInt},
+		{Name: "read_at", Type: field.TypeTime},
+	}
+	// ScreeningListsTable holds the schema information for the "screening_lists" table.
+	ScreeningListsTable = &schema.Table{
+		Name:       "screening_lists",
+		Columns:    ScreeningListsColumns,
+		PrimaryKey: []*schema.Column{ScreeningListsColumns[0]},
+	}
 	// SessionsColumns holds the columns for the "sessions" table.
 	SessionsColumns = []*schema.Column{
 		{Name: "id", Type: field.TypeUUID},
@@ -981,6 +1013,8 @@ var (
 		RefundsTable,
 		ReportedTransfersTable,
 		ReservationsTable,
+		ScreenedAddressesTable,
+		ScreeningListsTable,
 		SessionsTable,
 		TimelineTable,
 		TransfersTable,

@@ -78,6 +78,12 @@ type ReportedTransfer func(*sql.Selector)
 // Reservation is the predicate function for reservation builders.
 type Reservation func(*sql.Selector)
 
+// ScreenedAddress is the predicate function for screenedaddress builders.
+type ScreenedAddress func(*sql.Selector)
+
+// ScreeningList is the predicate function for screeninglist builders.
+type ScreeningList func(*sql.Selector)
+
 // Session is the predicate function for session builders.
 type Session func(*sql.Selector)
 

@@ -7,21 +7,26 @@ import (
 
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/reconcile"
+	"github.com/roamcard/roamcard/internal/screening"
 )
 
 // newPayments says whether a payment can be taken now, by the adapters that would have to.
-func (a *App) newPayments(history *reconcile.CatchUp) (*availability.Payments, error) {
+func (a *App) newPayments(history *reconcile.CatchUp, screens *screening.Screening) (*availability.Payments, error) {
 	ours, err := a.config.Accounts()
 	if err != nil {
 		return nil, err
 	}
 	name, settler := a.settlersReady()
-	return availability.NewPayments(availability.PaymentsConfig{
+	config := availability.PaymentsConfig{
 		Database: a.store.Ping, History: history,
 		Chain:   func(ctx context.Context) error { return a.chain.Ready(ctx, MaxHeadAge) },
 		Token:   func(ctx context.Context) error { return a.chain.Usable(ctx, ours) },
 		Settler: settler, SettlerName: name, WatchEvery: a.config.ChainWatch, Now: time.Now,
-	}), nil
+	}
+	if screens != nil {
+		config.Screening = screens.Ready
+	}
+	return availability.NewPayments(config), nil
 }
 
 // AwaitReady waits until purchases of everything can be taken.

@@ -86,6 +86,8 @@ type Config struct {
 	Limits limit.Rates
 	// TrustedProxies may say for whom they ask.
 	TrustedProxies []netip.Prefix
+	// Screening says which payers are not served.
+	Screening ScreeningConfig
 	// Fairness keeps one payer from taking what the others need.
 	Fairness FairnessConfig
 	// MaxConns, MaxConnsPerAddress and MaxRequests bound what is open at once; zero does not limit.
@@ -234,7 +236,7 @@ func settings() []setting {
 			set: duration(func(c *Config) *time.Duration { return &c.LeaseTTL })},
 		{key: "payment.wait", help: "how long a paid request waits for its settlement", byDefault: "20s",
 			set: duration(func(c *Config) *time.Duration { return &c.Wait })},
-	}, fairnessSettings(), edgeSettings(), productSettings())
+	}, fairnessSettings(), edgeSettings(), screeningSettings(), productSettings())
 }
 
 // The defaults of what the issuer is given, also in development.
@@ -286,6 +288,7 @@ func Load(file map[string]string, lookup func(string) (string, bool),
 	if c.Environment == Production && c.Contact == "" {
 		wrong = append(wrong, errors.New("contact.email: must be set in production, where registries ask for it"))
 	}
+	wrong = append(wrong, c.screeningMistakes()...)
 	wrong = append(wrong, c.productMistakes()...)
 	return c, errors.Join(wrong...)
 }

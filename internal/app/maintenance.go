@@ -38,7 +38,8 @@ const (
 
 // upkeep are the jobs that are not kept once they are over.
 func (a *App) upkeep() []job.Kind {
-	all := []job.Kind{maintain{}.Kind(), expire{}.Kind(), prune{}.Kind(), comparing{}.Kind(), attemptPruning{}.Kind()}
+	all := []job.Kind{maintain{}.Kind(), expire{}.Kind(), prune{}.Kind(), comparing{}.Kind(), attemptPruning{}.Kind(),
+		refreshScreening{}.Kind()}
 	for _, w := range a.productJobs() {
 		if w.Args != nil {
 			all = append(all, w.Kind)

@@ -19,6 +19,7 @@ import (
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/reconcile"
+	"github.com/roamcard/roamcard/internal/screening"
 	"github.com/roamcard/roamcard/internal/settlement"
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -37,11 +38,12 @@ type parts struct {
 	settles    *settlement.Settlement
 	sells      *checkout.Checkout
 
-	treasury *reconcile.Reconciler
-	catchUp  *reconcile.CatchUp
-	events   *activity.Activity
-	signIns  auth.Retention
-	who      *auth.Auth
+	screening *screening.Screening
+	treasury  *reconcile.Reconciler
+	catchUp   *reconcile.CatchUp
+	events    *activity.Activity
+	signIns   auth.Retention
+	who       *auth.Auth
 }
 
 // wire makes the domain over the adapters, and the transport over the domain.
@@ -68,7 +70,10 @@ func (a *App) parts() (p *parts, err error) {
 		events:   c.activity(a.store),
 		signIns:  c.retention(a.store),
 	}
-	if a.payments, err = a.newPayments(p.catchUp); err != nil {
+	if p.screening, err = a.newScreening(); err != nil {
+		return nil, err
+	}
+	if a.payments, err = a.newPayments(p.catchUp, p.screening); err != nil {
 		return nil, err
 	}
 	if err := a.makeProducts(p); err != nil {
@@ -132,7 +137,7 @@ func (a *App) checkout(p *parts) (*checkout.Checkout, error) {
 	if err != nil {
 		return nil, errors.New("decode the quote key: not hex")
 	}
-	return checkout.New(checkout.Config{
+	config := checkout.Config{
 		Store: a.store.Orders(), Products: listed(p.products, func(p sold) checkout.Product { return p }),
 		Terms: c.terms(), Chain: a.verifying(), Settlement: c.triggeredSettlement(p.settles), Runner: a.runner,
 		Log: a.log, Now: time.Now, QuoteKey: quoteKey,
@@ -140,7 +145,11 @@ func (a *App) checkout(p *parts) (*checkout.Checkout, error) {
 		Session: rpcx.SessionOf(p.who), BlockTime: a.chain.BlockTime, Shown: a.chain.Shown,
 		Unexplained: a.unexplained(made), Returned: a.returned,
 		Wait: c.Wait, PayableFor: c.PayableFor, MostUnpaid: c.MostUnpaid, Limits: p.limits, Metrics: a.metrics,
-	}), nil
+	}
+	if p.screening != nil {
+		config.Screener = p.screening
+	}
+	return checkout.New(config), nil
 }
 
 func (a *App) registerJobs(p *parts) {
@@ -151,6 +160,7 @@ func (a *App) registerJobs(p *parts) {
 		a.runner.Add(w)
 	}
 	a.registerMaintenance()
+	a.registerScreening(p.screening)
 	registerReconcile(a.runner, a.config.ReconcileEvery, p.treasury, a.log)
 	registerRetention(a.runner, a.store, cmp.Or(a.config.ExpiredRetention, defaultExpiredRetention), p.events, p.signIns)
 }

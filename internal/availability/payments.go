@@ -31,6 +31,8 @@ type PaymentsConfig struct {
 	// Chain, Token and Settler fail while a payment cannot be looked at, moved, or settled; see SettleLater for
 	// whose fault that is. A nil one is not asked.
 	Chain, Token, Settler func(ctx context.Context) error
+	// Screening fails while payers cannot be screened; nil screens none.
+	Screening func(ctx context.Context) error
 	// SettlerName is what the ready routes call the settler.
 	SettlerName string
 	// WatchEvery is how often the three are asked while no payment does; the token is not asked more often. Zero is
@@ -42,8 +44,8 @@ type PaymentsConfig struct {
 // Payments says whether a payment can be taken now, whatever it buys. A nil one always takes them.
 type Payments struct {
 	config PaymentsConfig
-	// chain, token and settler cache what the checks of these names say.
-	chain, token, settler *Memo[struct{}]
+	// chain, token, settler and screening cache what the checks of these names say.
+	chain, token, settler, screening *Memo[struct{}]
 }
 
 const (
@@ -71,6 +73,7 @@ func NewPayments(c PaymentsConfig) *Payments {
 	}
 	return &Payments{
 		config: c, chain: memo(c.Chain, settleTTL), token: memo(c.Token, c.WatchEvery), settler: memo(c.Settler, settleTTL),
+		screening: memo(c.Screening, settleTTL),
 	}
 }
 
@@ -191,7 +194,7 @@ func (p *Payments) settle(ctx context.Context) error {
 
 // settling are what every payment that is to be settled depends on.
 func (p *Payments) settling() []*Memo[struct{}] {
-	return []*Memo[struct{}]{p.chain, p.token, p.settler}
+	return []*Memo[struct{}]{p.chain, p.token, p.settler, p.screening}
 }
 
 // checks are what a ready route shows of payments.
@@ -202,13 +205,17 @@ func (p *Payments) checks() []Check {
 	cached := func(m *Memo[struct{}]) func(context.Context) error {
 		return func(ctx context.Context) error { _, err := m.Get(ctx); return err }
 	}
-	return []Check{
+	all := []Check{
 		{"database", p.config.Database},
 		{"chain", cached(p.chain)},
 		{"transfers", p.transfers},
 		{"token", cached(p.token)},
 		{p.config.SettlerName, cached(p.settler)},
 	}
+	if p.config.Screening != nil {
+		all = append(all, Check{"screening", cached(p.screening)})
+	}
+	return all
 }
 
 // SettleLater is the answer to a payment that cannot be settled now. The error knows whose fault it is, or nobody does.

@@ -64,6 +64,9 @@ func (c *Checkout) claim(ctx context.Context, p Purchase, pay payment.Signed, kn
 	if known != nil && known.Fingerprint != p.fingerprint() {
 		return PaidOrder{}, keyReused(known.ID)
 	}
+	if err := c.screen(ctx, pay.Authorization.From); err != nil {
+		return c.unlessKnown(ctx, p, pay, err)
+	}
 	available := c.products[p.Kind].Availability()
 	if err := available.RecordedOf(ctx, pay.Authorization.From); err != nil {
 		return c.unlessKnown(ctx, p, pay, err)
@@ -90,6 +93,14 @@ func (c *Checkout) claim(ctx context.Context, p Purchase, pay payment.Signed, kn
 		return c.refuse(ctx, p, pay, known, &offer, err)
 	}
 	return c.claimOrder(ctx, p, pay, c.claimRequest(p, pay, offer, admission, known))
+}
+
+// screen fails with a fault when a payer is not served.
+func (c *Checkout) screen(ctx context.Context, payer x402.Address) error {
+	if c.Screener == nil {
+		return nil
+	}
+	return c.Screener.Screen(ctx, payer)
 }
 
 // verify reports whether a payment would move the price of an offer now. The error is a *payment.Rejection, or fit to

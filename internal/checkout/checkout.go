@@ -173,6 +173,8 @@ type Config struct {
 	Metrics  *telemetry.Metrics
 	// Limits counts new purchases of a payer; nil does not limit.
 	Limits *limit.Limiter
+	// Screener says which payers are not served; nil serves all.
+	Screener Screener
 	// Session reports whether a session of a wallet came with the call that ctx belongs to. Nil knows none.
 	Session func(ctx context.Context, wallet x402.Address) bool
 	// Unexplained reports whether a provider has made something that our books cannot explain. Nil never finds anything.
@@ -193,6 +195,12 @@ type Config struct {
 	PayableFor time.Duration
 	// MostUnpaid is how many unpaid orders an owner may have open at once; zero does not limit.
 	MostUnpaid int
+}
+
+// Screener says which payers are not served.
+type Screener interface {
+	// Screen fails with a fault when a payer is refused, or while that cannot be known.
+	Screen(ctx context.Context, payer x402.Address) error
 }
 
 // Checkout sells products.

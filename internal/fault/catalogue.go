@@ -50,6 +50,7 @@ const (
 	FacilitatorDown          Code = "facilitator_down"
 	ChainUnsettled           Code = "chain_unsettled"
 	FindingResolved          Code = "finding_resolved"
+	PayerNotAccepted         Code = "payer_not_accepted"
 	RateLimited              Code = "rate_limited"
 	PaymentsUndecided        Code = "payments_undecided"
 	IssuePaused              Code = "issue_paused"
@@ -99,6 +100,9 @@ var catalogue = index(
 	Kind{BodyTooLarge, http.StatusRequestEntityTooLarge, "The request body is too large.", false, false, FixRequest},
 	Kind{MediaTypeUnsupported, http.StatusUnsupportedMediaType,
 		"The request body must be application/json.", false, false, FixRequest},
+
+	Kind{PayerNotAccepted, http.StatusForbidden,
+		"Payments from this wallet are not accepted.", false, false, ContactSupport},
 
 	Kind{CardAlreadyExists, http.StatusConflict, "The wallet already has a card.", false, false, FixRequest},
 	Kind{CardNotActive, http.StatusConflict, "The card is not active.", true, false, WaitAndRetry},

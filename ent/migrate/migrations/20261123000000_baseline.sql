@@ -131,6 +131,12 @@ CREATE UNIQUE INDEX "payments_transfer" ON "payments" ("transaction", "log_index
 CREATE INDEX "payments_undecided" ON "payments" ("owner") WHERE ((status)::text = 'claimed'::text);
 -- create "rate_limits" table: counts are worth no log, and begin anew after a crash
 CREATE UNLOGGED TABLE "rate_limits" ("id" character varying NOT NULL, "resets_at" timestamptz NOT NULL, PRIMARY KEY ("id"));
+-- create "screened_addresses" table
+CREATE TABLE "screened_addresses" ("id" uuid NOT NULL, "list" character varying NOT NULL, "address" character varying NOT NULL, PRIMARY KEY ("id"));
+-- create index "screenedaddress_address_list" to table: "screened_addresses"
+CREATE UNIQUE INDEX "screenedaddress_address_list" ON "screened_addresses" ("address", "list");
+-- create "screening_lists" table
+CREATE TABLE "screening_lists" ("id" character varying NOT NULL, "digest" bytea NOT NULL, "addresses" bigint NOT NULL, "read_at" timestamptz NOT NULL, PRIMARY KEY ("id"));
 -- create "reconciliations" table
 CREATE TABLE "reconciliations" ("id" character varying NOT NULL, "first_block" bigint NOT NULL, "next_block" bigint NOT NULL, "at" timestamptz NULL, "blocks" boolean NOT NULL DEFAULT false, "report" jsonb NULL, "progress" jsonb NULL, PRIMARY KEY ("id"));
 -- create "refunds" table
@@ -295,6 +301,12 @@ DROP INDEX "refunds_authorization";
 DROP TABLE "refunds";
 -- reverse: create "reconciliations" table
 DROP TABLE "reconciliations";
+-- reverse: create "screening_lists" table
+DROP TABLE "screening_lists";
+-- reverse: create index "screenedaddress_address_list" to table: "screened_addresses"
+DROP INDEX "screenedaddress_address_list";
+-- reverse: create "screened_addresses" table
+DROP TABLE "screened_addresses";
 -- reverse: create "rate_limits" table
 DROP TABLE "rate_limits";
 -- reverse: create index "payments_undecided" to table: "payments"

@@ -88,7 +88,7 @@ func examineService(ctx context.Context, file string) []finding {
 	if cfg.SettlesBy(app.SettlerFacilitator) {
 		out = append(out, examineFacilitator(ctx, cfg))
 	}
-	for _, e := range cfg.ExamineProviders(ctx) {
+	for _, e := range append(cfg.ExamineProviders(ctx), cfg.ExamineScreening(ctx)...) {
 		out = append(out, verdictOf(e.Name, e.Detail, e.Err, e.Fix))
 	}
 	listener, err := net.Listen("tcp", cfg.Addr)

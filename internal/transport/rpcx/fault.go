@@ -154,6 +154,8 @@ func codeOf(f *fault.Fault) connect.Code {
 		return connect.CodeUnauthenticated
 	case http.StatusPaymentRequired:
 		return connect.CodeFailedPrecondition
+	case http.StatusForbidden:
+		return connect.CodePermissionDenied
 	case http.StatusNotFound:
 		if f.Code == fault.RouteNotFound {
 			return connect.CodeUnimplemented

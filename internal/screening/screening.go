@@ -1,0 +1,180 @@
+// Package screening says which payers are not served: those on published lists of sanctioned addresses, and those that
+// a screening service names.
+//
+//	file or URL ─► Refresh, a job ─► store ─┐
+//	                                        ├─► Screen(payer) ─► accepted, refused (audited), or not known
+//	screening service ──────────────────────┘
+//
+// The lists are read by one process for all, and survive a restart while their source is down. A payer is screened
+// before anything of its payment is claimed: a refusal takes no money and creates no order.
+package screening
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// Config is what a Screening is made of.
+type Config struct {
+	Store Store
+	// Lists are where lists of addresses are read from; none screens by the service alone.
+	Lists []Source
+	// Service may be nil.
+	Service Service
+	// MaxAge is how long ago a list may have been read last before it counts as stale.
+	MaxAge time.Duration
+	// Strict refuses every payer while a list is stale or the service does not answer. Otherwise they are accepted, and
+	// that is logged.
+	Strict bool
+	Log    *slog.Logger
+	Now    func() time.Time
+}
+
+// Store keeps the lists, for all processes.
+type Store interface {
+	// ReplaceList stores what a list has now, and when it was read.
+	ReplaceList(ctx context.Context, l List) error
+	// LookUp tells of each list that has been read, by its name, when that was last and whether it has an address.
+	LookUp(ctx context.Context, names []string, payer x402.Address) (map[string]Entry, error)
+	// AuditRefusal records that a payer was refused, by whom; once a day for each payer and name is enough.
+	AuditRefusal(ctx context.Context, payer x402.Address, by string) error
+}
+
+// Service screens single addresses, such as a vendor of blockchain analytics.
+type Service interface {
+	// Name is how the audit trail calls the service.
+	Name() string
+	// Sanctioned reports whether the service names an address. Any doubt about its answer is an error.
+	Sanctioned(ctx context.Context, payer x402.Address) (bool, error)
+}
+
+// List is what was read from a source.
+type List struct {
+	Name      string
+	Addresses []x402.Address
+	ReadAt    time.Time
+}
+
+// Entry is how a stored list is about one address.
+type Entry struct {
+	ReadAt time.Time
+	Listed bool
+}
+
+// Screening screens payers. A nil one accepts all.
+type Screening struct{ Config }
+
+// New makes a Screening.
+func New(c Config) *Screening { return &Screening{c} }
+
+// serviceTimeout bounds a question to the service.
+const serviceTimeout = 3 * time.Second
+
+// Screen fails with a fault when a payer is refused, or while it cannot be known whether it is.
+func (s *Screening) Screen(ctx context.Context, payer x402.Address) error {
+	if s == nil {
+		return nil
+	}
+	by, unknown := s.refusedBy(ctx, payer)
+	if by != "" {
+		if err := s.Store.AuditRefusal(ctx, payer, by); err != nil {
+			return fmt.Errorf("record that a payer is refused: %w", errors.Join(err, later()))
+		}
+		return fault.New(fault.PayerNotAccepted, "Payments from this wallet are not accepted. Nothing was claimed or sent.")
+	}
+	if unknown == nil {
+		return nil
+	}
+	if !s.Strict {
+		s.Log.WarnContext(ctx, "payer not screened", slog.Any("error", unknown))
+		return nil
+	}
+	return fmt.Errorf("screen the payer: %w", errors.Join(unknown, later()))
+}
+
+func later() *fault.Fault {
+	return fault.New(fault.DependencyDown,
+		"Payers cannot be screened now. Nothing was claimed; repeat the same request with the same payment.").
+		Then(fault.RetrySameRequest)
+}
+
+// refusedBy names what refuses a payer, if anything does. err says what could not be asked.
+func (s *Screening) refusedBy(ctx context.Context, payer x402.Address) (by string, err error) {
+	entries, err := s.Store.LookUp(ctx, s.names(), payer)
+	for _, name := range s.names() {
+		if entries[name].Listed {
+			return name, nil
+		}
+	}
+	err = errors.Join(err, s.fresh(entries))
+	if s.Service == nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, serviceTimeout)
+	defer cancel()
+	named, asked := s.Service.Sanctioned(ctx, payer)
+	if asked == nil && named {
+		return s.Service.Name(), nil
+	}
+	return "", errors.Join(err, asked)
+}
+
+// fresh fails when a list has not been read, or not for too long.
+func (s *Screening) fresh(entries map[string]Entry) error {
+	var stale []string
+	for _, name := range s.names() {
+		if at := entries[name].ReadAt; s.Now().Sub(at) > s.MaxAge {
+			stale = append(stale, name)
+		}
+	}
+	if stale != nil {
+		return fmt.Errorf("not read for %s: %s", s.MaxAge, strings.Join(stale, ", "))
+	}
+	return nil
+}
+
+func (s *Screening) names() []string {
+	names := make([]string, len(s.Lists))
+	for i, l := range s.Lists {
+		names[i] = l.Name()
+	}
+	return names
+}
+
+// Ready fails while a list is stale. A Screening that is not strict is always ready.
+func (s *Screening) Ready(ctx context.Context) error {
+	if s == nil || !s.Strict || len(s.Lists) == 0 {
+		return nil
+	}
+	entries, err := s.Store.LookUp(ctx, s.names(), x402.Address{})
+	return errors.Join(err, s.fresh(entries))
+}
+
+// Refresh reads all lists. One that cannot be read stays as it was stored.
+func (s *Screening) Refresh(ctx context.Context) error {
+	var errs error
+	for _, source := range s.Lists {
+		addresses, err := source.Read(ctx)
+		if err == nil {
+			slices.SortFunc(addresses, func(a, b x402.Address) int { return bytes.Compare(a[:], b[:]) })
+			l := List{Name: source.Name(), Addresses: slices.Compact(addresses), ReadAt: s.Now()}
+			err = s.Store.ReplaceList(ctx, l)
+		}
+		if err != nil {
+			errs = errors.Join(errs, fmt.Errorf("refresh %s: %w", source.Name(), err))
+			continue
+		}
+		s.Log.InfoContext(ctx, "screening list read", slog.String("list", source.Name()),
+			slog.Int("addresses", len(addresses)))
+	}
+	return errs
+}

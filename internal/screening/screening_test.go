@@ -1,0 +1,294 @@
+package screening_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/screening"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+var (
+	listed, other = x402.Address{0: 1, 19: 1}, x402.Address{0: 2, 19: 2}
+	start         = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+)
+
+func TestPublishedFormatsAreRead(t *testing.T) {
+	const sdn = `<?xml version="1.0" standalone="yes"?>
+<sdnList xmlns="https://sanctionslistservice.ofac.treas.gov/api/PublicationPreview/exports/XML">
+  <sdnEntry><uid>1</uid><idList>
+    <id><uid>2</uid><idType>Digital Currency Address - ETH</idType><idNumber>%1</idNumber></id>
+    <id><uid>3</uid><idType>Digital Currency Address - XBT</idType><idNumber>12QtD5BFwRsdNsAZY76UVE1xyCGNTojH9h</idNumber></id>
+    <id><uid>4</uid><idType>Passport</idType><idNumber>A 12</idNumber></id>
+  </idList></sdnEntry>
+  <sdnEntry><uid>5</uid><idList>
+    <id><uid>6</uid><idType>Digital Currency Address - USDC</idType><idNumber>%2</idNumber></id>
+  </idList></sdnEntry>
+</sdnList>`
+	for name, text := range map[string]string{
+		"text":          "# published today\n%1\n\n  %2  # two\r\n",
+		"text, marked":  "\xef\xbb\xbf%1\n%2",
+		"in capitals":   strings.ToUpper("%1\n%2"),
+		"other chains":  "%1\nTCzq6m2zxnQkrZrf8cqYcK6bbXQYAfWYKC\n%2\nbc1qnew4mvqzq8l3x8m0t9q4xj3zqq5d0d4d8d3v5r\n",
+		"JSON":          `["%1", "%2"]`,
+		"JSON, spaced":  "\n [\"%1\",\n\"%2\"]\n",
+		"the SDN list":  sdn,
+		"SDN, repeated": sdn + "\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := strings.NewReplacer("%1", listed.Lower(), "%2", other.Lower()).Replace(text)
+			// One byte at a time, as a slow source sends it.
+			got, err := screening.Parse(iotest.OneByteReader(strings.NewReader(text)))
+			if err != nil || !slices.Equal(got, []x402.Address{listed, other}) {
+				t.Errorf("%v, %v", got, err)
+			}
+		})
+	}
+}
+
+func TestWhatIsNoListIsRefused(t *testing.T) {
+	for name, text := range map[string]string{
+		"empty":            "",
+		"space":            " \n",
+		"comments":         "# nobody\n",
+		"a page":           "<!doctype html><html><body>Not found</body></html>",
+		"words":            "not found",
+		"a short address":  "0x1234",
+		"JSON, cut off":    `["` + listed.Lower() + `"`,
+		"JSON of objects":  `[{"address":"` + listed.Lower() + `"}]`,
+		"JSON, followed":   `["` + listed.Lower() + `"] ["x"]`,
+		"JSON, empty":      `[]`,
+		"the SDN, cut off": `<sdnList><sdnEntry><idList><id><idType>Digital Currency Address - ETH</idType>`,
+		"the SDN, unclosed": `<sdnList><id><idType>Digital Currency Address - ETH</idType><idNumber>` + listed.Lower() +
+			`</idNumber></id>`,
+		"no address of ours": "12QtD5BFwRsdNsAZY76UVE1xyCGNTojH9h\n",
+		"a long line":        strings.Repeat("a", 1<<20),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got, err := screening.Parse(strings.NewReader(text)); err == nil || got != nil {
+				t.Errorf("%v, %v", got, err)
+			}
+		})
+	}
+	broken := io.MultiReader(strings.NewReader(listed.Lower()+"\n"), iotest.ErrReader(errors.New("reset")))
+	if _, err := screening.Parse(broken); err == nil {
+		t.Error("a source that breaks: no error")
+	}
+}
+
+func TestSourceIsAFileOrHTTPS(t *testing.T) {
+	for _, location := range []string{"", "list.txt", "http://example.com/list", "ftp://example.com/list", "https://",
+		"https://example.com/list#part", "file:///etc/list"} {
+		if _, err := screening.ParseSource(location); err == nil {
+			t.Errorf("%q: no error", location)
+		}
+	}
+	s, err := screening.ParseSource("https://user:secret@example.com/list.txt?token=secret")
+	if err != nil || s.Name() != "https://example.com/list.txt" {
+		t.Errorf("%q, %v", s.Name(), err)
+	}
+}
+
+func TestSourceIsReadFromFileAndWeb(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "list.txt")
+	if err := os.WriteFile(file, []byte(listed.Lower()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/moved":
+			http.Redirect(w, r, "/list", http.StatusFound)
+		case "/downgraded":
+			http.Redirect(w, r, "http://example.com/list", http.StatusFound)
+		case "/round":
+			http.Redirect(w, r, "/round", http.StatusFound)
+		case "/cut":
+			w.Header().Set("Content-Length", "1000")
+			_, _ = io.WriteString(w, listed.Lower()+"\n")
+		case "/list":
+			_, _ = io.WriteString(w, listed.Lower()+"\n")
+		default:
+			http.Error(w, listed.Lower(), http.StatusNotFound)
+		}
+	}))
+	t.Cleanup(server.Close)
+	for location, good := range map[string]bool{
+		file: true, file + ".gone": false,
+		server.URL + "/list": true, server.URL + "/moved": true, server.URL + "/downgraded": false,
+		server.URL + "/round": false, server.URL + "/cut": false, server.URL + "/gone?token=secret": false,
+	} {
+		s, err := screening.ParseSource(location)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.Read(t.Context())
+		if good != (err == nil) || good != slices.Equal(got, []x402.Address{listed}) {
+			t.Errorf("%s: %v, %v", location, got, err)
+		}
+		if err != nil && strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v", location, err)
+		}
+	}
+}
+
+// story is a screening with all that it depends on.
+type story struct {
+	screening.Config
+	now     time.Time
+	lists   map[string]screening.List
+	audited []string
+	down    error
+	// named is whom the service names, and silent its error.
+	named  x402.Address
+	silent error
+}
+
+func (s *story) ReplaceList(_ context.Context, l screening.List) error {
+	s.lists[l.Name] = l
+	return s.down
+}
+
+func (s *story) LookUp(
+	_ context.Context, names []string, payer x402.Address,
+) (map[string]screening.Entry, error) {
+	all := map[string]screening.Entry{}
+	for name, l := range s.lists {
+		if slices.Contains(names, name) {
+			all[name] = screening.Entry{ReadAt: l.ReadAt, Listed: slices.Contains(l.Addresses, payer)}
+		}
+	}
+	return all, s.down
+}
+
+func (s *story) AuditRefusal(_ context.Context, payer x402.Address, by string) error {
+	s.audited = append(s.audited, by+" "+payer.Lower())
+	return s.down
+}
+
+func (s *story) Name() string { return "vendor" }
+
+func (s *story) Sanctioned(_ context.Context, payer x402.Address) (bool, error) {
+	return payer == s.named, s.silent
+}
+
+// told is a story with one list in a file that holds an address.
+func told(t *testing.T, strict bool) (*story, string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "list.txt")
+	if err := os.WriteFile(file, []byte(listed.Lower()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	source, err := screening.ParseSource(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &story{now: start, lists: map[string]screening.List{}}
+	s.Config = screening.Config{
+		Store: s, Lists: []screening.Source{source}, MaxAge: time.Hour, Strict: strict,
+		Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return s.now },
+	}
+	return s, file
+}
+
+// want wants what Screen says of a payer.
+func (s *story) want(t *testing.T, payer x402.Address, code fault.Code) {
+	t.Helper()
+	if err := screening.New(s.Config).Screen(t.Context(), payer); fault.Of(err) != code && (err != nil || code != "") {
+		t.Errorf("%s: %v, want %q", payer, err, code)
+	}
+}
+
+func TestListedPayerIsRefusedAndAudited(t *testing.T) {
+	s, file := told(t, true)
+	if err := screening.New(s.Config).Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.want(t, other, "")
+	s.want(t, listed, fault.PayerNotAccepted)
+	if want := []string{file + " " + listed.Lower()}; !slices.Equal(s.audited, want) {
+		t.Errorf("audited %q, want %q", s.audited, want)
+	}
+	s.down = errors.New("the database is down")
+	s.want(t, listed, fault.DependencyDown)
+}
+
+func TestStaleListClosesSalesWhereItIsStrict(t *testing.T) {
+	for strict, code := range map[bool]fault.Code{true: fault.DependencyDown, false: ""} {
+		s, file := told(t, strict)
+		screens := screening.New(s.Config)
+		s.want(t, other, code) // never read
+		if err := screens.Ready(t.Context()); (err != nil) != strict {
+			t.Errorf("never read, strict %t: ready %v", strict, err)
+		}
+		if err := screens.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s.now = start.Add(time.Hour)
+		s.want(t, other, "")
+		if err := screens.Ready(t.Context()); err != nil {
+			t.Error(err)
+		}
+		// It cannot be read any more. What is known refuses still, however old it is.
+		if err := os.WriteFile(file, []byte("<html>gone"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := screens.Refresh(t.Context()); err == nil {
+			t.Error("an unreadable list: no error")
+		}
+		s.now = start.Add(time.Hour + time.Second)
+		s.want(t, other, code)
+		s.want(t, listed, fault.PayerNotAccepted)
+	}
+}
+
+func TestServiceIsAskedNextToTheLists(t *testing.T) {
+	s, _ := told(t, true)
+	s.Service, s.named = s, other
+	if err := screening.New(s.Config).Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.want(t, other, fault.PayerNotAccepted)
+	s.want(t, listed, fault.PayerNotAccepted)
+	s.want(t, x402.Address{19: 3}, "")
+	s.silent = errors.New("no answer")
+	s.want(t, other, fault.DependencyDown)
+	s.want(t, listed, fault.PayerNotAccepted) // the list knows
+	s.Strict = false
+	s.want(t, other, "")
+	s.Lists = nil
+	s.silent = nil
+	s.want(t, other, fault.PayerNotAccepted)
+}
+
+func TestRefreshReplacesAList(t *testing.T) {
+	s, file := told(t, true)
+	screens := screening.New(s.Config)
+	for _, want := range [][]x402.Address{{listed}, {listed, other}, {other}} {
+		text := make([]string, 0, 2*len(want))
+		for _, a := range slices.Backward(want) {
+			text = append(text, a.Lower(), strings.ToUpper(a.Lower()))
+		}
+		if err := os.WriteFile(file, []byte(strings.Join(text, "\n")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := screens.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := slices.Collect(maps.Values(s.lists)); len(got) != 1 || !slices.Equal(got[0].Addresses, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+	}
+}
