@@ -206,8 +206,9 @@ func launch(b *testing.B, c app.Config, program string) (addr string, pid int) {
 	cmd := exec.Command(program, "serve", "--no-worker")
 	cmd.Env = os.Environ()
 	for name, value := range map[string]string{
-		"LIMITS": "off", // the crowd has one address
-		"ADDR":   addr, "BASE_URL": c.BaseURL, "ENVIRONMENT": c.Environment, "DATABASE__URL": c.DatabaseURL.Reveal(),
+		// The crowd has one address.
+		"LIMITS": "off", "SERVER__MAX_CONNECTIONS_PER_ADDRESS": "8192",
+		"ADDR": addr, "BASE_URL": c.BaseURL, "ENVIRONMENT": c.Environment, "DATABASE__URL": c.DatabaseURL.Reveal(),
 		"CHAIN__RPC_URL":  c.RPCURLs[0],
 		"PAYMENT__PAY_TO": c.PayTo.String(), "RELAYER__KEYS": c.RelayerKeys[0].Reveal(), "ISSUER__URL": c.IssuerURL,
 		"ISSUER__KEY":   c.IssuerKey.Reveal(),
