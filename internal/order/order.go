@@ -124,7 +124,9 @@ func FingerprintOf(kind Kind, item json.RawMessage) Fingerprint {
 
 // Move is one step of an order from a status to another, with who took it and why.
 type Move struct {
-	Order    ID
+	Order ID
+	// Owner is the order's: rows are found, and may be distributed, by it.
+	Owner    x402.Address
 	From, To Status
 	// Actor is "buyer", "worker" or "operator:<name>".
 	Actor  string

@@ -281,5 +281,7 @@ func (s *Settlement) take(ctx context.Context, l *job.Lease, m order.Move) (orde
 }
 
 func worker(o order.Order, to order.Status, at order.Progress) order.Move {
-	return order.Move{Order: o.ID, From: o.Status, To: to, Actor: "worker", Reason: at.Reason, Evidence: at.Evidence}
+	return order.Move{
+		Order: o.ID, Owner: o.Owner, From: o.Status, To: to, Actor: "worker", Reason: at.Reason, Evidence: at.Evidence,
+	}
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/settlement"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // Admin keeps orders for operators. It implements admin.Records, admin.Switches and availability.SwitchStore.
@@ -231,6 +232,9 @@ func (d Admin) Decide(ctx context.Context, m order.Move, act order.Act) error {
 		}
 		if row.Status != entorder.StatusOperatorReview {
 			return admin.ErrNotInReview
+		}
+		if m.Owner, err = x402.ParseAddress(row.Owner); err != nil {
+			return fmt.Errorf("read the owner: %w", err)
 		}
 		if err := nothingComesBack(ctx, tx, id); err != nil {
 			return err

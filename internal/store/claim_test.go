@@ -217,7 +217,7 @@ func settled(p checkout.ClaimRequest) payment.Payment {
 
 // move is a step of an order, with what is posted with it.
 func move(p checkout.ClaimRequest, from, to order.Status) order.Move {
-	m := order.Move{Order: p.Order.ID, From: from, To: to, Actor: "worker", Reason: "test"}
+	m := order.Move{Order: p.Order.ID, Owner: p.Order.Owner, From: from, To: to, Actor: "worker", Reason: "test"}
 	switch to {
 	case order.Settled:
 		m.Postings = settled(p).Postings()

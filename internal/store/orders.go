@@ -200,7 +200,7 @@ func (o Orders) reused(ctx context.Context, p checkout.ClaimRequest) (checkout.C
 // claim makes the order, or takes an unpaid one up whose time is not over.
 func (o Orders) claim(ctx context.Context, tx *ent.Tx, p checkout.ClaimRequest) (order.Order, error) {
 	ord := p.Order
-	move := order.Move{Order: ord.ID, From: order.PaymentRequired, To: order.Settling, Actor: "buyer",
+	move := order.Move{Order: ord.ID, Owner: ord.Owner, From: order.PaymentRequired, To: order.Settling, Actor: "buyer",
 		Reason: "payment claimed"}
 	if p.Again {
 		n, err := tx.Order.Update().
@@ -240,10 +240,10 @@ const (
 		WITH moved AS (
 			UPDATE orders SET status = $3, version = version + 1, updated_at = $4,
 				delivery_attempt = delivery_attempt + $5
-			WHERE id = $1 AND status = $2 RETURNING *
+			WHERE id = $1 AND owner = $10 AND status = $2 RETURNING *
 		), told AS (
 			INSERT INTO timeline (id, order_id, owner, version, at, from_status, to_status, actor, reason, evidence)
-			SELECT $6, $1, coalesce((SELECT owner FROM moved), ''), (SELECT version FROM moved), $4, $2, $3, $7, $8, $9)
+			SELECT $6, $1, $10, (SELECT version FROM moved), $4, $2, $3, $7, $8, $9)
 		SELECT ` + orderColumns + ` FROM moved`
 )
 
@@ -338,8 +338,9 @@ func moveOrder(tx *ent.Tx, m order.Move, now time.Time, moved *order.Order) {
 		refused = 1
 	}
 	pgxOf(tx).later(reviewItem{
-		sql:  moveOrderSQL,
-		args: []any{m.Order, m.From, m.To, now, refused, uuid.Must(uuid.NewV7()), m.Actor, m.Reason, m.Evidence},
+		sql: moveOrderSQL,
+		args: []any{m.Order, m.From, m.To, now, refused, uuid.Must(uuid.NewV7()), m.Actor, m.Reason, m.Evidence,
+			m.Owner.Lower()},
 		read: func(answers pgx.BatchResults) (err error) {
 			*moved, err = scanOrder(answers.QueryRow())
 			return err

@@ -75,6 +75,7 @@ func (d Admin) Prove(ctx context.Context, p payment.Payment, m order.Move, follo
 		if row.Status != entorder.StatusSettling {
 			return admin.ErrNotSettling
 		}
+		m.Owner = p.Authorization.From
 		later(tx, decideJobSQL, settlement.Fulfilling, p.ID.String())
 		wakeOnCommit(tx, topicJobs, "")
 		prove(tx, p, entpayment.StatusClaimed)

@@ -242,7 +242,8 @@ func (r Recovery) write(ctx context.Context, tx *ent.Tx, k taking, pay payment.P
 		return err
 	}
 	move := order.Move{
-		Order: k.order.ID, From: order.PaymentRequired, To: order.Settling, Actor: "operator:" + k.act.Operator,
+		Order: k.order.ID, Owner: k.order.Owner, From: order.PaymentRequired, To: order.Settling,
+		Actor:    "operator:" + k.act.Operator,
 		Reason:   "recovered: " + k.act.Reason,
 		Evidence: map[string]string{"transfer": k.transfer.Place().String(), "reference": k.reference},
 	}

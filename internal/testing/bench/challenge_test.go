@@ -69,10 +69,12 @@ func BenchmarkChallengeBooks(b *testing.B) {
 	begin := time.Now()
 	all, allCalls := life(b.N)
 	seconds := time.Since(begin).Seconds()
-	b.ReportMetric(float64(all.written-one.written), "rows-written")
-	b.ReportMetric(float64(allCalls-oneCalls), "rpc-calls")
-	b.ReportMetric(float64(all.transactions-one.transactions), "reads")
-	b.ReportMetric(float64(all.transactions-one.transactions)/seconds, "reads/s")
+	// What a program does without being asked differs by a few from run to run.
+	reads := max(0, all.transactions-one.transactions)
+	b.ReportMetric(float64(max(0, all.written-one.written)), "rows-written")
+	b.ReportMetric(float64(max(0, allCalls-oneCalls)), "rpc-calls")
+	b.ReportMetric(float64(reads), "reads")
+	b.ReportMetric(float64(reads)/seconds, "reads/s")
 }
 
 // program is everything that a serving process needs around it.

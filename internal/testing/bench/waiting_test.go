@@ -182,12 +182,12 @@ func underway(b *testing.B, s *store.Store, o order.Order, pay payment.Payment) 
 		Args: settlement.ConfirmArgs{Order: o.ID}, UniqueKey: pay.ID.String(), RunAt: pay.CreatedAt.Add(time.Hour),
 	}
 	_, err = s.Orders().Settle(b.Context(), placed.Job.Fence(), pay,
-		order.Move{Order: o.ID, From: order.Settling, To: order.Settled, Actor: "worker"}, follow)
+		order.Move{Order: o.ID, Owner: o.Owner, From: order.Settling, To: order.Settled, Actor: "worker"}, follow)
 	if err != nil {
 		return err
 	}
 	_, err = s.Orders().Move(b.Context(), placed.Job.Fence(), order.Move{
-		Order: o.ID, From: order.Settled, To: order.Provisioning, Actor: "worker",
+		Order: o.ID, Owner: o.Owner, From: order.Settled, To: order.Provisioning, Actor: "worker",
 	})
 	return err
 }
