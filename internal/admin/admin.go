@@ -58,8 +58,9 @@ type Records interface {
 	Decide(ctx context.Context, m order.Move, act order.Act) error
 	// Unproven finds the payment of an order in settling; done says that the operator has proven it with this key.
 	// order.ErrNotFound when there is no such order, ErrNotSettling when it waits for no payment, ErrKeyReused as above.
-	Unproven(ctx context.Context, id order.ID, transaction x402.Hash, act order.Act) (p payment.Payment, done bool,
-		err error)
+	Unproven(
+		ctx context.Context, id order.ID, transaction x402.Hash, act order.Act,
+	) (p payment.Payment, done bool, err error)
 	// Prove records that a payment is proven by its receipt, moves its order to settled, posts what the move says, queues
 	// its job again and the one that follows the payment; once for each key, with the errors of Unproven.
 	Prove(ctx context.Context, p payment.Payment, m order.Move, follow job.New, act order.Act) error

@@ -248,8 +248,9 @@ const none = "-"
 
 // Load reads the configuration: the environment over the file over the defaults. Every mistake is
 // reported at once. lookup is os.LookupEnv; a name ending in _FILE names a file that holds the value.
-func Load(file map[string]string, lookup func(string) (string, bool),
-	read func(string) ([]byte, error)) (Config, error) {
+func Load(
+	file map[string]string, lookup func(string) (string, bool), read func(string) ([]byte, error),
+) (Config, error) {
 	var (
 		c     Config
 		wrong []error
@@ -332,8 +333,9 @@ func (s setting) env() string {
 	return "ROAMCARD_" + strings.ToUpper(strings.ReplaceAll(s.key, ".", "__"))
 }
 
-func (s setting) value(file map[string]string, lookup func(string) (string, bool),
-	read func(string) ([]byte, error)) (value, source string, err error) {
+func (s setting) value(
+	file map[string]string, lookup func(string) (string, bool), read func(string) ([]byte, error),
+) (value, source string, err error) {
 	value, source, err = env(s.env(), lookup, read)
 	if err != nil {
 		return "", "", fmt.Errorf("%s (%s_FILE): %w", s.key, s.env(), err)
@@ -349,8 +351,9 @@ func (s setting) value(file map[string]string, lookup func(string) (string, bool
 
 // env reads what a name of the environment says, or the file that its name with _FILE names. source is empty
 // when neither is set.
-func env(name string, lookup func(string) (string, bool),
-	read func(string) ([]byte, error)) (value, source string, err error) {
+func env(
+	name string, lookup func(string) (string, bool), read func(string) ([]byte, error),
+) (value, source string, err error) {
 	if v, ok := lookup(name); ok && v != "" {
 		return v, "environment", nil
 	}

@@ -39,8 +39,9 @@ const (
 )
 
 // registerRetention adds the periodic job that forgets.
-func registerRetention(r *job.Runner, s *store.Store, expired time.Duration, events *activity.Activity,
-	signIns auth.Retention) {
+func registerRetention(
+	r *job.Runner, s *store.Store, expired time.Duration, events *activity.Activity, signIns auth.Retention,
+) {
 	r.Register(attemptPruning{}.Kind(), func(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
 		// A stranger may write as fast as the limits let all addresses: one run keeps up with that.
 		if err := untilNone(ctx, events.Prune); err != nil {

@@ -104,8 +104,9 @@ func (a *App) openSettlers(ctx context.Context) error {
 	return nil
 }
 
-func (c Config) newRelayer(on *chain.Chain, attempts payment.Attempts, keys []*ecdsa.PrivateKey, log *slog.Logger,
-	metrics *telemetry.Metrics) (*chain.Relayer, error) {
+func (c Config) newRelayer(
+	on *chain.Chain, attempts payment.Attempts, keys []*ecdsa.PrivateKey, log *slog.Logger, metrics *telemetry.Metrics,
+) (*chain.Relayer, error) {
 	return chain.NewRelayer(chain.RelayerConfig{
 		Chain: on, Attempts: attempts, Keys: keys,
 		MaxFeePerGas: gwei(50), MinTip: big.NewInt(1_000), MinBalance: new(big.Int).Div(gwei(1_000_000), big.NewInt(10)),

@@ -49,8 +49,9 @@ type Finder interface {
 // moved answers a payment whose money arrived and that no order has: to its proven payer with the order, to anyone else
 // with how to prove it, since the payment itself is public by now. The money is kept as arrived before anything is
 // said.
-func (c *Checkout) moved(ctx context.Context, p Purchase, pay payment.Signed, known *order.Order, refused error,
-	at payment.Receipt) (PaidOrder, error) {
+func (c *Checkout) moved(
+	ctx context.Context, p Purchase, pay payment.Signed, known *order.Order, refused error, at payment.Receipt,
+) (PaidOrder, error) {
 	a := payment.Arrived{Network: c.Terms.Network, Asset: c.Terms.Asset, Authorization: pay.Authorization, Receipt: at}
 	if err := c.Store.Arrive(ctx, a); err != nil {
 		return PaidOrder{}, fmt.Errorf("keep what arrived: %w", errors.Join(err, unknownYet("")))
@@ -219,8 +220,9 @@ func (c *Checkout) unseen(ctx context.Context, pay payment.Signed) (bool, error)
 var errTaken = errors.New("the money that arrived is taken")
 
 // spend buys with money that arrived. order.ErrNotFound when there is none that this payment proves.
-func (c *Checkout) spend(ctx context.Context, p Purchase, pay payment.Signed, known *order.Order,
-	offer order.Offer) (PaidOrder, error) {
+func (c *Checkout) spend(
+	ctx context.Context, p Purchase, pay payment.Signed, known *order.Order, offer order.Offer,
+) (PaidOrder, error) {
 	for {
 		a, err := c.owed(ctx, pay, offer)
 		if err != nil {
@@ -242,8 +244,9 @@ func (c *Checkout) spend(ctx context.Context, p Purchase, pay payment.Signed, kn
 
 // adopt places an order that money which arrived pays for, unless that may have bought goods already, or may have gone
 // back.
-func (c *Checkout) adopt(ctx context.Context, p Purchase, pay payment.Signed, placement ClaimRequest,
-	a payment.Arrived) (PaidOrder, error) {
+func (c *Checkout) adopt(
+	ctx context.Context, p Purchase, pay payment.Signed, placement ClaimRequest, a payment.Arrived,
+) (PaidOrder, error) {
 	if err := c.stillOurs(ctx, a, placement.Order); err != nil {
 		return PaidOrder{}, err
 	}
@@ -305,8 +308,9 @@ func forOperator(why string) error {
 
 // giveBack brings the money of a payment back that arrived for what cannot be sold any more: an order is claimed with
 // it, and refunded.
-func (c *Checkout) giveBack(ctx context.Context, p Purchase, pay payment.Signed, placement ClaimRequest,
-	a payment.Arrived, why *fault.Fault) (PaidOrder, error) {
+func (c *Checkout) giveBack(
+	ctx context.Context, p Purchase, pay payment.Signed, placement ClaimRequest, a payment.Arrived, why *fault.Fault,
+) (PaidOrder, error) {
 	placement.Order.Returned = why.Detail
 	if err := c.stillOurs(ctx, a, placement.Order); err != nil {
 		return PaidOrder{}, err

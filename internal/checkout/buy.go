@@ -114,8 +114,9 @@ func noChain() *fault.Fault {
 }
 
 // claimOrder claims an order and waits until its payment is decided.
-func (c *Checkout) claimOrder(ctx context.Context, p Purchase, pay payment.Signed,
-	placement ClaimRequest) (PaidOrder, error) {
+func (c *Checkout) claimOrder(
+	ctx context.Context, p Purchase, pay payment.Signed, placement ClaimRequest,
+) (PaidOrder, error) {
 	leave, err := c.countClaim(pay.Authorization.From, placement.Again)
 	if err != nil {
 		return c.unlessKnown(ctx, p, pay, err)
@@ -185,8 +186,9 @@ func (c *Checkout) offer(ctx context.Context, p Purchase, promised *order.Offer)
 	return product.Offer(ctx, order.OfferRequest{Key: p.Key, Body: p.Request, Quoted: promised})
 }
 
-func (c *Checkout) claimRequest(p Purchase, pay payment.Signed, offer order.Offer, admission order.Claim,
-	known *order.Order) ClaimRequest {
+func (c *Checkout) claimRequest(
+	p Purchase, pay payment.Signed, offer order.Offer, admission order.Claim, known *order.Order,
+) ClaimRequest {
 	o := c.newOrder(p, pay.Authorization.From, offer.Price, admission.Item)
 	if known != nil {
 		o = *known
@@ -284,8 +286,9 @@ func (c *Checkout) decided(ctx context.Context, p Purchase, o order.Order, repla
 }
 
 // answer is what a payment that is decided bought, or how to pay instead.
-func (c *Checkout) answer(ctx context.Context, p Purchase, o order.Order, pay payment.Payment,
-	replayed bool) (PaidOrder, error) {
+func (c *Checkout) answer(
+	ctx context.Context, p Purchase, o order.Order, pay payment.Payment, replayed bool,
+) (PaidOrder, error) {
 	if o.Returned != "" {
 		return PaidOrder{}, returning(o)
 	}

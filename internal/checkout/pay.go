@@ -52,8 +52,9 @@ func (c *Checkout) Pay(ctx context.Context, id order.ID, paid string, resource x
 
 // refuseCounted refuses a payment that no claim counts. Nobody has proven anything by it, and the answer asks the
 // chain.
-func (c *Checkout) refuseCounted(ctx context.Context, p Purchase, pay payment.Signed, excess,
-	why error) (sold PaidOrder, err error) {
+func (c *Checkout) refuseCounted(
+	ctx context.Context, p Purchase, pay payment.Signed, excess, why error,
+) (sold PaidOrder, err error) {
 	err = c.unproven(ctx, excess, func() error {
 		sold, err = c.refuse(ctx, p, pay, p.of, nil, why)
 		return err

@@ -28,8 +28,9 @@ func (c *Checkout) Order(ctx context.Context, id order.ID, owner x402.Address) (
 }
 
 // Orders lists a wallet's orders, newest first, and where the next page begins, if there is one.
-func (c *Checkout) Orders(ctx context.Context, owner x402.Address,
-	q Query) (page []PaidOrder, next order.ID, err error) {
+func (c *Checkout) Orders(
+	ctx context.Context, owner x402.Address, q Query,
+) (page []PaidOrder, next order.ID, err error) {
 	limit := q.Limit
 	q.Limit++
 	orders, err := c.Store.Orders(ctx, owner, q)

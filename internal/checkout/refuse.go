@@ -16,8 +16,9 @@ import (
 // refuse answers a paid request that nothing was claimed for. Before a payer may be told that another payment is safe,
 // the chain is asked what became of this one: its money may have moved without us, or by an order that we have lost.
 // offer is nil when there was none.
-func (c *Checkout) refuse(ctx context.Context, p Purchase, pay payment.Signed, known *order.Order, offer *order.Offer,
-	why error) (PaidOrder, error) {
+func (c *Checkout) refuse(
+	ctx context.Context, p Purchase, pay payment.Signed, known *order.Order, offer *order.Offer, why error,
+) (PaidOrder, error) {
 	no, rejected := errors.AsType[*payment.Rejection](why)
 	refused := why
 	switch {
@@ -66,8 +67,9 @@ func (c *Checkout) unlessKnown(ctx context.Context, p Purchase, pay payment.Sign
 }
 
 // claimedBefore answers a payment that an order of ours has: this one, if it is another attempt of it, or another one.
-func (c *Checkout) claimedBefore(ctx context.Context, pay payment.Signed, known *order.Order, offer *order.Offer,
-	refused error) error {
+func (c *Checkout) claimedBefore(
+	ctx context.Context, pay payment.Signed, known *order.Order, offer *order.Offer, refused error,
+) error {
 	if known != nil && known.ExpiresAt == nil {
 		own, err := c.payment(ctx, known.ID)
 		if err != nil && !errors.Is(err, order.ErrNotFound) {

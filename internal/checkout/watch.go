@@ -10,8 +10,9 @@ import (
 
 // Watch shows an order of a wallet whenever its version is above after, beginning now, until the order is
 // final or its time is over. Changes that follow each other closely may show as one.
-func (c *Checkout) Watch(ctx context.Context, id order.ID, owner x402.Address, after int, patience time.Duration,
-	show func(PaidOrder) error) error {
+func (c *Checkout) Watch(
+	ctx context.Context, id order.ID, owner x402.Address, after int, patience time.Duration, show func(PaidOrder) error,
+) error {
 	wake, stop := c.Store.Watch(id)
 	defer stop()
 	end := time.NewTimer(patience)

@@ -130,8 +130,9 @@ var (
 
 // UnmatchedFor shows an operator a page of strays, newest first, and the row where the next page begins, if there
 // is one.
-func (r *Reconciler) UnmatchedFor(ctx context.Context, q UnmatchedQuery,
-	act order.Act) (page []UnmatchedTransfer, next int64, err error) {
+func (r *Reconciler) UnmatchedFor(
+	ctx context.Context, q UnmatchedQuery, act order.Act,
+) (page []UnmatchedTransfer, next int64, err error) {
 	limit := q.Limit
 	q.Limit++
 	page, err = r.Unmatched.ListUnmatched(ctx, q, act)
@@ -146,8 +147,9 @@ func (r *Reconciler) UnmatchedFor(ctx context.Context, q UnmatchedQuery,
 }
 
 // ResolveFor closes a stray by an operator's word. The next comparison no longer finds it.
-func (r *Reconciler) ResolveFor(ctx context.Context, at Place, as Resolution,
-	act order.Act) (UnmatchedTransfer, error) {
+func (r *Reconciler) ResolveFor(
+	ctx context.Context, at Place, as Resolution, act order.Act,
+) (UnmatchedTransfer, error) {
 	s, err := r.Unmatched.Resolve(ctx, at, as, act)
 	switch {
 	case errors.Is(err, ErrNoUnmatched):
@@ -165,8 +167,9 @@ func (r *Reconciler) ResolveFor(ctx context.Context, at Place, as Resolution,
 }
 
 // FindingsFor shows an operator a page of findings, newest first, and where the next page begins, if there is one.
-func (r *Reconciler) FindingsFor(ctx context.Context, q FindingQuery,
-	act order.Act) (page []Finding, next int64, err error) {
+func (r *Reconciler) FindingsFor(
+	ctx context.Context, q FindingQuery, act order.Act,
+) (page []Finding, next int64, err error) {
 	limit := q.Limit
 	q.Limit++
 	page, err = r.Unmatched.Findings(ctx, q, act)

@@ -92,8 +92,9 @@ func (s *Settlement) restore(ctx context.Context, pay payment.Payment) error {
 }
 
 // confirmed ends the watch. The transfer may stand in another transaction than the one first seen.
-func (s *Settlement) confirmed(ctx context.Context, l *job.Lease, pay payment.Payment,
-	r payment.Receipt) (job.Outcome, error) {
+func (s *Settlement) confirmed(
+	ctx context.Context, l *job.Lease, pay payment.Payment, r payment.Receipt,
+) (job.Outcome, error) {
 	if pay.Receipt == nil || pay.Receipt.Transaction != r.Transaction || pay.Receipt.BlockHash != r.BlockHash {
 		pay.Receipt = &r
 		if err := s.Store.Reprove(ctx, l.Fence(), pay); err != nil {
@@ -104,8 +105,9 @@ func (s *Settlement) confirmed(ctx context.Context, l *job.Lease, pay payment.Pa
 }
 
 // undone stops a delivery that is still under way; what is delivered stays, and an operator decides.
-func (s *Settlement) undone(ctx context.Context, l *job.Lease, pay payment.Payment,
-	reason string) (job.Outcome, error) {
+func (s *Settlement) undone(
+	ctx context.Context, l *job.Lease, pay payment.Payment, reason string,
+) (job.Outcome, error) {
 	why := "the payment was undone: " + reason
 	o, err := s.Store.Find(ctx, pay.Order)
 	if err != nil {

@@ -140,8 +140,9 @@ func (s *Settlement) settleAllTheSame(ctx context.Context, l *job.Lease, o order
 
 // step takes one step and returns the order as it is stored then: with 0 to look at once for the next, a
 // positive time for later, rest when there is nothing to do.
-func (s *Settlement) step(ctx context.Context, l *job.Lease, o order.Order,
-	known *claimed) (order.Order, time.Duration, error) {
+func (s *Settlement) step(
+	ctx context.Context, l *job.Lease, o order.Order, known *claimed,
+) (order.Order, time.Duration, error) {
 	ctx, span := otel.Tracer("settlement").Start(ctx, "order."+string(o.Status),
 		trace.WithAttributes(attribute.String("order.id", string(o.ID)), attribute.String("order.kind", string(o.Kind))))
 	defer span.End()
@@ -168,8 +169,9 @@ func onward(o order.Order, err error) (order.Order, time.Duration, error) { retu
 const done = time.Duration(-1)
 
 // settle looks once at the order's payment, and goes on when the chain has decided.
-func (s *Settlement) settle(ctx context.Context, l *job.Lease, o order.Order,
-	known *claimed) (order.Order, time.Duration, error) {
+func (s *Settlement) settle(
+	ctx context.Context, l *job.Lease, o order.Order, known *claimed,
+) (order.Order, time.Duration, error) {
 	var pay payment.Payment
 	if known != nil {
 		pay = known.payment
@@ -202,8 +204,9 @@ func (s *Settlement) settle(ctx context.Context, l *job.Lease, o order.Order,
 }
 
 // arrived records that a payment is proven.
-func (s *Settlement) arrived(ctx context.Context, l *job.Lease, o order.Order, pay payment.Payment,
-	proof *payment.Receipt) (order.Order, payment.Payment, error) {
+func (s *Settlement) arrived(
+	ctx context.Context, l *job.Lease, o order.Order, pay payment.Payment, proof *payment.Receipt,
+) (order.Order, payment.Payment, error) {
 	faultpoint.Reach("settle.seen")
 	pay.Status, pay.Receipt = payment.Paid, proof
 	m := worker(o, order.Settled, order.Progress{
@@ -221,8 +224,9 @@ func (s *Settlement) arrived(ctx context.Context, l *job.Lease, o order.Order, p
 }
 
 // markDead records that a payment can never arrive.
-func (s *Settlement) markDead(ctx context.Context, l *job.Lease, o order.Order, pay payment.Payment,
-	reason string) (order.Order, payment.Payment, error) {
+func (s *Settlement) markDead(
+	ctx context.Context, l *job.Lease, o order.Order, pay payment.Payment, reason string,
+) (order.Order, payment.Payment, error) {
 	pay.Status, pay.DeadReason = payment.Dead, reason
 	m := worker(o, order.PaymentRequired, order.Progress{Reason: "payment dead: " + reason})
 	o, err := s.Store.MarkDead(ctx, l.Fence(), pay, m)
@@ -255,8 +259,9 @@ func (s *Settlement) deliver(ctx context.Context, l *job.Lease, o order.Order) (
 }
 
 // fulfilled ends a delivery, and posts what it moved.
-func (s *Settlement) fulfilled(ctx context.Context, l *job.Lease, o order.Order,
-	at order.Progress) (order.Order, error) {
+func (s *Settlement) fulfilled(
+	ctx context.Context, l *job.Lease, o order.Order, at order.Progress,
+) (order.Order, error) {
 	m := worker(o, order.Fulfilled, at)
 	var err error
 	if m.Postings, err = s.products[o.Kind].Postings(o); err != nil {
@@ -265,8 +270,9 @@ func (s *Settlement) fulfilled(ctx context.Context, l *job.Lease, o order.Order,
 	return s.take(ctx, l, m)
 }
 
-func (s *Settlement) move(ctx context.Context, l *job.Lease, o order.Order, to order.Status,
-	at order.Progress) (order.Order, error) {
+func (s *Settlement) move(
+	ctx context.Context, l *job.Lease, o order.Order, to order.Status, at order.Progress,
+) (order.Order, error) {
 	return s.take(ctx, l, worker(o, to, at))
 }
 

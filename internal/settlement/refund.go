@@ -92,8 +92,9 @@ func (s *Settlement) impatient(o order.Order) bool {
 
 // sign stores the refund's authorization, with which the next step begins. Nothing of an earlier one can
 // move money any more, and what is given back is there.
-func (s *Settlement) sign(ctx context.Context, l *job.Lease, o order.Order,
-	earlier *payment.Refund) (order.Order, time.Duration, error) {
+func (s *Settlement) sign(
+	ctx context.Context, l *job.Lease, o order.Order, earlier *payment.Refund,
+) (order.Order, time.Duration, error) {
 	if why := s.Refunds.Unavailable(); why != "" {
 		return onward(s.move(ctx, l, o, order.OperatorReview, order.Progress{Reason: "the refund cannot be made: " + why}))
 	}
@@ -142,8 +143,9 @@ func (s *Settlement) bringBack(ctx context.Context, r payment.Refund) (v payment
 	return s.Refunds.Collect.Collect(ctx, r.Payment()), true, nil
 }
 
-func (s *Settlement) refunded(ctx context.Context, l *job.Lease, o order.Order, r payment.Refund,
-	receipt payment.Receipt) (order.Order, error) {
+func (s *Settlement) refunded(
+	ctx context.Context, l *job.Lease, o order.Order, r payment.Refund, receipt payment.Receipt,
+) (order.Order, error) {
 	faultpoint.Reach("refund.seen")
 	r.Status, r.Receipt = payment.RefundPaid, &receipt
 	m := worker(o, order.Refunded, order.Progress{Reason: "refund proven", Evidence: map[string]string{
@@ -159,8 +161,9 @@ func (s *Settlement) refunded(ctx context.Context, l *job.Lease, o order.Order, 
 	return o, nil
 }
 
-func (s *Settlement) giveUp(ctx context.Context, l *job.Lease, o order.Order, r payment.Refund,
-	why string) (order.Order, error) {
+func (s *Settlement) giveUp(
+	ctx context.Context, l *job.Lease, o order.Order, r payment.Refund, why string,
+) (order.Order, error) {
 	r.Status = payment.RefundDead
 	m := worker(o, order.OperatorReview, order.Progress{Reason: why, Evidence: map[string]string{
 		"refund": r.ID.String(), "treasury": r.Authorization.From.String(), "amount": r.Authorization.Value.String(),

@@ -283,8 +283,9 @@ func nothingComesBack(ctx context.Context, tx *ent.Tx, id order.ID) error {
 
 // repeats reports that an operator's act with this key has been done. ErrKeyReused says that it was
 // another act.
-func (s *Store) repeats(ctx context.Context, tx *ent.Tx, act order.Act, action, subject string,
-	after any) (bool, error) {
+func (s *Store) repeats(
+	ctx context.Context, tx *ent.Tx, act order.Act, action, subject string, after any,
+) (bool, error) {
 	before, err := tx.Audit.Query().Where(audit.Actor(act.Operator), audit.Action(action),
 		audit.Subject(subject), audit.IdempotencyKey(act.Key)).Only(ctx)
 	if ent.IsNotFound(err) {
@@ -322,8 +323,9 @@ func sameJSON(stored json.RawMessage, v any) (bool, error) {
 }
 
 // record writes an operator's act into the audit trail.
-func (s *Store) record(ctx context.Context, tx *ent.Tx, act order.Act, action, subject string, before,
-	after any) error {
+func (s *Store) record(
+	ctx context.Context, tx *ent.Tx, act order.Act, action, subject string, before, after any,
+) error {
 	create := tx.Audit.Create().SetID(uuid.Must(uuid.NewV7())).SetAt(s.stamp()).SetActor(act.Operator).SetAction(action).
 		SetSubject(subject).SetReason(act.Reason).SetIdempotencyKey(act.Key)
 	for _, state := range []struct {

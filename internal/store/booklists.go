@@ -56,8 +56,9 @@ var listSQL = map[reconcile.List]string{
 }
 
 // Page implements reconcile.Books.
-func (t Treasury) Page(ctx context.Context, l reconcile.List, since time.Time, after string,
-	limit int) (units []reconcile.Unit, next string, err error) {
+func (t Treasury) Page(
+	ctx context.Context, l reconcile.List, since time.Time, after string, limit int,
+) (units []reconcile.Unit, next string, err error) {
 	args := []any{after, limit}
 	switch l {
 	case reconcile.OrdersChanged, reconcile.OrdersPosted, reconcile.PostingsChanged:

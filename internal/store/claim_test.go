@@ -79,8 +79,9 @@ func claim(t *testing.T, s *store.Store, p checkout.ClaimRequest) checkout.Claim
 }
 
 // race places all at once and counts how each claim ended.
-func race(t *testing.T, s *store.Store,
-	all []checkout.ClaimRequest) (claims map[checkout.ClaimOutcome]int, orders map[order.ID]bool) {
+func race(
+	t *testing.T, s *store.Store, all []checkout.ClaimRequest,
+) (claims map[checkout.ClaimOutcome]int, orders map[order.ID]bool) {
 	t.Helper()
 	placed := make([]checkout.ClaimResult, len(all))
 	var group sync.WaitGroup

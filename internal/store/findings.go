@@ -157,8 +157,9 @@ func (t Treasury) Open(ctx context.Context, found []reconcile.Finding) ([]reconc
 }
 
 // Sums implements reconcile.Reports.
-func (t Treasury) Sums(ctx context.Context,
-	list int) (sums []reconcile.Sum, open, resolved []reconcile.Finding, spent money.Cents, err error) {
+func (t Treasury) Sums(
+	ctx context.Context, list int,
+) (sums []reconcile.Sum, open, resolved []reconcile.Finding, spent money.Cents, err error) {
 	err = t.moment(ctx, func(b booksReader) error {
 		sums, open, resolved = nil, nil, nil
 		return errors.Join(b.all(
@@ -187,8 +188,9 @@ func scanSum(row pgx.CollectableRow) (s reconcile.Sum, err error) {
 }
 
 // Findings implements reconcile.Strays.
-func (t Treasury) Findings(ctx context.Context, q reconcile.FindingQuery,
-	act order.Act) (page []reconcile.Finding, err error) {
+func (t Treasury) Findings(
+	ctx context.Context, q reconcile.FindingQuery, act order.Act,
+) (page []reconcile.Finding, err error) {
 	err = t.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		rows, err := raw(tx).Query(ctx, findingsSQL, t.id(), q.Resolved, string(q.Code), q.Before, q.Limit)
 		if err != nil {

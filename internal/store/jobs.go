@@ -254,8 +254,9 @@ func (j Jobs) Find(ctx context.Context, kind job.Kind, uniqueKey string) (job.Ro
 }
 
 // Claim implements job.Queue.
-func (j Jobs) Claim(ctx context.Context, owner string, class job.Class, kinds []job.Kind, limit int,
-	ttl time.Duration) ([]job.Row, error) {
+func (j Jobs) Claim(
+	ctx context.Context, owner string, class job.Class, kinds []job.Kind, limit int, ttl time.Duration,
+) ([]job.Row, error) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
 	rows, err := j.s.pool.Query(ctx, claimJobsSQL, owner, kindNames(kinds), limit, ttl, class)

@@ -176,8 +176,9 @@ func (o Orders) insertClaim(ctx context.Context, p checkout.ClaimRequest, alone 
 }
 
 // whatBecameOf finds out by the purchase's key whether a placement was committed after all.
-func (o Orders) whatBecameOf(ctx context.Context, placed checkout.ClaimResult,
-	unknown error) (checkout.ClaimResult, error) {
+func (o Orders) whatBecameOf(
+	ctx context.Context, placed checkout.ClaimResult, unknown error,
+) (checkout.ClaimResult, error) {
 	known, err := o.FindByKey(ctx, placed.Order.Kind, placed.Order.Owner, placed.Order.Key)
 	switch {
 	case err != nil || known.Status == order.PaymentRequired:
@@ -248,8 +249,9 @@ const (
 )
 
 // Settle implements settlement.Store.
-func (o Orders) Settle(ctx context.Context, f job.Fence, p payment.Payment, m order.Move,
-	follow job.New) (order.Order, error) {
+func (o Orders) Settle(
+	ctx context.Context, f job.Fence, p payment.Payment, m order.Move, follow job.New,
+) (order.Order, error) {
 	return o.moving(ctx, f, m, func(ctx context.Context, tx *ent.Tx) error {
 		prove(tx, p, entpayment.StatusClaimed)
 		settleReservations(tx, p.Order, p.Authorization.From, o.s.stamp())
@@ -309,8 +311,9 @@ func (o Orders) Move(ctx context.Context, f job.Fence, m order.Move) (order.Orde
 }
 
 // moving takes a step of an order together with what belongs to it, under the job's fence.
-func (o Orders) moving(ctx context.Context, f job.Fence, m order.Move,
-	also func(context.Context, *ent.Tx) error) (order.Order, error) {
+func (o Orders) moving(
+	ctx context.Context, f job.Fence, m order.Move, also func(context.Context, *ent.Tx) error,
+) (order.Order, error) {
 	if err := m.Check(); err != nil {
 		return order.Order{}, err
 	}

@@ -25,8 +25,9 @@ type proved struct {
 }
 
 // Unproven implements admin.Records.
-func (d Admin) Unproven(ctx context.Context, id order.ID, transaction x402.Hash,
-	act order.Act) (p payment.Payment, done bool, err error) {
+func (d Admin) Unproven(
+	ctx context.Context, id order.ID, transaction x402.Hash, act order.Act,
+) (p payment.Payment, done bool, err error) {
 	err = d.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		if done, err = d.s.repeats(ctx, tx, act, actProve, string(id), proved{transaction.String()}); err != nil || done {
 			return err

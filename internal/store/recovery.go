@@ -68,8 +68,9 @@ const (
 )
 
 // Lost implements reconcile.LostBooks: all of it as it is at one moment.
-func (r Recovery) Lost(ctx context.Context, owners []x402.Address,
-	references []uuid.UUID) (lost reconcile.Lost, err error) {
+func (r Recovery) Lost(
+	ctx context.Context, owners []x402.Address, references []uuid.UUID,
+) (lost reconcile.Lost, err error) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
 	tx, err := r.t.s.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})

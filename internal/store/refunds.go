@@ -71,8 +71,9 @@ const (
 )
 
 // Refunded implements settlement.RefundStore.
-func (o Orders) Refunded(ctx context.Context, f job.Fence, r payment.Refund, m order.Move,
-	follow job.New) (order.Order, error) {
+func (o Orders) Refunded(
+	ctx context.Context, f job.Fence, r payment.Refund, m order.Move, follow job.New,
+) (order.Order, error) {
 	return o.moving(ctx, f, m, func(ctx context.Context, tx *ent.Tx) error {
 		proveRefund(tx, r, entrefund.StatusSigned)
 		later(tx, dropCardSQL, r.Order, r.Authorization.To.Lower(), o.s.stamp())

@@ -62,8 +62,9 @@ type switched struct {
 }
 
 // SetSwitch implements admin.Switches.
-func (d Admin) SetSwitch(ctx context.Context, product order.Kind, paused bool,
-	act order.Act) (availability.Switch, error) {
+func (d Admin) SetSwitch(
+	ctx context.Context, product order.Kind, paused bool, act order.Act,
+) (availability.Switch, error) {
 	var now availability.Switch
 	err := d.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		lock(tx, "switch/"+string(product))

@@ -37,8 +37,9 @@ const (
 )
 
 // ListUnmatched implements reconcile.Strays.
-func (t Treasury) ListUnmatched(ctx context.Context, q reconcile.UnmatchedQuery,
-	act order.Act) ([]reconcile.UnmatchedTransfer, error) {
+func (t Treasury) ListUnmatched(
+	ctx context.Context, q reconcile.UnmatchedQuery, act order.Act,
+) ([]reconcile.UnmatchedTransfer, error) {
 	var page []reconcile.UnmatchedTransfer
 	err := t.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		rows, err := raw(tx).Query(ctx, unmatchedListSQL, t.asset, t.payTo, q.Resolved, q.Before, q.Limit)
@@ -59,8 +60,9 @@ type resolved struct {
 }
 
 // Resolve implements reconcile.Strays.
-func (t Treasury) Resolve(ctx context.Context, at reconcile.Place, as reconcile.Resolution,
-	act order.Act) (reconcile.UnmatchedTransfer, error) {
+func (t Treasury) Resolve(
+	ctx context.Context, at reconcile.Place, as reconcile.Resolution, act order.Act,
+) (reconcile.UnmatchedTransfer, error) {
 	var stray reconcile.UnmatchedTransfer
 	err := t.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		lock(tx, "transfer/"+at.String())
