@@ -288,7 +288,9 @@ func TestADeadPaymentGivesBackWhatItHeldAndMayBeReplaced(t *testing.T) {
 		t.Fatalf("order %+v, %v", open, err)
 	}
 	again := func() checkout.ClaimRequest {
-		return claimRequest("k", func(n *checkout.ClaimRequest) { n.Order, n.Payment.Order, n.Again = open, open.ID, true })
+		return claimRequest("k", func(n *checkout.ClaimRequest) {
+			n.Order, n.Payment.Order, n.Existing = open, open.ID, true
+		})
 	}
 	claims, _ := race(t, s, []checkout.ClaimRequest{again(), again(), again(), again()})
 	if claims[checkout.Fresh] != 1 || claims[checkout.Repeated] != 3 {

@@ -56,7 +56,7 @@ func (s *Store) switches(ctx context.Context, c *ent.KillSwitchClient) ([]availa
 	return all, nil
 }
 
-// switched is what the audit trail keeps of a switch.
+// switched is the audit record of a kill switch.
 type switched struct {
 	Paused bool `json:"paused"`
 }
