@@ -79,8 +79,9 @@ func claim(t *testing.T, s *store.Store, p checkout.ClaimRequest) checkout.Claim
 }
 
 // race places all at once and counts how each claim ended.
-func race(t *testing.T, s *store.Store,
-	all []checkout.ClaimRequest) (claims map[checkout.ClaimOutcome]int, orders map[order.ID]bool) {
+func race(
+	t *testing.T, s *store.Store, all []checkout.ClaimRequest,
+) (claims map[checkout.ClaimOutcome]int, orders map[order.ID]bool) {
 	t.Helper()
 	placed := make([]checkout.ClaimResult, len(all))
 	var group sync.WaitGroup
@@ -287,7 +288,9 @@ func TestADeadPaymentGivesBackWhatItHeldAndMayBeReplaced(t *testing.T) {
 		t.Fatalf("order %+v, %v", open, err)
 	}
 	again := func() checkout.ClaimRequest {
-		return claimRequest("k", func(n *checkout.ClaimRequest) { n.Order, n.Payment.Order, n.Again = open, open.ID, true })
+		return claimRequest("k", func(n *checkout.ClaimRequest) {
+			n.Order, n.Payment.Order, n.Existing = open, open.ID, true
+		})
 	}
 	claims, _ := race(t, s, []checkout.ClaimRequest{again(), again(), again(), again()})
 	if claims[checkout.Fresh] != 1 || claims[checkout.Repeated] != 3 {

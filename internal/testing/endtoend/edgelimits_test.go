@@ -26,7 +26,7 @@ import (
 // behindAProxy is a world at the default limits, except that those of an address are refilled by the hour: a slow
 // machine must not earn new ones while it counts. The test is its proxy, and says where its callers are.
 func behindAProxy(c *app.Config) {
-	c.Limits, c.MostUnpaid = limit.Defaults(), 20
+	c.Limits, c.MaxUnpaid = limit.Defaults(), 20
 	for _, class := range []limit.Class{limit.Unpaid, limit.PaidAddress} {
 		c.Limits[class] = limit.Rate{Count: c.Limits[class].Count, Per: time.Hour}
 	}
