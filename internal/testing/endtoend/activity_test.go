@@ -18,8 +18,8 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// event is the body of an event that may be stored, with changes.
-func event(changes map[string]any) string {
+// eventBody is the body of an event that may be stored, with changes.
+func eventBody(changes map[string]any) string {
 	e := map[string]any{"eventId": uuid.NewString(), "eventName": "page_view", "visitorId": uuid.NewString()}
 	for name, value := range changes {
 		e[name] = value
@@ -28,8 +28,8 @@ func event(changes map[string]any) string {
 	return string(body)
 }
 
-// TestEventsComeBackAsNumbersOnly follows events from the intake to the report and out again.
-func TestEventsComeBackAsNumbersOnly(t *testing.T) {
+// TestEventsAreReportedAsCountsOnly follows events from the intake to the report and out again.
+func TestEventsAreReportedAsCountsOnly(t *testing.T) {
 	t.Parallel()
 	analyst := newKey(t)
 	w := newWorld(t, plan{change: func(c *app.Config) { c.Activity = []x402.Address{addressOf(analyst)} }})
@@ -37,11 +37,11 @@ func TestEventsComeBackAsNumbersOnly(t *testing.T) {
 	b.signIn()
 
 	visitor, twice := uuid.NewString(),
-		event(map[string]any{"eventName": "error_shown", "properties": map[string]any{"errorCode": "terms_changed"}})
+		eventBody(map[string]any{"eventName": "error_shown", "properties": map[string]any{"errorCode": "terms_changed"}})
 	for _, body := range []string{
-		event(map[string]any{"visitorId": visitor, "path": "/esim/plans/US",
+		eventBody(map[string]any{"visitorId": visitor, "path": "/esim/plans/US",
 			"properties": map[string]any{"product": "esim", "countryCode": "US"}}),
-		event(map[string]any{"visitorId": visitor, "path": "/cards/" + uuid.NewString(),
+		eventBody(map[string]any{"visitorId": visitor, "path": "/cards/" + uuid.NewString(),
 			"properties": map[string]any{"product": "card"}}), twice, twice,
 	} {
 		w.send(request{path: "/api/events", body: body}).into(t, 202, nil)
@@ -91,15 +91,15 @@ func TestEventsComeBackAsNumbersOnly(t *testing.T) {
 	if got.Events != 1 {
 		t.Errorf("%d events are left, want 1", got.Events)
 	}
-	other := w.pauper()
+	other := w.unfundedBuyer()
 	other.signIn()
 	if a := other.get("/api/admin/activity"); a.status != 401 || a.problem.Code != string(fault.SessionInvalid) {
 		t.Errorf("a wallet that is not listed: %d %s", a.status, a.body)
 	}
 }
 
-// TestNothingForbiddenReachesTheDatabase sends the whole corpus over HTTP and looks at what is left of it.
-func TestNothingForbiddenReachesTheDatabase(t *testing.T) {
+// TestEventsWithForbiddenContentAreNotStored sends the whole corpus over HTTP and looks at what is left of it.
+func TestEventsWithForbiddenContentAreNotStored(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
 	for file, want := range map[string]int{"forbidden": 400, "benign": 202} {
@@ -132,12 +132,12 @@ func TestNothingForbiddenReachesTheDatabase(t *testing.T) {
 	}
 }
 
-func TestOldSignInsAreForgotten(t *testing.T) {
+func TestExpiredSignInChallengesArePruned(t *testing.T) {
 	t.Parallel()
 	token := "rco_of_the_test"
-	w := newWorld(t, plan{change: func(c *app.Config) { c.Operators = []auth.Operator{operatorOf("ada", token)} }})
+	w := newWorld(t, plan{change: func(c *app.Config) { c.Operators = []auth.Operator{newOperator("ada", token)} }})
 	for range 3 {
-		w.pauper().signIn()
+		w.unfundedBuyer().signIn()
 	}
 	as := map[string]string{"Authorization": "Bearer " + token}
 	var status struct{ RetentionSeconds, Total, Stale, BatchSize int }
@@ -173,12 +173,12 @@ func TestOldSignInsAreForgotten(t *testing.T) {
 	}
 }
 
-// TestTheWorkerForgetsByItself waits for the periodic job.
-func TestTheWorkerForgetsByItself(t *testing.T) {
+// TestWorkerPrunesExpiredRows waits for the periodic job.
+func TestWorkerPrunesExpiredRows(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
-	w.send(request{path: "/api/events", body: event(nil)}).into(t, 202, nil)
-	b := w.pauper()
+	w.send(request{path: "/api/events", body: eventBody(nil)}).into(t, 202, nil)
+	b := w.unfundedBuyer()
 	b.signIn()
 	w.exec(`UPDATE events SET at = now() - interval '91 days'`)
 	w.exec(`UPDATE sessions SET expires_at = now() - interval '25 hours'`)
@@ -206,6 +206,6 @@ func (w *world) exec(sql string, args ...any) {
 	}
 }
 
-func operatorOf(name, token string) auth.Operator {
+func newOperator(name, token string) auth.Operator {
 	return auth.Operator{Name: name, Hash: sha256.Sum256([]byte(token))}
 }

@@ -16,10 +16,10 @@ import (
 
 // history is what an operator sees of an order.
 type history struct {
-	Order    given    `json:"order"`
+	Order    orderView    `json:"order"`
 	Owner    string   `json:"owner"`
-	Payments []record `json:"payments"`
-	Refund   *record  `json:"refund"`
+	Payments []paymentRecord `json:"payments"`
+	Refund   *paymentRecord  `json:"refund"`
 	Jobs     []struct {
 		Kind   string `json:"kind"`
 		Status string `json:"status"`
@@ -29,23 +29,23 @@ type history struct {
 		Version   int    `json:"version"`
 		Reference string `json:"reference"`
 	} `json:"references"`
-	Timeline []step `json:"timeline"`
+	Timeline []transition `json:"timeline"`
 }
 
-type step struct {
+type transition struct {
 	To     string `json:"to"`
 	Actor  string `json:"actor"`
 	Reason string `json:"reason"`
 }
 
-type record struct {
+type paymentRecord struct {
 	Status      string `json:"status"`
 	Transaction string `json:"transaction"`
 }
 
 func (w *world) history(id string) (history, string) {
 	w.t.Helper()
-	a := w.ann("GET", "/api/admin/orders/"+id, "", "")
+	a := w.operatorCall("GET", "/api/admin/orders/"+id, "", "")
 	var l history
 	a.into(w.t, 200, &l)
 	return l, string(a.body)
@@ -61,15 +61,15 @@ func (l history) path() string {
 }
 
 // TestAnOperatorSeesTheWholeLifeOfAnOrder, and nothing that would let anybody move money or read a card.
-func TestAnOperatorSeesTheWholeLifeOfAnOrder(t *testing.T) {
+func TestOperatorSeesOrderHistoryWithoutSecrets(t *testing.T) {
 	t.Parallel()
 	w := newAdminWorld(t, 100_000_000, plan{})
 	b := w.buyer()
 	b.signIn()
 	pay := b.payment()
-	var o given
+	var o orderView
 	w.send(purchase("seen~002", header(t, pay))).into(t, 200, &o)
-	b.becomes(o.OrderID, "refunded")
+	b.awaitStatus(o.OrderID, "refunded")
 	l, text := w.history(o.OrderID)
 	if l.Owner != b.address.String() || l.Order.OrderID != o.OrderID || l.Order.Refund == nil || len(l.Payments) != 1 ||
 		l.Payments[0].Status != "paid" {
@@ -101,48 +101,48 @@ func TestAnOperatorSeesTheWholeLifeOfAnOrder(t *testing.T) {
 			t.Errorf("%s is shown", name)
 		}
 	}
-	w.reconcile()
+	w.checkBooks()
 }
 
-// TestOperatorsDecideWhatWaits walks a refused order through a retry that is refused again, one that is
+// TestOperatorRetriesRefusedOrder walks a refused order through a retry that is refused again, one that is
 // not, and looks at the audit trail.
-func TestOperatorsDecideWhatWaits(t *testing.T) {
+func TestOperatorRetriesRefusedOrder(t *testing.T) {
 	t.Parallel()
 	w := newAdminWorld(t, -1, plan{})
 	b := w.buyer()
 	b.signIn()
 	w.issuer.fault("open", "refused", 2, 0)
-	var o given
+	var o orderView
 	b.buy("k").into(t, 200, &o)
-	b.becomes(o.OrderID, "operator_review")
+	b.awaitStatus(o.OrderID, "operator_review")
 	var queue struct {
 		Orders []struct{ OrderID, Owner, Reason, Status string }
 	}
-	w.ann("GET", "/api/admin/orders", "", "").into(t, 200, &queue)
+	w.operatorCall("GET", "/api/admin/orders", "", "").into(t, 200, &queue)
 	if len(queue.Orders) != 1 || queue.Orders[0].OrderID != o.OrderID || queue.Orders[0].Reason == "" {
 		t.Errorf("queue %+v", queue)
 	}
 	path := "/api/admin/orders/" + o.OrderID + "/decide"
-	no := w.ann("POST", path, `{"action":"refund","reason":"give it back"}`, "0")
+	no := w.operatorCall("POST", path, `{"action":"refund","reason":"give it back"}`, "0")
 	if no.status != http.StatusConflict || no.problem.Code != string(fault.RefundUnavailable) {
 		t.Errorf("a refund without a treasury: %d %s", no.status, no.body)
 	}
-	w.ann("POST", path, `{"action":"retry","reason":"the issuer says it is mended"}`, "1").into(t, 200, nil)
+	w.operatorCall("POST", path, `{"action":"retry","reason":"the issuer says it is mended"}`, "1").into(t, 200, nil)
 	eventually(t, 20*time.Second, func() (bool, string) {
 		l, text := w.history(o.OrderID)
 		return strings.HasSuffix(l.path(), "operator_review provisioning operator_review"), text
 	})
-	w.ann("POST", path, `{"action":"retry","reason":"now it is"}`, "2").into(t, 200, nil)
-	b.becomes(o.OrderID, "fulfilled")
+	w.operatorCall("POST", path, `{"action":"retry","reason":"now it is"}`, "2").into(t, 200, nil)
+	b.awaitStatus(o.OrderID, "fulfilled")
 	l, text := w.history(o.OrderID)
 	if n := len(l.References); n != 3 || l.References[0].Reference == l.References[2].Reference {
 		t.Errorf("references %+v", l.References)
 	}
-	i := slices.IndexFunc(l.Timeline, func(m step) bool { return m.Actor == "operator:ann" })
+	i := slices.IndexFunc(l.Timeline, func(m transition) bool { return m.Actor == "operator:ann" })
 	if i < 0 || l.Timeline[i].Reason != "the issuer says it is mended" {
 		t.Errorf("timeline %s", text)
 	}
-	late := w.ann("POST", path, `{"action":"fulfilled","reason":"too late"}`, "3")
+	late := w.operatorCall("POST", path, `{"action":"fulfilled","reason":"too late"}`, "3")
 	if late.status != http.StatusConflict || late.problem.Code != string(fault.OrderNotInReview) {
 		t.Errorf("a decision about a fulfilled order: %d %s", late.status, late.body)
 	}
@@ -153,47 +153,47 @@ func TestOperatorsDecideWhatWaits(t *testing.T) {
 	if err != nil || acts != 2 || looks == 0 {
 		t.Errorf("%d acts and %d looks are audited, %v", acts, looks, err)
 	}
-	w.reconcile()
-	w.wantCodes("a card after two refusals")
+	w.checkBooks()
+	w.wantFindings("a card after two refusals")
 }
 
-// TestARefusedTopUpIsDecided: a retry loads under a reference of its own, and one that was delivered by hand
+// TestOperatorDecidesRefusedTopUp: a retry loads under a reference of its own, and one that was delivered by hand
 // leaves the books at peace, though the issuer has no load of ours for it.
-func TestARefusedTopUpIsDecided(t *testing.T) {
+func TestOperatorDecidesRefusedTopUp(t *testing.T) {
 	t.Parallel()
 	w := newAdminWorld(t, -1, plan{})
 	b := w.buyer()
-	b.bought("card")
+	b.buyCard("card")
 	for _, action := range []string{"retry", "fulfilled"} {
 		w.issuer.fault("move", "refused", 1, 0)
-		var o given
+		var o orderView
 		b.topUp(action, 3333).into(t, 200, &o)
-		b.becomes(o.OrderID, "operator_review")
-		w.ann("POST", "/api/admin/orders/"+o.OrderID+"/decide", `{"action":"`+action+`","reason":"decided"}`, action).into(t,
+		b.awaitStatus(o.OrderID, "operator_review")
+		w.operatorCall("POST", "/api/admin/orders/"+o.OrderID+"/decide", `{"action":"`+action+`","reason":"decided"}`, action).into(t,
 			200, nil)
-		b.becomes(o.OrderID, "fulfilled")
-		w.wantCodes(action)
+		b.awaitStatus(o.OrderID, "fulfilled")
+		w.wantFindings(action)
 	}
 }
 
-// TestOperatorRoutesRefuseWhatIsWrong changes nothing by any of it.
-func TestOperatorRoutesRefuseWhatIsWrong(t *testing.T) {
+// TestOperatorRoutesRefuseBadRequests changes nothing by any of it.
+func TestOperatorRoutesRefuseBadRequests(t *testing.T) {
 	t.Parallel()
 	w := newAdminWorld(t, -1, plan{})
 	b := w.buyer()
 	b.signIn()
-	var o given
+	var o orderView
 	b.buy("k~002").into(t, 200, &o)
-	b.becomes(o.OrderID, "operator_review")
+	b.awaitStatus(o.OrderID, "operator_review")
 	operator := "Bearer " + operatorToken
 	decide, toggle := "/api/admin/orders/"+o.OrderID+"/decide", "/api/admin/switches/card_issue"
-	var cases []wrong
+	var cases []refusal
 	add := func(name, method, path, body, token, key string, status int, code fault.Code) {
 		h := map[string]string{"Authorization": token}
 		if key != "" {
 			h["Idempotency-Key"] = key
 		}
-		cases = append(cases, wrong{name, request{method: method, path: path, body: body, header: h}, status, code})
+		cases = append(cases, refusal{name, request{method: method, path: path, body: body, header: h}, status, code})
 	}
 	for name, token := range map[string]string{"nobody": "", "a buyer": "Bearer " + b.token,
 		"another token": "Bearer rco_x", "basic": "Basic " + operatorToken} {
@@ -231,7 +231,7 @@ func TestOperatorRoutesRefuseWhatIsWrong(t *testing.T) {
 	add("no such order to see", "GET", "/api/admin/orders/ord_x", "", operator, "", 404, fault.OrderNotFound)
 	add("another status", "GET", "/api/admin/orders?status=lost", "", operator, "", 400, fault.SchemaInvalid)
 	add("page of 101", "GET", "/api/admin/orders?pageSize=101", "", operator, "", 400, fault.SchemaInvalid)
-	w.refuseAll(cases)
+	w.wantRefusals(cases)
 	var status string
 	var changed int
 	err := w.db.QueryRow(context.WithoutCancel(t.Context()), `SELECT (SELECT status FROM orders),
@@ -240,18 +240,18 @@ func TestOperatorRoutesRefuseWhatIsWrong(t *testing.T) {
 	if err != nil || status != "operator_review" || changed != 0 {
 		t.Errorf("the order is %s, %d things changed, %v", status, changed, err)
 	}
-	w.reconcile()
+	w.checkBooks()
 }
 
-// TestKillSwitchesCloseASaleInEveryProcess: challenge and claim are refused, what is claimed goes on, and
+// TestKillSwitchStopsSalesInEveryProcess: challenge and claim are refused, what is claimed goes on, and
 // the configuration's pause is not overruled.
-func TestKillSwitchesCloseASaleInEveryProcess(t *testing.T) {
+func TestKillSwitchStopsSalesInEveryProcess(t *testing.T) {
 	t.Parallel()
 	w := newAdminWorld(t, -1, plan{instances: 2})
 	b := w.buyer()
 	b.signIn()
 	w.issuer.fault("open", "slow", 1, 2500)
-	var claimed given
+	var claimed orderView
 	b.buy("claimed").into(t, 200, &claimed)
 
 	set := func(product string, paused bool, key string) {
@@ -260,7 +260,7 @@ func TestKillSwitchesCloseASaleInEveryProcess(t *testing.T) {
 			Product, Operator, Reason string
 			Paused                    bool
 		}
-		w.ann("POST", "/api/admin/switches/"+product, fmt.Sprintf(`{"paused":%t,"reason":"drill"}`, paused), key).into(t, 200,
+		w.operatorCall("POST", "/api/admin/switches/"+product, fmt.Sprintf(`{"paused":%t,"reason":"drill"}`, paused), key).into(t, 200,
 			&s)
 		if s.Product != product || s.Paused != paused || s.Operator != "ann" || s.Reason != "drill" {
 			t.Errorf("switch %+v", s)
@@ -290,14 +290,14 @@ func TestKillSwitchesCloseASaleInEveryProcess(t *testing.T) {
 	if w.balance(other.address) != 1_000_000_000 {
 		t.Error("a paused purchase was paid")
 	}
-	b.becomes(claimed.OrderID, "fulfilled")
+	b.awaitStatus(claimed.OrderID, "fulfilled")
 	// Top-ups have a switch of their own; a repeated act changes nothing, another with its key is refused.
 	if a := w.send(request{path: "/api/card/topup",
 		body: `{"idempotencyKey":"t"}`}); a.status != http.StatusPaymentRequired {
 		t.Errorf("a top-up: %d %s", a.status, a.body)
 	}
 	set("card_issue", true, "1")
-	if a := w.ann("POST", "/api/admin/switches/card_issue", `{"paused":false,"reason":"drill"}`,
+	if a := w.operatorCall("POST", "/api/admin/switches/card_issue", `{"paused":false,"reason":"drill"}`,
 		"1"); a.problem.Code != string(fault.IdempotencyKeyReused) {
 		t.Errorf("another act with the key: %d %s", a.status, a.body)
 	}
@@ -321,18 +321,18 @@ func TestKillSwitchesCloseASaleInEveryProcess(t *testing.T) {
 			Paused  bool
 		}
 	}
-	w.ann("GET", "/api/admin/switches", "", "").into(t, 200, &all)
+	w.operatorCall("GET", "/api/admin/switches", "", "").into(t, 200, &all)
 	if text, _ := json.Marshal(all.Switches); string(text) != `[{"Product":"card_issue","Paused":false},`+
 		`{"Product":"card_topup","Paused":true},{"Product":"esim","Paused":false}]` {
 		t.Errorf("switches %s", text)
 	}
-	w.reconcile()
+	w.checkBooks()
 }
 
-func TestNoOperatorOverrulesTheConfigurationsPause(t *testing.T) {
+func TestOperatorCannotOverrideConfiguredPause(t *testing.T) {
 	t.Parallel()
 	w := newAdminWorld(t, -1, plan{change: func(c *app.Config) { c.IssuePaused = true }})
-	w.ann("POST", "/api/admin/switches/card_issue", `{"paused":false,"reason":"open up"}`, "1").into(t, 200, nil)
+	w.operatorCall("POST", "/api/admin/switches/card_issue", `{"paused":false,"reason":"open up"}`, "1").into(t, 200, nil)
 	if a := w.send(purchase("k", "")); a.status != 503 || a.problem.Code != string(fault.IssuePaused) {
 		t.Errorf("%d %s", a.status, a.body)
 	}

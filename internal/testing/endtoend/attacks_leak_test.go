@@ -19,8 +19,8 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// TestTheHostOfARequestReachesNothing is A33.
-func TestTheHostOfARequestReachesNothing(t *testing.T) {
+// TestRequestHostIsIgnored is A33.
+func TestRequestHostIsIgnored(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
 	want := callInfoOf(t, w.send(purchase("h", "")))
@@ -45,12 +45,12 @@ func TestTheHostOfARequestReachesNothing(t *testing.T) {
 	}
 }
 
-// TestNothingThatMattersIsCached is A35 over every route, well answered or not.
-func TestNothingThatMattersIsCached(t *testing.T) {
+// TestAnswersAreNotCacheable is A35 over every route, well answered or not.
+func TestAnswersAreNotCacheable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
 	b := w.buyer()
-	order := b.bought("c")
+	order := b.buyCard("c")
 	var ch struct{ IntentID, Message string }
 	b.post("/api/cards/"+order.Issuance.CardID+"/reveal-challenge", "{}").into(t, 200, &ch)
 	routes := []request{
@@ -105,14 +105,14 @@ func TestUnpaidRequestsCostNothing(t *testing.T) {
 	for _, c := range rejectedCases(t, b) {
 		refused = append(refused, c.r)
 	}
-	before, asked := w.footprint(), node.asked()
+	before, asked := w.footprint(), node.callCounts()
 	w.sendAll(unsigned)
-	if diff := cmp.Diff(asked, node.asked()); diff != "" {
+	if diff := cmp.Diff(asked, node.callCounts()); diff != "" {
 		t.Errorf("%d requests that nobody has signed asked the chain:\n%s", len(unsigned), diff)
 	}
 	// Whoever has signed is told that another payment is safe only after the chain was asked what became of this one.
 	w.sendAll(refused)
-	for method, n := range node.asked() {
+	for method, n := range node.callCounts() {
 		if most := asked[method] + 3*len(refused); n > most {
 			t.Errorf("%d refused payments asked %s %d times, want at most %d", len(refused), method, n, most)
 		}
@@ -138,9 +138,9 @@ func (w *world) sendAll(requests []request) {
 	all.Wait()
 }
 
-// TestNoSecretIsWrittenDown is A44: after a whole story, from the terms to the reveal, with faults, no
+// TestSecretsAreNeitherLoggedNorStored is A44: after a whole story, from the terms to the reveal, with faults, no
 // secret is in the log, and none but the claimed signatures in the database.
-func TestNoSecretIsWrittenDown(t *testing.T) {
+func TestSecretsAreNeitherLoggedNorStored(t *testing.T) {
 	t.Parallel()
 	var log lockedBuffer
 	w := newWorld(t, plan{log: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
@@ -149,10 +149,10 @@ func TestNoSecretIsWrittenDown(t *testing.T) {
 	w.issuer.fault("move", "error_after", 1, 0)
 	p := b.payment()
 	surplus := b.payment()
-	var order sold
+	var order paidOrder
 	w.send(purchase("secret-story", header(t, p))).into(t, 200, &order)
 	w.send(purchase("secret-story", header(t, surplus))).into(t, 200, nil)
-	w.settled(60 * time.Second)
+	w.awaitSettled(60 * time.Second)
 	b.signIn()
 	b.get("/api/orders/"+order.OrderID).into(t, 200, &order)
 	reveal := func() answer {
@@ -194,7 +194,7 @@ func TestNoSecretIsWrittenDown(t *testing.T) {
 	if !strings.Contains(log.String(), "secret-story") && !strings.Contains(log.String(), `"request"`) {
 		t.Error("the log is empty: nothing was looked at")
 	}
-	w.reconcile()
+	w.checkBooks()
 }
 
 func grouped(number string) string {

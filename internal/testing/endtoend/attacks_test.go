@@ -23,17 +23,17 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// TestARepeatGetsTheSameOrderAndPaysNothing is A1 and A6: the same header again, another spelling of the
+// TestRepeatedPurchaseReturnsSameOrder is A1 and A6: the same header again, another spelling of the
 // same body, and a payment signed anew.
-func TestARepeatGetsTheSameOrderAndPaysNothing(t *testing.T) {
+func TestRepeatedPurchaseReturnsSameOrder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{instances: 2})
 	b := w.buyer()
 	payment := header(t, b.payment())
 	first := w.send(purchase("a", payment))
-	var order sold
+	var order paidOrder
 	first.into(t, 200, &order)
-	w.settled(30 * time.Second)
+	w.awaitSettled(30 * time.Second)
 	after := w.footprint()
 
 	surplus := b.payment()
@@ -49,13 +49,13 @@ func TestARepeatGetsTheSameOrderAndPaysNothing(t *testing.T) {
 			header: map[string]string{x402.HeaderSignature: payment}},
 		"a trailing pad": purchase("a", strings.TrimRight(payment, "=")),
 		"upper-case nonce": purchase("a",
-			spoiledBy(t, b.payment(func(p *x402.Payment) { p.Authorization = decoded(t, payment).Authorization }), upperNonce)),
+			alteredHeader(t, b.payment(func(p *x402.Payment) { p.Authorization = decoded(t, payment).Authorization }), upperNonce)),
 		"an expired one":    purchase("a", header(t, b.payment(func(p *x402.Payment) { p.Authorization.ValidBefore = 1 }))),
 		"for another price": purchase("a", header(t, b.payment(func(p *x402.Payment) { p.Authorization.Value++ }))),
 	}
 	for name, r := range repeats {
 		a := w.send(r)
-		var again sold
+		var again paidOrder
 		a.into(t, 200, &again)
 		if again.OrderID != order.OrderID || again.Payment != order.Payment || !again.Replayed {
 			t.Errorf("%s: %+v, want a replay of %+v", name, again, order)
@@ -75,16 +75,16 @@ func TestARepeatGetsTheSameOrderAndPaysNothing(t *testing.T) {
 	if w.spent(surplus.Authorization) {
 		t.Error("a surplus authorization was sent")
 	}
-	w.reconcile()
+	w.checkBooks()
 }
 
 func upperNonce(_, a map[string]any) { a["nonce"] = "0x" + strings.ToUpper(a["nonce"].(string)[2:]) }
 
-func spoiledBy(t *testing.T, p x402.Payment, change func(m, authorization map[string]any)) string {
+func alteredHeader(t *testing.T, p x402.Payment, change func(m, authorization map[string]any)) string {
 	t.Helper()
-	m := tree(t, p)
+	m := paymentJSON(t, p)
 	change(m, m["payload"].(map[string]any)["authorization"].(map[string]any))
-	return encodeTree(t, m)
+	return encodeHeader(t, m)
 }
 
 func decoded(t *testing.T, payment string) x402.Payment {
@@ -155,9 +155,9 @@ func TestOneAuthorizationPaysForOneKey(t *testing.T) {
 	w := newWorld(t, plan{})
 	b := w.buyer()
 	payment := header(t, b.payment())
-	var order sold
+	var order paidOrder
 	w.send(purchase("mine", payment)).into(t, 200, &order)
-	w.settled(30 * time.Second)
+	w.awaitSettled(30 * time.Second)
 	for _, key := range []string{"other", "mine ", "Mine", "mine\u200b"} {
 		a := w.send(purchase(key, payment))
 		if a.status != 409 || a.problem.Code != string(fault.AuthorizationAlreadyUsed) || a.problem.OrderID != "" {
@@ -167,16 +167,16 @@ func TestOneAuthorizationPaysForOneKey(t *testing.T) {
 			t.Errorf("key %q: the answer tells of the order: %s", key, a.body)
 		}
 	}
-	w.reconcile()
+	w.checkBooks()
 }
 
-// TestAKeyIsNobodysSecret is A9: another wallet's key is as good as an unknown one, and gets the payer an
+// TestKeyOfAnotherWalletRevealsNothing is A9: another wallet's key is as good as an unknown one, and gets the payer an
 // order of the payer's own.
-func TestAKeyIsNobodysSecret(t *testing.T) {
+func TestKeyOfAnotherWalletRevealsNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
 	victim, thief := w.buyer(), w.buyer()
-	order := victim.bought("the victim's key")
+	order := victim.buyCard("the victim's key")
 	known, unknown := w.send(purchase("the victim's key", "")), w.send(purchase("a key nobody has", ""))
 	if diff := cmp.Diff(callInfoOf(t, unknown), callInfoOf(t, known)); diff != "" {
 		t.Errorf("a used key shows in the challenge (-unknown +used):\n%s", diff)
@@ -189,7 +189,7 @@ func TestAKeyIsNobodysSecret(t *testing.T) {
 	if diff := cmp.Diff(callInfoOf(t, b), callInfoOf(t, a)); diff != "" || a.status != 402 {
 		t.Errorf("a used key shows in the refusal (-unknown +used):\n%s", diff)
 	}
-	var own sold
+	var own paidOrder
 	thief.buy("the victim's key").into(t, 200, &own)
 	if own.OrderID == order.OrderID || own.Payment.Payer != thief.address.String() {
 		t.Errorf("the thief got %+v", own)
@@ -200,7 +200,7 @@ func TestAKeyIsNobodysSecret(t *testing.T) {
 	if diff := cmp.Diff(callInfoOf(t, b), callInfoOf(t, a)); diff != "" || a.status != 404 {
 		t.Errorf("another's order shows (-unknown +another's):\n%s", diff)
 	}
-	w.reconcile()
+	w.checkBooks()
 }
 
 var (
@@ -229,13 +229,13 @@ func callInfoOf(t *testing.T, a answer) string {
 	return uuids.ReplaceAllString(b.String(), "an id")
 }
 
-// TestWhoWatchesTheChainGetsNothing is A10: a settled signature is public, and whoever rebuilds the
+// TestPaymentRebuiltFromChainRevealsNothing is A10: a settled signature is public, and whoever rebuilds the
 // header from the call data learns nothing without the key, and no secret with it.
-func TestWhoWatchesTheChainGetsNothing(t *testing.T) {
+func TestPaymentRebuiltFromChainRevealsNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
 	b := w.buyer()
-	order := b.bought("k")
+	order := b.buyCard("k")
 	var tx struct {
 		Input hexutil.Bytes `json:"input"`
 	}
@@ -264,12 +264,12 @@ func TestWhoWatchesTheChainGetsNothing(t *testing.T) {
 			t.Errorf("the right key shows %s: %s", secret, a.body)
 		}
 	}
-	w.reconcile()
+	w.checkBooks()
 }
 
-// TestTheTermsCannotBeSwapped is A4 and A11: a quote is honoured as it was made, and nothing in it or
+// TestQuoteCannotLowerThePrice is A4 and A11: a quote is honoured as it was made, and nothing in it or
 // beside it lowers a price.
-func TestTheTermsCannotBeSwapped(t *testing.T) {
+func TestQuoteCannotLowerThePrice(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
 	b := w.buyer()
@@ -291,12 +291,12 @@ func TestTheTermsCannotBeSwapped(t *testing.T) {
 		bytes.Replace(raw[16:], []byte(`"p":2500`), []byte(`"p":1`), 1)...))
 	unsigned := base64.RawURLEncoding.EncodeToString(append(make([]byte, 16),
 		bytes.Replace(raw[16:], []byte(`"p":2500`), []byte(`"p":1`), 1)...))
-	var cases []wrong
+	var cases []refusal
 	for name, id := range map[string]any{"genuine": quote, "price swapped": swapped, "unsigned": unsigned, "number": 5,
 		"object": map[string]any{}, "long": strings.Repeat("A", 4000), "none": nil} {
-		cases = append(cases, wrong{"cheap, quote " + name, purchase("t", header(t, cheap(id))), 402, fault.PaymentRejected})
+		cases = append(cases, refusal{"cheap, quote " + name, purchase("t", header(t, cheap(id))), 402, fault.PaymentRejected})
 	}
-	w.refuseAll(cases)
+	w.wantRefusals(cases)
 	// At the right price a quote of nobody's does no harm.
 	for name, id := range map[string]any{"genuine": quote, "swapped": swapped, "foreign": "q_123", "number": 7} {
 		b := w.buyer()
@@ -305,19 +305,19 @@ func TestTheTermsCannotBeSwapped(t *testing.T) {
 			t.Errorf("full price, quote %s: %d %s", name, a.status, clipped(a.body))
 		}
 	}
-	w.reconcile()
+	w.checkBooks()
 }
 
 // TestAccountsWithCodeCannotPay is A28: the token asks such an account's code, which may change its mind.
 func TestAccountsWithCodeCannotPay(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
-	var cases []wrong
+	var cases []refusal
 	for name, code := range map[string]string{"7702 delegation": "0xef0100" + strings.Repeat("11", 20),
 		"reverts": "0x60006000fd", "stops": "0x00"} {
 		b := w.buyer()
 		w.rpc(nil, "anvil_setCode", b.address.String(), code)
-		cases = append(cases, wrong{name, purchase("code", header(t, b.payment())), 402, fault.PaymentRejected})
+		cases = append(cases, refusal{name, purchase("code", header(t, b.payment())), 402, fault.PaymentRejected})
 	}
-	w.refuseAll(cases)
+	w.wantRefusals(cases)
 }

@@ -12,16 +12,16 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// wrong is a request that must be refused: what is sent, and what must come back.
-type wrong struct {
+// refusal is a request that must be refused: what is sent, and what must come back.
+type refusal struct {
 	name   string
 	r      request
 	status int
 	code   fault.Code
 }
 
-// refuseAll sends every wrong request and checks the answers. Nothing may come of any of them.
-func (w *world) refuseAll(cases []wrong) {
+// wantRefusals sends every wrong request and checks the answers. Nothing may come of any of them.
+func (w *world) wantRefusals(cases []refusal) {
 	w.t.Helper()
 	before := w.footprint()
 	for _, c := range cases {
@@ -102,16 +102,16 @@ func flaws(a answer) []string {
 	return found
 }
 
-func TestWrongBodiesAreRefused(t *testing.T) {
+func TestMalformedBodiesAreRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
 	b := w.buyer()
 	good := header(t, b.payment())
-	var cases []wrong
+	var cases []refusal
 	add := func(name, body string, status int, code fault.Code) {
 		// Unpaid and paid: a payment must not help a wrong body along.
-		cases = append(cases, wrong{name, request{path: purchasePath, body: body}, status, code},
-			wrong{name + ", paid",
+		cases = append(cases, refusal{name, request{path: purchasePath, body: body}, status, code},
+			refusal{name + ", paid",
 				request{path: purchasePath, body: body, header: map[string]string{x402.HeaderSignature: good}}, status, code})
 	}
 	long := strings.Repeat("k", 201)
@@ -164,20 +164,20 @@ func TestWrongBodiesAreRefused(t *testing.T) {
 		"charset": "application/json; charset=utf-16", "protobuf": "application/proto", "parameter": "application/json; x=y",
 		"nothing": "",
 	} {
-		cases = append(cases, wrong{"content type " + name, request{path: purchasePath, body: purchaseBody("a"),
+		cases = append(cases, refusal{"content type " + name, request{path: purchasePath, body: purchaseBody("a"),
 			header: map[string]string{"Content-Type": contentType, x402.HeaderSignature: good}}, 415,
 			fault.MediaTypeUnsupported})
 	}
 	cases = append(cases,
-		wrong{"gzip",
+		refusal{"gzip",
 			request{path: purchasePath, body: purchaseBody("a"), header: map[string]string{"Content-Encoding": "gzip"}}, 415,
 			fault.MediaTypeUnsupported},
-		wrong{"key in the query", request{path: purchasePath + "?idempotencyKey=a", body: purchaseBody("a")}, 400,
+		refusal{"key in the query", request{path: purchasePath + "?idempotencyKey=a", body: purchaseBody("a")}, 400,
 			fault.SchemaInvalid},
-		wrong{"unknown query", request{path: purchasePath + "?debug=1", body: purchaseBody("a")}, 400, fault.SchemaInvalid},
-		wrong{"broken query", request{path: purchasePath + "?%zz", body: purchaseBody("a")}, 400, fault.SchemaInvalid},
-		wrong{"paid, without a body", request{path: purchasePath, header: map[string]string{x402.HeaderSignature: good}}, 400,
+		refusal{"unknown query", request{path: purchasePath + "?debug=1", body: purchaseBody("a")}, 400, fault.SchemaInvalid},
+		refusal{"broken query", request{path: purchasePath + "?%zz", body: purchaseBody("a")}, 400, fault.SchemaInvalid},
+		refusal{"paid, without a body", request{path: purchasePath, header: map[string]string{x402.HeaderSignature: good}}, 400,
 			fault.SchemaInvalid},
 	)
-	w.refuseAll(cases)
+	w.wantRefusals(cases)
 }

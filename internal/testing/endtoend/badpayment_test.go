@@ -16,15 +16,15 @@ import (
 )
 
 // headerCases are payment headers that cannot be read, or that are payments of another kind.
-func headerCases(t *testing.T, b *buyer) []wrong {
+func headerCases(t *testing.T, b *buyer) []refusal {
 	good := header(t, b.payment())
 	raw, err := base64.StdEncoding.DecodeString(good)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var cases []wrong
+	var cases []refusal
 	bad := func(name, payment string) {
-		cases = append(cases, wrong{"header: " + name, purchase("h", payment), 400, fault.PaymentMalformed})
+		cases = append(cases, refusal{"header: " + name, purchase("h", payment), 400, fault.PaymentMalformed})
 	}
 	std := func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
 	bad("no base64", "!!!")
@@ -92,9 +92,9 @@ func headerCases(t *testing.T, b *buyer) []wrong {
 // spoiled is a good payment's header after a change to its JSON and to its authorization.
 func spoiled(t *testing.T, b *buyer, change func(m, authorization map[string]any)) string {
 	t.Helper()
-	m := tree(t, b.payment())
+	m := paymentJSON(t, b.payment())
 	change(m, m["payload"].(map[string]any)["authorization"].(map[string]any))
-	return encodeTree(t, m)
+	return encodeHeader(t, m)
 }
 
 func setOrDelete(m map[string]any, name string, v any) {
@@ -115,14 +115,14 @@ func swapCase(address string) string {
 func TestUnreadablePaymentsAreRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
-	w.refuseAll(headerCases(t, w.buyer()))
+	w.wantRefusals(headerCases(t, w.buyer()))
 }
 
 // rejectedCases are payments that can be read and do not meet the terms: A4, A12 to A18, A26 to A28.
-func rejectedCases(t *testing.T, b *buyer) []wrong {
-	var cases []wrong
+func rejectedCases(t *testing.T, b *buyer) []refusal {
+	var cases []refusal
 	no := func(name, payment string) {
-		cases = append(cases, wrong{"payment: " + name, purchase("r", payment), 402, fault.PaymentRejected})
+		cases = append(cases, refusal{"payment: " + name, purchase("r", payment), 402, fault.PaymentRejected})
 	}
 	accepted := func(name, member string, v any) {
 		no(name, spoiled(t, b, func(m, _ map[string]any) { m["accepted"].(map[string]any)[member] = v }))
@@ -153,7 +153,7 @@ func rejectedCases(t *testing.T, b *buyer) []wrong {
 		"eip155:8453 ", "solana:mainnet", ""} {
 		accepted("network "+quoted(network), "network", network)
 	}
-	stranger := b.w.pauper().address
+	stranger := b.w.unfundedBuyer().address
 	accepted("accepted payee another's", "payTo", stranger.String())
 	signed("signed payee another's", func(a *x402.Authorization) { a.To = stranger })
 	signed("signed payee one nibble off", func(a *x402.Authorization) { a.To[19] ^= 1 })
@@ -182,21 +182,21 @@ func rejectedCases(t *testing.T, b *buyer) []wrong {
 	return append(cases, signatureCases(t, b)...)
 }
 
-func signatureCases(t *testing.T, b *buyer) []wrong {
-	var cases []wrong
+func signatureCases(t *testing.T, b *buyer) []refusal {
+	var cases []refusal
 	no := func(name string, signature string) {
 		payment := spoiled(t, b, func(m, _ map[string]any) { m["payload"].(map[string]any)["signature"] = signature })
-		cases = append(cases, wrong{"signature: " + name, purchase("s", payment), 402, fault.PaymentRejected})
+		cases = append(cases, refusal{"signature: " + name, purchase("s", payment), 402, fault.PaymentRejected})
 	}
 	p := b.payment()
 	s := p.Signature
 	good := s.Hex()
 	high := p
-	high.Signature = twin(s)
-	cases = append(cases, wrong{"signature: high s", purchase("s", header(t, high)), 402, fault.PaymentRejected})
+	high.Signature = withHighS(s)
+	cases = append(cases, refusal{"signature: high s", purchase("s", header(t, high)), 402, fault.PaymentRejected})
 	other := b.w.buyer().payment(func(q *x402.Payment) { q.Authorization = p.Authorization })
 	cases = append(cases,
-		wrong{"signature: another wallet's", purchase("s", header(t, other)), 402, fault.PaymentRejected})
+		refusal{"signature: another wallet's", purchase("s", header(t, other)), 402, fault.PaymentRejected})
 	for _, d := range []x402.Domain{
 		{Name: "USDC", Version: "2", ChainID: 8453, Contract: usdc()},
 		{Name: "USD Coin", Version: "1", ChainID: 8453, Contract: usdc()},
@@ -209,7 +209,7 @@ func signatureCases(t *testing.T, b *buyer) []wrong {
 			t.Fatal(err)
 		}
 		cases = append(cases,
-			wrong{fmt.Sprintf("signature: domain %s %s %d", d.Name, d.Version, d.ChainID), purchase("s", header(t, q)), 402,
+			refusal{fmt.Sprintf("signature: domain %s %s %d", d.Name, d.Version, d.ChainID), purchase("s", header(t, q)), 402,
 				fault.PaymentRejected})
 	}
 	no("v 26", good[:len(good)-2]+"1a")
@@ -231,31 +231,31 @@ func signatureCases(t *testing.T, b *buyer) []wrong {
 		"precompile": "0x0000000000000000000000000000000000000001",
 		"the token":  usdc().String(), "the payee": b.w.payTo.String()} {
 		payment := spoiled(t, b, func(_, a map[string]any) { a["from"] = from })
-		cases = append(cases, wrong{"payer " + name, purchase("s", payment), 402, fault.PaymentRejected})
+		cases = append(cases, refusal{"payer " + name, purchase("s", payment), 402, fault.PaymentRejected})
 	}
 	return cases
 }
 
-func TestPaymentsOffTheTermsAreRefused(t *testing.T) {
+func TestPaymentsNotMatchingTheTermsAreRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
 	b := w.buyer()
 	cases := rejectedCases(t, b)
-	poor := w.pauper()
+	poor := w.unfundedBuyer()
 	cases = append(cases,
-		wrong{"payer without money", purchase("r", header(t, poor.payment())), 402, fault.PaymentRejected})
-	short := w.pauper()
+		refusal{"payer without money", purchase("r", header(t, poor.payment())), 402, fault.PaymentRejected})
+	short := w.unfundedBuyer()
 	w.fund(short.address, price()-1)
 	cases = append(cases,
-		wrong{"payer a millionth short", purchase("r", header(t, short.payment())), 402, fault.PaymentRejected})
-	w.refuseAll(cases)
+		refusal{"payer a millionth short", purchase("r", header(t, short.payment())), 402, fault.PaymentRejected})
+	w.wantRefusals(cases)
 	// The harness can also succeed: the same wallet's good payment is taken.
-	b.bought("good")
-	w.reconcile()
+	b.buyCard("good")
+	w.checkBooks()
 }
 
-// TestPaymentSpellingsThatMeanTheTermsAreTaken is the other side of the tables above: what must not be refused.
-func TestPaymentSpellingsThatMeanTheTermsAreTaken(t *testing.T) {
+// TestEquivalentPaymentEncodingsAreAccepted is the other side of the tables above: what must not be refused.
+func TestEquivalentPaymentEncodingsAreAccepted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
 	for name, change := range map[string]func(m, a map[string]any){
@@ -275,9 +275,9 @@ func TestPaymentSpellingsThatMeanTheTermsAreTaken(t *testing.T) {
 		},
 	} {
 		b := w.buyer()
-		m := tree(t, b.payment())
+		m := paymentJSON(t, b.payment())
 		change(m, m["payload"].(map[string]any)["authorization"].(map[string]any))
-		if a := w.send(purchase("k", encodeTree(t, m))); a.status != 200 {
+		if a := w.send(purchase("k", encodeHeader(t, m))); a.status != 200 {
 			t.Errorf("%s: %d %s", name, a.status, clipped(a.body))
 		}
 	}
@@ -285,6 +285,6 @@ func TestPaymentSpellingsThatMeanTheTermsAreTaken(t *testing.T) {
 	if a := w.send(purchase("k", strings.TrimRight(header(t, b.payment()), "="))); a.status != 200 {
 		t.Errorf("without padding: %d %s", a.status, clipped(a.body))
 	}
-	w.settled(30 * time.Second)
-	w.reconcile()
+	w.awaitSettled(30 * time.Second)
+	w.checkBooks()
 }

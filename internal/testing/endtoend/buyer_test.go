@@ -37,7 +37,7 @@ type buyer struct {
 // buyer makes a wallet with 1,000 USDC.
 func (w *world) buyer() *buyer {
 	w.t.Helper()
-	b := w.pauper()
+	b := w.unfundedBuyer()
 	w.fund(b.address, 1_000_000_000)
 	return b
 }
@@ -47,8 +47,8 @@ func (w *world) buyers(n int) []*buyer {
 	w.t.Helper()
 	all, calls := make([]*buyer, n), make([]rpc.BatchElem, n)
 	for i := range all {
-		all[i] = w.pauper()
-		slot, value := balanceOf(all[i].address, 1_000_000_000)
+		all[i] = w.unfundedBuyer()
+		slot, value := balanceSlot(all[i].address, 1_000_000_000)
 		calls[i] = rpc.BatchElem{Method: "anvil_setStorageAt", Args: []any{usdc().String(), slot, value}, Result: new(bool)}
 	}
 	for part := range slices.Chunk(calls, 100) {
@@ -65,8 +65,8 @@ func (w *world) buyers(n int) []*buyer {
 	return all
 }
 
-// pauper makes a wallet with nothing.
-func (w *world) pauper() *buyer {
+// unfundedBuyer makes a wallet with nothing.
+func (w *world) unfundedBuyer() *buyer {
 	w.t.Helper()
 	key := newKey(w.t)
 	return &buyer{w: w, key: key, address: addressOf(key)}
@@ -125,8 +125,8 @@ func header(t *testing.T, p x402.Payment) string {
 	return h
 }
 
-// tree is a payment's JSON, to be spoiled in ways that no type of ours can hold.
-func tree(t *testing.T, p x402.Payment) map[string]any {
+// paymentJSON is a payment's JSON, to be spoiled in ways that no type of ours can hold.
+func paymentJSON(t *testing.T, p x402.Payment) map[string]any {
 	t.Helper()
 	raw, err := base64.StdEncoding.DecodeString(header(t, p))
 	if err != nil {
@@ -139,7 +139,7 @@ func tree(t *testing.T, p x402.Payment) map[string]any {
 	return m
 }
 
-func encodeTree(t *testing.T, m map[string]any) string {
+func encodeHeader(t *testing.T, m map[string]any) string {
 	t.Helper()
 	raw, err := json.Marshal(m)
 	if err != nil {
@@ -162,8 +162,8 @@ func (b *buyer) buy(key string) answer {
 	return b.w.send(purchase(key, header(b.w.t, b.payment())))
 }
 
-// sold is the part of an order that the tests look at.
-type sold struct {
+// paidOrder is the part of an order that the tests look at.
+type paidOrder struct {
 	OrderID  string `json:"orderId"`
 	Status   string `json:"status"`
 	Replayed bool   `json:"replayed"`
@@ -178,14 +178,14 @@ type sold struct {
 	} `json:"issuance"`
 }
 
-// bought buys a card and waits until it is active and its fee is withdrawn.
-func (b *buyer) bought(key string) sold {
+// buyCard buys a card and waits until it is active and its fee is withdrawn.
+func (b *buyer) buyCard(key string) paidOrder {
 	b.w.t.Helper()
-	o, err := b.buyUntilSold(key, 30*time.Second)
+	o, err := b.buyRetrying(key, 30*time.Second)
 	if err != nil {
 		b.w.t.Fatal(err)
 	}
-	b.w.settled(30 * time.Second)
+	b.w.awaitSettled(30 * time.Second)
 	b.signIn()
 	b.get("/api/orders/"+o.OrderID).into(b.w.t, 200, &o)
 	if o.Issuance.CardID == "" || o.Status != "fulfilled" {
@@ -238,8 +238,8 @@ func (b *buyer) bearer() map[string]string {
 	return map[string]string{"Authorization": "Bearer " + b.token, "X-Forwarded-For": b.from}
 }
 
-// twin is the same signature with s in the upper half of the curve's order, valid to a careless eye.
-func twin(s x402.Signature) x402.Signature {
+// withHighS is the same signature with s in the upper half of the curve's order, valid to a careless eye.
+func withHighS(s x402.Signature) x402.Signature {
 	n := crypto.S256().Params().N
 	high := bigInt(s[32:64])
 	high.Sub(n, high).FillBytes(s[32:64])

@@ -76,7 +76,7 @@ func (w *world) send(r request) answer {
 	}
 	defer res.Body.Close()
 	a := read(res)
-	w.hear(r, a, sent)
+	w.recordAnswer(r, a, sent)
 	return a
 }
 

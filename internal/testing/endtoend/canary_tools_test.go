@@ -10,13 +10,13 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// talk asks every MCP tool for all that it knows, in the name of a buyer with an open order, with secrets in
+// callTools asks every MCP tool for all that it knows, in the name of a buyer with an open order, with secrets in
 // all headers and arguments. It gives everything that was answered.
-func (w *world) talk(secrets canaries) string {
+func (w *world) callTools(secrets canaries) string {
 	t, b := w.t, w.buyer()
 	b.signIn()
 	secrets["the bearer of a caller of tools"] = b.token
-	b.opens(cardOrdersPath, "canary-tools", "")
+	b.createOrder(cardOrdersPath, "canary-tools", "")
 	header := b.bearer()
 	maps.Copy(header, map[string]string{
 		"X-Esim-Delivery-Token": secrets.plant("a delivery token for a tool", "rcd_"), "Cookie": "session=" +

@@ -39,11 +39,11 @@ type statedTerms struct {
 	Extensions map[string]json.RawMessage
 }
 
-// TestDocumentsAgreeWithTheServer reads every document of a running service and tries what it says:
+// TestDiscoveryDocumentsMatchServer reads every document of a running service and tries what it says:
 // what is named answers, what is paid challenges with the stated price, and nothing else does.
-func TestDocumentsAgreeWithTheServer(t *testing.T) {
+func TestDiscoveryDocumentsMatchServer(t *testing.T) {
 	w := newWorld(t, plan{})
-	w.awaitEsims(nil)
+	w.awaitEsimReady(nil)
 	var api openAPI
 	w.send(request{method: "GET", path: "/openapi.json"}).into(t, http.StatusOK, &api)
 	t.Run("operations", func(t *testing.T) { w.operationsAnswer(t, api) })
@@ -190,7 +190,7 @@ func (w *world) documentsAgree(t *testing.T, api openAPI) {
 		}
 		for _, found := range link.FindAllStringSubmatch(string(a.body), -1) {
 			if to := strings.TrimRight(found[1], "."); to != "" {
-				w.leads(t, path, api, to)
+				w.checkLink(t, path, api, to)
 			}
 		}
 		for _, found := range route.FindAllStringSubmatch(string(a.body), -1) {
@@ -209,8 +209,8 @@ func (w *world) documentsAgree(t *testing.T, api openAPI) {
 	w.namesAgree(t, api)
 }
 
-// leads checks that a link leads to something documented that answers.
-func (w *world) leads(t *testing.T, from string, api openAPI, to string) {
+// checkLink checks that a link leads to something documented that answers.
+func (w *world) checkLink(t *testing.T, from string, api openAPI, to string) {
 	t.Helper()
 	verbs, ok := api.Paths[to]
 	if !ok {
@@ -300,7 +300,7 @@ func (w *world) toolsAgree(t *testing.T) {
 	} {
 		var want, got any
 		w.send(request{method: "GET", path: path}).into(t, http.StatusOK, &want)
-		if err := json.Unmarshal(w.tool(t, tool, `{}`).StructuredContent, &got); err != nil {
+		if err := json.Unmarshal(w.callTool(t, tool, `{}`).StructuredContent, &got); err != nil {
 			t.Fatalf("%s: %v", tool, err)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -309,7 +309,7 @@ func (w *world) toolsAgree(t *testing.T) {
 	}
 	for _, tool := range []string{"get_agent_contract", "get_wallet_requirements", "list_esim_plans", "get_esim_readiness",
 		"get_install_command", "get_openapi"} {
-		if got := w.tool(t, tool, `{}`); got.IsError {
+		if got := w.callTool(t, tool, `{}`); got.IsError {
 			t.Errorf("%s: %s", tool, got.Content[0].Text)
 		}
 	}
@@ -327,7 +327,7 @@ type toolAnswer struct {
 	StructuredContent json.RawMessage
 }
 
-func (w *world) tool(t *testing.T, name, arguments string) toolAnswer {
+func (w *world) callTool(t *testing.T, name, arguments string) toolAnswer {
 	t.Helper()
 	var answer struct{ Result toolAnswer }
 	body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + name + `","arguments":` + arguments + `}}`
@@ -339,20 +339,20 @@ func (w *world) tool(t *testing.T, name, arguments string) toolAnswer {
 	return answer.Result
 }
 
-// TestToolsTellNothingOfAnOrderButWhereItIsPaid asks about an order before it is paid and after, also
+// TestToolsRevealOnlyTheURLOfAnOrder asks about an order before it is paid and after, also
 // with its owner's own headers.
-func TestToolsTellNothingOfAnOrderButWhereItIsPaid(t *testing.T) {
+func TestToolsRevealOnlyTheURLOfAnOrder(t *testing.T) {
 	w := newWorld(t, plan{})
 	b := w.buyer()
 	b.signIn()
-	o := b.opens(cardOrdersPath, "", "")
+	o := b.createOrder(cardOrdersPath, "", "")
 	arguments := `{"orderId":"` + o.OrderID + `"}`
 	want := `{"orderId":"` + o.OrderID + `","payable_url":"` + o.PayableURL + `"}`
-	if got := w.tool(t, "get_payable_url", arguments); got.IsError || string(got.StructuredContent) != want ||
+	if got := w.callTool(t, "get_payable_url", arguments); got.IsError || string(got.StructuredContent) != want ||
 		got.Content[0].Text != want {
 		t.Errorf("of an open order: %+v", got)
 	}
-	b.pays("POST", o.path(), o.OrderID, 25_000_000)
+	b.payAndRepeat("POST", o.path(), o.OrderID, 25_000_000)
 	paid := w.send(request{
 		path: "/mcp", header: b.bearer(),
 		body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_payable_url","arguments":` + arguments +
@@ -367,7 +367,7 @@ func TestToolsTellNothingOfAnOrderButWhereItIsPaid(t *testing.T) {
 	if !bytes.Contains(paid.body, []byte("order_not_payable")) {
 		t.Errorf("of a paid order: %s", paid.body)
 	}
-	unknown := w.tool(t, "get_payable_url", `{"orderId":"ord_00"}`)
+	unknown := w.callTool(t, "get_payable_url", `{"orderId":"ord_00"}`)
 	if !unknown.IsError || !strings.Contains(unknown.Content[0].Text, "order_not_found") {
 		t.Errorf("of no order: %+v", unknown)
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/roamcard/roamcard/internal/devtools/doctor"
 )
 
-// TestTheDoctorFindsWhatIsWrong looks at a service that has all it needs, and then at one with an open secret, a node
+// TestDoctorFindsEachMisconfiguration looks at a service that has all it needs, and then at one with an open secret, a node
 // that is gone and an issuer that is another.
-func TestTheDoctorFindsWhatIsWrong(t *testing.T) {
+func TestDoctorFindsEachMisconfiguration(t *testing.T) {
 	w := newWorld(t, plan{chain: ownChain(t)}) // whose clock nobody moves
 	dir := t.TempDir()
 	secret := filepath.Join(dir, "quote.key")

@@ -18,13 +18,13 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// TestOwnersRoutesRefuseEverybodyElse walks every route that shows or does something of an owner's: no
+// TestOwnerRoutesRefuseOtherCallers walks every route that shows or does something of an owner's: no
 // session, a wrong one, another wallet's, and ids of all kinds.
-func TestOwnersRoutesRefuseEverybodyElse(t *testing.T) {
+func TestOwnerRoutesRefuseOtherCallers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
 	owner, stranger := w.buyer(), w.buyer()
-	mine := owner.bought("mine")
+	mine := owner.buyCard("mine")
 	stranger.signIn()
 	ended := w.buyer()
 	ended.signIn()
@@ -48,16 +48,16 @@ func TestOwnersRoutesRefuseEverybodyElse(t *testing.T) {
 		"quoted": `Bearer "` + owner.token + `"`,
 		"two":    "Bearer " + owner.token + ", Bearer " + owner.token, "huge": "Bearer " + strings.Repeat("x", 8<<10),
 	}
-	var cases []wrong
+	var cases []refusal
 	for _, r := range session {
 		for name, token := range tokens {
-			cases = append(cases, wrong{name + ": " + r.method + " " + r.path,
+			cases = append(cases, refusal{name + ": " + r.method + " " + r.path,
 				request{method: r.method, path: r.path, body: r.body, header: map[string]string{"Authorization": token}}, 401,
 				fault.SessionInvalid})
 		}
 	}
 	as := func(name string, b *buyer, method, path, body string, status int, code fault.Code) {
-		cases = append(cases, wrong{name, request{method: method, path: path, body: body, header: b.bearer()}, status, code})
+		cases = append(cases, refusal{name, request{method: method, path: path, body: body, header: b.bearer()}, status, code})
 	}
 	for name, cardID := range map[string]string{"another's": id, "unknown": unknown, "nil": uuid.Nil.String()} {
 		as(name+" balance", stranger, "GET", "/api/cards/"+cardID+"/balance", "", 404, fault.CardNotFound)
@@ -90,16 +90,16 @@ func TestOwnersRoutesRefuseEverybodyElse(t *testing.T) {
 		"semicolon": "status=active;pageSize=1"} {
 		as("list "+name, owner, "GET", "/api/orders?"+query, "", 400, fault.SchemaInvalid)
 	}
-	w.refuseAll(cases)
-	w.reconcile()
+	w.wantRefusals(cases)
+	w.checkBooks()
 }
 
 func revealBody(intent, signature string) string {
 	return fmt.Sprintf(`{"intentId":%q,"signature":%q}`, intent, signature)
 }
 
-// TestSignInRefusesWhatDoesNotProveTheWallet is the auth routes' table.
-func TestSignInRefusesWhatDoesNotProveTheWallet(t *testing.T) {
+// TestSignInRefusesUnprovenWallet is the auth routes' table.
+func TestSignInRefusesUnprovenWallet(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
 	b, other := w.buyer(), w.buyer()
@@ -119,9 +119,9 @@ func TestSignInRefusesWhatDoesNotProveTheWallet(t *testing.T) {
 		}
 		return string(encoded)
 	}
-	var cases []wrong
+	var cases []refusal
 	bad := func(name, path, body string, status int, code fault.Code) {
-		cases = append(cases, wrong{name, request{path: path, body: body}, status, code})
+		cases = append(cases, refusal{name, request{path: path, body: body}, status, code})
 	}
 	for name, address := range map[string]string{"empty": "", "word": "me", "short": b.address.String()[:41],
 		"long": b.address.String() + "0", "no 0x": b.address.String()[2:],
@@ -165,17 +165,17 @@ func TestSignInRefusesWhatDoesNotProveTheWallet(t *testing.T) {
 	good := verify(nil)
 	w.send(request{path: "/api/auth/verify", body: good}).into(t, 200, nil)
 	bad("verify, twice", "/api/auth/verify", good, 401, fault.SignatureInvalid)
-	w.refuseAll(cases)
+	w.wantRefusals(cases)
 }
 
-// TestPathsAndMethodsLeadNowhereElse is A34: no spelling of a path and no header reaches a route that
+// TestOnlyDocumentedPathsAndMethodsAreRouted is A34: no spelling of a path and no header reaches a route that
 // the documented one would not.
-func TestPathsAndMethodsLeadNowhereElse(t *testing.T) {
+func TestOnlyDocumentedPathsAndMethodsAreRouted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
 	b := w.buyer()
 	paid := map[string]string{x402.HeaderSignature: header(t, b.payment())}
-	var cases []wrong
+	var cases []refusal
 	for _, path := range []string{
 		"/", "/api", "/api/card", "/api/card/purchase/", "/api//card/purchase", "//api/card/purchase", "/api/card/./purchase",
 		"/api/card/x/../purchase",
@@ -186,26 +186,26 @@ func TestPathsAndMethodsLeadNowhereElse(t *testing.T) {
 		"/pay", "/pay/x/", "/api/x402/pay", "/%2e%2e/%2e%2e/etc/passwd", "/" + strings.Repeat("a", 4000),
 	} {
 		cases = append(cases,
-			wrong{"path " + path[:min(len(path), 60)], request{path: path, body: purchaseBody("p"), header: paid}, 404,
+			refusal{"path " + path[:min(len(path), 60)], request{path: path, body: purchaseBody("p"), header: paid}, 404,
 				fault.RouteNotFound})
 	}
 	for _, method := range []string{"GET", "HEAD", "PUT", "PATCH", "DELETE", "TRACE", "PURGE", "post"} {
 		cases = append(cases,
-			wrong{"method " + method, request{method: method, path: purchasePath, header: paid}, 405, fault.MethodNotAllowed})
+			refusal{"method " + method, request{method: method, path: purchasePath, header: paid}, 405, fault.MethodNotAllowed})
 	}
 	for _, name := range []string{"X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override"} {
 		cases = append(cases,
-			wrong{name, request{method: "GET", path: purchasePath,
+			refusal{name, request{method: "GET", path: purchasePath,
 				header: map[string]string{name: "POST", x402.HeaderSignature: paid[x402.HeaderSignature]}}, 405,
 				fault.MethodNotAllowed})
 	}
 	for _, name := range []string{"X-Original-URL", "X-Rewrite-URL"} {
 		cases = append(cases,
-			wrong{name, request{path: "/nowhere", header: map[string]string{name: purchasePath}}, 404, fault.RouteNotFound})
+			refusal{name, request{path: "/nowhere", header: map[string]string{name: purchasePath}}, 404, fault.RouteNotFound})
 	}
 	for _, path := range []string{"/api/cards", "/api/orders", "/api/auth/session", "/health", "/ready", "/api/config",
 		"/api/card/discovery"} {
-		cases = append(cases, wrong{"DELETE " + path, request{method: "DELETE", path: path}, 405, fault.MethodNotAllowed})
+		cases = append(cases, refusal{"DELETE " + path, request{method: "DELETE", path: path}, 405, fault.MethodNotAllowed})
 	}
 	// A HEAD answer has no body to be a document.
 	heads := cases[:0:0]
@@ -216,7 +216,7 @@ func TestPathsAndMethodsLeadNowhereElse(t *testing.T) {
 			t.Errorf("%s: %d, want %d", c.name, a.status, c.status)
 		}
 	}
-	w.refuseAll(heads)
+	w.wantRefusals(heads)
 	old := map[string]string{x402.HeaderSignatureV1: paid[x402.HeaderSignature]}
 	for _, path := range []string{purchasePath, roamcardv1connect.CardServicePurchaseCardProcedure} {
 		a := w.send(request{path: path, body: purchaseBody("v1"), header: old})
@@ -228,9 +228,9 @@ func TestPathsAndMethodsLeadNowhereElse(t *testing.T) {
 	}
 }
 
-// TestRawRequestsThatSmuggleAreCutOff is A30 and A32: what a lenient parser would read in two ways is
+// TestSmuggledRequestsAreRefused is A30 and A32: what a lenient parser would read in two ways is
 // refused, and whatever follows it on the connection is not served.
-func TestRawRequestsThatSmuggleAreCutOff(t *testing.T) {
+func TestSmuggledRequestsAreRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
 	b := w.buyer()
@@ -241,40 +241,40 @@ func TestRawRequestsThatSmuggleAreCutOff(t *testing.T) {
 	chunked := fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body)
 	before := w.footprint()
 	for name, raw := range map[string]string{
-		"length and chunks": post + length + "Transfer-Encoding: chunked\r\n" + sig(payment) + "\r\n" + "0\r\n\r\n" +
-			post + length + sig(payment) + "\r\n" + body,
-		"two lengths":            post + length + "Content-Length: 5\r\n" + sig(payment) + "\r\n" + body,
-		"length with a sign":     post + "Content-Length: +23\r\n" + sig(payment) + "\r\n" + body,
-		"length in hex":          post + "Content-Length: 0x17\r\n" + sig(payment) + "\r\n" + body,
-		"negative length":        post + "Content-Length: -1\r\n" + sig(payment) + "\r\n" + body,
-		"huge length":            post + "Content-Length: 99999999999999999999\r\n" + sig(payment) + "\r\n" + body,
-		"chunked twice":          post + "Transfer-Encoding: chunked, chunked\r\n" + sig(payment) + "\r\n" + chunked,
-		"chunked with identity":  post + "Transfer-Encoding: identity, chunked\r\n" + sig(payment) + "\r\n" + chunked,
-		"chunked misspelt":       post + "Transfer-Encoding: xchunked\r\n" + sig(payment) + "\r\n" + chunked,
-		"blank before the colon": post + "Content-Length : 23\r\n" + sig(payment) + "\r\n" + body,
-		"folded header":          post + length + sig(payment[:100]+"\r\n "+payment[100:]) + "\r\n" + body,
-		"two hosts": "POST " + purchasePath + " HTTP/1.1\r\nHost: a\r\nHost: b\r\n" + length + sig(payment) +
+		"length and chunks": post + length + "Transfer-Encoding: chunked\r\n" + signatureLine(payment) + "\r\n" + "0\r\n\r\n" +
+			post + length + signatureLine(payment) + "\r\n" + body,
+		"two lengths":            post + length + "Content-Length: 5\r\n" + signatureLine(payment) + "\r\n" + body,
+		"length with a sign":     post + "Content-Length: +23\r\n" + signatureLine(payment) + "\r\n" + body,
+		"length in hex":          post + "Content-Length: 0x17\r\n" + signatureLine(payment) + "\r\n" + body,
+		"negative length":        post + "Content-Length: -1\r\n" + signatureLine(payment) + "\r\n" + body,
+		"huge length":            post + "Content-Length: 99999999999999999999\r\n" + signatureLine(payment) + "\r\n" + body,
+		"chunked twice":          post + "Transfer-Encoding: chunked, chunked\r\n" + signatureLine(payment) + "\r\n" + chunked,
+		"chunked with identity":  post + "Transfer-Encoding: identity, chunked\r\n" + signatureLine(payment) + "\r\n" + chunked,
+		"chunked misspelt":       post + "Transfer-Encoding: xchunked\r\n" + signatureLine(payment) + "\r\n" + chunked,
+		"blank before the colon": post + "Content-Length : 23\r\n" + signatureLine(payment) + "\r\n" + body,
+		"folded header":          post + length + signatureLine(payment[:100]+"\r\n "+payment[100:]) + "\r\n" + body,
+		"two hosts": "POST " + purchasePath + " HTTP/1.1\r\nHost: a\r\nHost: b\r\n" + length + signatureLine(payment) +
 			"\r\n" + body,
-		"no host": "POST " + purchasePath + " HTTP/1.1\r\n" + length + sig(payment) + "\r\n" + body,
-		"host with a path": "POST " + purchasePath + " HTTP/1.1\r\nHost: a/b\r\n" + length + sig(payment) + "\r\n" +
+		"no host": "POST " + purchasePath + " HTTP/1.1\r\n" + length + signatureLine(payment) + "\r\n" + body,
+		"host with a path": "POST " + purchasePath + " HTTP/1.1\r\nHost: a/b\r\n" + length + signatureLine(payment) + "\r\n" +
 			body,
-		"chunk size with a sign": post + "Transfer-Encoding: chunked\r\n" + sig(payment) + "\r\n+17\r\n" + body +
+		"chunk size with a sign": post + "Transfer-Encoding: chunked\r\n" + signatureLine(payment) + "\r\n+17\r\n" + body +
 			"\r\n0\r\n\r\n",
-		"chunk ended by a bare LF": post + "Transfer-Encoding: chunked\r\n" + sig(payment) + "\r\n17;a\nb\r\n" + body +
+		"chunk ended by a bare LF": post + "Transfer-Encoding: chunked\r\n" + signatureLine(payment) + "\r\n17;a\nb\r\n" + body +
 			"\r\n0\r\n\r\n",
-		"huge chunk extension": post + "Transfer-Encoding: chunked\r\n" + sig(payment) + "\r\n17;" +
+		"huge chunk extension": post + "Transfer-Encoding: chunked\r\n" + signatureLine(payment) + "\r\n17;" +
 			strings.Repeat("x", 64<<10) + "\r\n" + body + "\r\n0\r\n\r\n",
-		"NUL in a header":        post + length + "X: a\x00b\r\n" + sig(payment) + "\r\n" + body,
-		"two payments":           post + length + sig(payment) + sig(payment) + "\r\n" + body,
-		"two different payments": post + length + sig(payment) + sig(header(t, b.payment())) + "\r\n" + body,
-		"payment of 64 kB":       post + length + sig(strings.Repeat("A", 64<<10)) + "\r\n" + body,
-		"payment of 1 MB":        post + length + sig(strings.Repeat("A", 1<<20)) + "\r\n" + body,
+		"NUL in a header":        post + length + "X: a\x00b\r\n" + signatureLine(payment) + "\r\n" + body,
+		"two payments":           post + length + signatureLine(payment) + signatureLine(payment) + "\r\n" + body,
+		"two different payments": post + length + signatureLine(payment) + signatureLine(header(t, b.payment())) + "\r\n" + body,
+		"payment of 64 kB":       post + length + signatureLine(strings.Repeat("A", 64<<10)) + "\r\n" + body,
+		"payment of 1 MB":        post + length + signatureLine(strings.Repeat("A", 1<<20)) + "\r\n" + body,
 		"a thousand headers": post + length + strings.Repeat("X-A: "+strings.Repeat("b", 100)+"\r\n",
-			1000) + sig(payment) + "\r\n" + body,
+			1000) + signatureLine(payment) + "\r\n" + body,
 		"HTTP/0.9": "GET " + purchasePath + "\r\n\r\n",
-		"HTTP/3.0": "POST " + purchasePath + " HTTP/3.0\r\nHost: x\r\n" + length + sig(payment) + "\r\n" + body,
+		"HTTP/3.0": "POST " + purchasePath + " HTTP/3.0\r\nHost: x\r\n" + length + signatureLine(payment) + "\r\n" + body,
 		"garbage":  "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-		"cut body": post + "Content-Length: 500\r\n" + sig(payment) + "\r\n" + body,
+		"cut body": post + "Content-Length: 500\r\n" + signatureLine(payment) + "\r\n" + body,
 	} {
 		status := rawStatus(t, w, raw, strings.HasPrefix(name, "cut"))
 		switch {
@@ -288,7 +288,7 @@ func TestRawRequestsThatSmuggleAreCutOff(t *testing.T) {
 		t.Errorf("a smuggled request left a trace:\n was %s\n now %s", before, after)
 	}
 	// What comes as a trailer is no header: this asks for the terms.
-	trailers := post + "Transfer-Encoding: chunked\r\nTrailer: PAYMENT-SIGNATURE\r\n\r\n0\r\n" + sig(payment) + "\r\n"
+	trailers := post + "Transfer-Encoding: chunked\r\nTrailer: PAYMENT-SIGNATURE\r\n\r\n0\r\n" + signatureLine(payment) + "\r\n"
 	if status := rawStatus(t, w, trailers, false); status != 402 {
 		t.Errorf("a payment in the trailers: status %d, want the challenge", status)
 	}
@@ -300,7 +300,7 @@ func TestRawRequestsThatSmuggleAreCutOff(t *testing.T) {
 	}
 }
 
-func sig(payment string) string { return "PAYMENT-SIGNATURE: " + payment + "\r\n" }
+func signatureLine(payment string) string { return "PAYMENT-SIGNATURE: " + payment + "\r\n" }
 
 // rawStatus sends bytes and returns the status of the first answer; 0 when the connection just ends. A
 // second answer on the same connection is a failure.
@@ -335,15 +335,15 @@ func rawStatus(t *testing.T, w *world, raw string, halfClose bool) int {
 	return res.StatusCode
 }
 
-// TestTheDocumentedStatesAnswerAsDocumented brings the service into each state of the error tables.
-func TestTheDocumentedStatesAnswerAsDocumented(t *testing.T) {
+// TestUnavailableStatesAnswerAsDocumented brings the service into each state of the error tables.
+func TestUnavailableStatesAnswerAsDocumented(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{instances: 1})
 	paused := w.config
 	paused.IssuePaused = true
 	closed := w.awaitCaughtUp(w.start(paused))
 	owner, buyer := w.buyer(), w.buyer()
-	mine := owner.bought("mine")
+	mine := owner.buyCard("mine")
 	buyer.signIn()
 
 	unavailable := func(name string, at *instance, path string, code fault.Code) {
@@ -385,23 +385,23 @@ func TestTheDocumentedStatesAnswerAsDocumented(t *testing.T) {
 			return a.problem.Code == string(code), string(a.body)
 		})
 	}
-	w.issuer.control("POST", "bins", map[string]any{"prefix": "400000", "open": false})
+	w.issuer.call("POST", "bins", map[string]any{"prefix": "400000", "open": false})
 	until503(fault.BINUnavailable)
 	unavailable("BIN closed", nil, "", fault.BINUnavailable)
-	w.issuer.control("POST", "bins", map[string]any{"prefix": "400000", "open": true})
+	w.issuer.call("POST", "bins", map[string]any{"prefix": "400000", "open": true})
 	forget()
 
-	w.issuer.control("POST", "float", map[string]any{"cents": 2499})
+	w.issuer.call("POST", "float", map[string]any{"cents": 2499})
 	until503(fault.FloatUnavailable)
 	unavailable("float a cent short", nil, "", fault.FloatUnavailable)
-	w.issuer.control("POST", "float", map[string]any{"cents": 10_000_000})
+	w.issuer.call("POST", "float", map[string]any{"cents": 10_000_000})
 	forget()
 
 	w.issuer.fault("stock", "error_before", 0, 0)
 	until503(fault.DependencyDown)
 	unavailable("issuer down", nil, "", fault.DependencyDown)
 	unavailable("not ready", nil, "/ready", fault.NotReady)
-	w.issuer.control("DELETE", "faults", nil)
+	w.issuer.call("DELETE", "faults", nil)
 	forget()
 
 	w.issuer.fault("balance", "error_before", 1, 0)
@@ -412,11 +412,11 @@ func TestTheDocumentedStatesAnswerAsDocumented(t *testing.T) {
 	if a := owner.buy("another"); a.status != 409 || a.problem.Code != string(fault.CardAlreadyExists) {
 		t.Errorf("a second card: %d %s", a.status, a.body)
 	}
-	w.reconcile()
+	w.checkBooks()
 }
 
-// TestWithoutAWorkerNothingIsSold is the gate that keeps money from being taken for what nobody delivers.
-func TestWithoutAWorkerNothingIsSold(t *testing.T) {
+// TestNothingIsSoldWithoutWorker is the gate that keeps money from being taken for what nobody delivers.
+func TestNothingIsSoldWithoutWorker(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
 	alone := w.config
@@ -437,7 +437,7 @@ func TestWithoutAWorkerNothingIsSold(t *testing.T) {
 			t.Errorf("%d %s", a.status, a.body)
 		}
 	}
-	if len(w.entries()) != 0 || len(w.transfers()) != 0 {
+	if len(w.orders()) != 0 || len(w.transfers()) != 0 {
 		t.Error("something was sold without a worker")
 	}
 }

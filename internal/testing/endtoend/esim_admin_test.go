@@ -12,14 +12,14 @@ import (
 
 // TestAnOperatorsSwitchClosesTheSaleOfEsims, in every process and before anything is paid; what was sold stays its
 // buyer's, and cards go on.
-func TestAnOperatorsSwitchClosesTheSaleOfEsims(t *testing.T) {
+func TestEsimSwitchStopsOnlyEsimSales(t *testing.T) {
 	t.Parallel()
 	w := newAdminWorld(t, -1, plan{instances: 2})
-	w.awaitEsims(nil)
+	w.awaitEsimReady(nil)
 	b := w.buyer()
 	b.signIn()
-	had := b.travels("bought-before-the-switch")
-	good := b.esimHeader(w.esimTerms("switched-off"))
+	had := b.buyEsim("bought-before-the-switch")
+	good := b.esimPayment(w.esimTerms("switched-off"))
 	session := b.bearer()
 	session["Idempotency-Key"] = "switched-off"
 	legs := func(at *instance) map[string]request {
@@ -31,7 +31,7 @@ func TestAnOperatorsSwitchClosesTheSaleOfEsims(t *testing.T) {
 	}
 	set := func(paused bool, key string) {
 		t.Helper()
-		w.ann("POST", "/api/admin/switches/esim", fmt.Sprintf(`{"paused":%t,"reason":"drill"}`, paused), key).into(t, 200,
+		w.operatorCall("POST", "/api/admin/switches/esim", fmt.Sprintf(`{"paused":%t,"reason":"drill"}`, paused), key).into(t, 200,
 			nil)
 	}
 	set(true, "1")
@@ -59,33 +59,33 @@ func TestAnOperatorsSwitchClosesTheSaleOfEsims(t *testing.T) {
 		a := w.send(legs(nil)["unpaid"])
 		return a.status == http.StatusPaymentRequired, string(clipped(a.body))
 	})
-	var o traveller
+	var o esimOrder
 	w.send(legs(nil)["paid"]).into(t, 200, &o)
 	if o.Status != "fulfilled" || o.Credentials == nil {
 		t.Errorf("then bought %+v", o)
 	}
-	w.reconcile()
+	w.checkBooks()
 }
 
-// TestAnOperatorsRetryOrdersTheEsimAnew: the supplier's refusal holds for its reference, so the retry has another.
-func TestAnOperatorsRetryOrdersTheEsimAnew(t *testing.T) {
+// TestOperatorRetryOrdersEsimUnderNewReference: the supplier's refusal holds for its reference, so the retry has another.
+func TestOperatorRetryOrdersEsimUnderNewReference(t *testing.T) {
 	t.Parallel()
 	w := newAdminWorld(t, -1, plan{})
-	w.awaitEsims(nil)
+	w.awaitEsimReady(nil)
 	b := w.buyer()
 	b.signIn()
-	w.issuer.control("POST", "esim/faults", map[string]any{"op": "order", "mode": "refused", "times": 1})
-	o := b.travels("refused-and-retried")
-	b.becomes(o.OrderID, "operator_review")
+	w.issuer.call("POST", "esim/faults", map[string]any{"op": "order", "mode": "refused", "times": 1})
+	o := b.buyEsim("refused-and-retried")
+	b.awaitStatus(o.OrderID, "operator_review")
 	at := "/api/esim/orders/" + o.OrderID
 	token := map[string]string{"X-Esim-Delivery-Token": o.Delivery.Token}
 	if a := w.send(request{method: "GET", path: at + "/credentials", header: token}); a.status != 409 ||
 		a.problem.Code != string(fault.OrderNotFulfilled) {
 		t.Errorf("credentials in review: %d %s", a.status, clipped(a.body))
 	}
-	w.ann("POST", "/api/admin/orders/"+o.OrderID+"/decide", `{"action":"retry","reason":"back in stock"}`, "1").into(t,
+	w.operatorCall("POST", "/api/admin/orders/"+o.OrderID+"/decide", `{"action":"retry","reason":"back in stock"}`, "1").into(t,
 		200, nil)
-	b.becomes(o.OrderID, "fulfilled")
+	b.awaitStatus(o.OrderID, "fulfilled")
 	var c esimCredentials
 	w.send(request{method: "GET", path: at + "/credentials", header: token}).into(t, 200, &c)
 	if c.LPA == "" {
@@ -98,7 +98,7 @@ func TestAnOperatorsRetryOrdersTheEsimAnew(t *testing.T) {
 	if !strings.HasSuffix(l.path(), "operator_review provisioning fulfilled") || strings.Contains(text, c.ICCID) {
 		t.Errorf("life %s", text)
 	}
-	books := string(w.issuer.control("GET", "esim/books", nil))
+	books := string(w.issuer.call("GET", "esim/books", nil))
 	for _, r := range l.References {
 		if r.Version == 2 && !strings.Contains(books, r.Reference) {
 			t.Errorf("the supplier has no eSIM under %s", r.Reference)
@@ -108,5 +108,5 @@ func TestAnOperatorsRetryOrdersTheEsimAnew(t *testing.T) {
 		len(w.transfers()) != 1 {
 		t.Errorf("%d eSIMs for %d payments", n, len(w.transfers()))
 	}
-	w.reconcile()
+	w.checkBooks()
 }

@@ -19,8 +19,8 @@ import (
 
 const esimPath = "/api/esim/purchase"
 
-// traveller is what an answer tells of an eSIM order.
-type traveller struct {
+// esimOrder is what an answer tells of an eSIM order.
+type esimOrder struct {
 	OrderID  string `json:"orderId"`
 	Status   string `json:"status"`
 	Replayed bool   `json:"replayed"`
@@ -50,8 +50,8 @@ func (w *world) esimTerms(key string) x402.PaymentRequired {
 	return required
 }
 
-// esimHeader is a good payment for terms.
-func (b *buyer) esimHeader(terms x402.PaymentRequired) string {
+// esimPayment is a good payment for terms.
+func (b *buyer) esimPayment(terms x402.PaymentRequired) string {
 	b.w.t.Helper()
 	var amount int64
 	if _, err := fmt.Sscan(terms.Accepts[0].Amount, &amount); err != nil {
@@ -67,15 +67,15 @@ func esimPurchase(at *instance, key, payment string) request {
 		header: map[string]string{x402.HeaderSignature: payment}}
 }
 
-// travels buys the cheapest eSIM.
-func (b *buyer) travels(key string) traveller {
+// buyEsim buys the cheapest eSIM.
+func (b *buyer) buyEsim(key string) esimOrder {
 	b.w.t.Helper()
-	var o traveller
-	b.w.send(esimPurchase(nil, key, b.esimHeader(b.w.esimTerms(key)))).into(b.w.t, 200, &o)
+	var o esimOrder
+	b.w.send(esimPurchase(nil, key, b.esimPayment(b.w.esimTerms(key)))).into(b.w.t, 200, &o)
 	return o
 }
 
-func (w *world) awaitEsims(i *instance) {
+func (w *world) awaitEsimReady(i *instance) {
 	w.t.Helper()
 	eventually(w.t, 20*time.Second, func() (bool, string) {
 		a := w.send(request{at: i, method: "GET", path: "/api/esim/ready"})
@@ -83,13 +83,13 @@ func (w *world) awaitEsims(i *instance) {
 	})
 }
 
-// TestEsimsAreSoldWhateverBecomesOfCards: readiness and sale of eSIMs depend on nothing of the issuer's.
-func TestEsimsAreSoldWhateverBecomesOfCards(t *testing.T) {
+// TestEsimSalesDoNotDependOnCardIssuer: readiness and sale of eSIMs depend on nothing of the issuer's.
+func TestEsimSalesDoNotDependOnCardIssuer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
-	w.awaitEsims(nil)
-	w.issuer.control("POST", "bins", map[string]any{"prefix": "400000", "open": false})
-	w.issuer.control("POST", "float", map[string]any{"cents": 0})
+	w.awaitEsimReady(nil)
+	w.issuer.call("POST", "bins", map[string]any{"prefix": "400000", "open": false})
+	w.issuer.call("POST", "float", map[string]any{"cents": 0})
 	w.issuer.fault("*", "error_before", 0, 0)
 	eventually(t, 10*time.Second, func() (bool, string) {
 		a := w.send(request{method: "GET", path: "/ready"})
@@ -98,26 +98,26 @@ func TestEsimsAreSoldWhateverBecomesOfCards(t *testing.T) {
 	if a := w.send(request{method: "GET", path: "/api/esim/ready"}); a.status != 200 {
 		t.Errorf("eSIMs are not ready: %d %s", a.status, a.body)
 	}
-	o := w.buyer().travels("travel-without-a-card-1")
+	o := w.buyer().buyEsim("travel-without-a-card-1")
 	if o.Status != "fulfilled" || o.Credentials == nil || o.Credentials.LPA == "" {
 		t.Errorf("bought %+v", o)
 	}
-	w.issuer.control("DELETE", "faults", nil)
-	w.reconcile()
+	w.issuer.call("DELETE", "faults", nil)
+	w.checkBooks()
 }
 
-// TestEsimsAreNotSoldWhenTheyCannotBeDelivered is the 503 rows of the table, and that they end by themselves.
-func TestEsimsAreNotSoldWhenTheyCannotBeDelivered(t *testing.T) {
+// TestEsimsAreNotSoldWhileUndeliverable is the 503 rows of the table, and that they end by themselves.
+func TestEsimsAreNotSoldWhileUndeliverable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t,
 		plan{change: func(c *app.Config) { c.Esim.SyncEvery, c.Esim.StaleAfter = time.Second, 3*time.Second }})
-	w.awaitEsims(nil)
+	w.awaitEsimReady(nil)
 	paused := w.config
 	paused.Esim.Paused = true
 	closed := w.awaitCaughtUp(w.start(paused))
 	b := w.buyer()
 	b.signIn()
-	good := b.esimHeader(w.esimTerms("state"))
+	good := b.esimPayment(w.esimTerms("state"))
 	refused := func(name string, at *instance, code fault.Code) {
 		t.Helper()
 		before := len(w.transfers())
@@ -131,7 +131,7 @@ func TestEsimsAreNotSoldWhenTheyCannotBeDelivered(t *testing.T) {
 				t.Errorf("%s, %s: %d %s, want 503 %s", name, leg, a.status, clipped(a.body), code)
 			}
 		}
-		if len(w.transfers()) != before || len(w.entries()) != 0 {
+		if len(w.transfers()) != before || len(w.orders()) != 0 {
 			t.Errorf("%s: something was sold", name)
 		}
 	}
@@ -142,7 +142,7 @@ func TestEsimsAreNotSoldWhenTheyCannotBeDelivered(t *testing.T) {
 	})
 	refused("paused", closed, fault.EsimPaused)
 
-	w.issuer.control("POST", "esim/faults", map[string]any{"op": "*", "mode": "error_before", "times": 0})
+	w.issuer.call("POST", "esim/faults", map[string]any{"op": "*", "mode": "error_before", "times": 0})
 	// At once, the confirmation before the claim fails; a moment later nobody is told the terms, and then the catalogue
 	// is stale, too.
 	if a := w.send(esimPurchase(nil, "state", good)); a.status != 503 || a.problem.Code != string(fault.DependencyDown) {
@@ -161,26 +161,26 @@ func TestEsimsAreNotSoldWhenTheyCannotBeDelivered(t *testing.T) {
 	refused("stale", nil, fault.DependencyDown)
 	// The catalogue is still shown.
 	w.send(request{method: "GET", path: "/api/esim/plans"}).into(t, 200, nil)
-	w.issuer.control("DELETE", "esim/faults", nil)
-	w.awaitEsims(nil)
-	if o := b.travels("open-again-by-itself"); o.Status != "fulfilled" {
+	w.issuer.call("DELETE", "esim/faults", nil)
+	w.awaitEsimReady(nil)
+	if o := b.buyEsim("open-again-by-itself"); o.Status != "fulfilled" {
 		t.Errorf("then bought %+v", o)
 	}
-	w.reconcile()
+	w.checkBooks()
 }
 
-// TestNothingOfAnESIMIsWrittenDown: neither log nor database hold installation material or tokens, and a new
+// TestEsimCredentialsAreNeitherLoggedNorStoredUnsealed: neither log nor database hold installation material or tokens, and a new
 // key takes over everything that is sealed.
-func TestNothingOfAnESIMIsWrittenDown(t *testing.T) {
+func TestEsimCredentialsAreNeitherLoggedNorStoredUnsealed(t *testing.T) {
 	t.Parallel()
 	var log lockedBuffer
 	w := newWorld(t, plan{log: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
-	w.awaitEsims(nil)
+	w.awaitEsimReady(nil)
 	b := w.buyer()
 	for _, mode := range []string{"error_after", "malformed"} { // their texts repeat what must not be seen
-		w.issuer.control("POST", "esim/faults", map[string]any{"op": "ordered", "mode": mode, "times": 1})
+		w.issuer.call("POST", "esim/faults", map[string]any{"op": "ordered", "mode": mode, "times": 1})
 	}
-	o := b.travels("nothing-is-written-down")
+	o := b.buyEsim("nothing-is-written-down")
 	if o.Credentials == nil {
 		t.Fatalf("bought %+v", o)
 	}
@@ -228,7 +228,7 @@ func TestNothingOfAnESIMIsWrittenDown(t *testing.T) {
 	w.start(next)
 	w.instances[0].stop()
 	w.instances = w.instances[1:]
-	eventually(t, 20*time.Second, func() (bool, string) { return w.sealedBy() == "k2", "sealed by " + w.sealedBy() })
+	eventually(t, 20*time.Second, func() (bool, string) { return w.sealingKey() == "k2", "sealed by " + w.sealingKey() })
 	next.Esim.Keys = secret.New("k2:" + strings.Repeat("d5", 32))
 	w.start(next)
 	w.instances[0].stop()
@@ -239,10 +239,10 @@ func TestNothingOfAnESIMIsWrittenDown(t *testing.T) {
 		t.Error("another eSIM after the rotation")
 	}
 	absent()
-	w.reconcile()
+	w.checkBooks()
 }
 
-func (w *world) sealedBy() string {
+func (w *world) sealingKey() string {
 	w.t.Helper()
 	var key string
 	if err := w.db.QueryRow(context.WithoutCancel(w.t.Context()),
@@ -252,18 +252,18 @@ func (w *world) sealedBy() string {
 	return key
 }
 
-// TestAnESIMThatIsRefusedLeavesTheMoneyProvable: the supplier's definite no after the payment ends the order
+// TestRefusedEsimKeepsEvidence: the supplier's definite no after the payment ends the order
 // with its evidence, and the buyer is told no secrets and no success.
-func TestAnESIMThatIsRefusedLeavesTheMoneyProvable(t *testing.T) {
+func TestRefusedEsimKeepsEvidence(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
-	w.awaitEsims(nil)
+	w.awaitEsimReady(nil)
 	b := w.buyer()
 	terms := w.esimTerms("refused-by-the-supplier")
 	// Sold out between the confirmation and the order.
-	w.issuer.control("POST", "esim/faults", map[string]any{"op": "order", "mode": "refused", "times": 1})
-	var o traveller
-	w.send(esimPurchase(nil, "refused-by-the-supplier", b.esimHeader(terms))).into(t, 200, &o)
+	w.issuer.call("POST", "esim/faults", map[string]any{"op": "order", "mode": "refused", "times": 1})
+	var o esimOrder
+	w.send(esimPurchase(nil, "refused-by-the-supplier", b.esimPayment(terms))).into(t, 200, &o)
 	if o.Credentials != nil || o.Status == "fulfilled" || o.Delivery.Status == "fulfilled" {
 		t.Errorf("answered %+v", o)
 	}

@@ -32,13 +32,13 @@ func (w *world) findings(query string) []finding {
 	var page struct {
 		Findings []finding
 	}
-	w.send(request{method: "GET", path: findingsPath + query, header: operator()}).into(w.t, 200, &page)
+	w.send(request{method: "GET", path: findingsPath + query, header: operatorHeader()}).into(w.t, 200, &page)
 	return page.Findings
 }
 
 func (w *world) explain(f finding, reason, key string) answer {
 	w.t.Helper()
-	header := operator()
+	header := operatorHeader()
 	if key != "" {
 		header["Idempotency-Key"] = key
 	}
@@ -46,16 +46,16 @@ func (w *world) explain(f finding, reason, key string) answer {
 		body: fmt.Sprintf(`{"reason":%q}`, reason)})
 }
 
-// TestAnOperatorResolvesWhatDiffers follows a merchant's credit and a card that the issuer's staff opened from the
+// TestOperatorResolvesFindings follows a merchant's credit and a card that the issuer's staff opened from the
 // report that finds them to the one that lists them as resolved, and back when there is more.
-func TestAnOperatorResolvesWhatDiffers(t *testing.T) {
+func TestOperatorResolvesFindings(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plan{instances: 2, change: audited})
+	w := newWorld(t, plan{instances: 2, change: withOperator})
 	b := w.buyer()
-	o := b.bought("card")
-	w.settled(30 * time.Second)
+	o := b.buyCard("card")
+	w.awaitSettled(30 * time.Second)
 	account := w.issuer.books().Cards[0].ID
-	w.issuer.control("POST", "cards/"+account, map[string]any{"refundCents": 500})
+	w.issuer.call("POST", "cards/"+account, map[string]any{"refundCents": 500})
 	other, err := sandbox.Dial(sandbox.ClientConfig{URL: w.issuer.url, APIKey: secret.New(sandbox.DevKey)})
 	if err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func TestAnOperatorResolvesWhatDiffers(t *testing.T) {
 	if _, err := other.Open(t.Context(), card.Opening{Ref: fulfilment.Ref(uuid.New()), Load: 1}); err != nil {
 		t.Fatal(err)
 	}
-	w.wantCodes("a credit, and a card of nobody's", reconcile.CardBalanceHigh, reconcile.ProviderUnknown)
+	w.wantFindings("a credit, and a card of nobody's", reconcile.CardBalanceHigh, reconcile.ProviderUnknown)
 	credit := w.findings("?code=card_balance_high")
 	if len(credit) != 1 || credit[0].OrderID != o.OrderID || credit[0].Owner != b.address.String() ||
 		credit[0].Product != "card_issue" ||
@@ -87,9 +87,9 @@ func TestAnOperatorResolvesWhatDiffers(t *testing.T) {
 			t.Errorf("%s: %d %s", name, tt.answer.status, tt.answer.body)
 		}
 	}
-	w.oneOfManyExplains(credit[0])
+	w.wantOneExplanation(credit[0])
 	w.explain(w.findings("?code=provider_unknown")[0], "opened by hand for a trade fair", "unknown").into(t, 200, nil)
-	r := w.wantCodes("both are resolved")
+	r := w.wantFindings("both are resolved")
 	if len(r.Resolved) != 2 || r.Resolved[0].Resolution != reconcile.Explained {
 		t.Errorf("resolved %+v", r.Resolved)
 	}
@@ -97,22 +97,22 @@ func TestAnOperatorResolvesWhatDiffers(t *testing.T) {
 		all[1].Resolution != "explained" {
 		t.Errorf("resolved %+v", all)
 	}
-	w.issuer.control("POST", "cards/"+account, map[string]any{"refundCents": 1})
-	w.wantCodes("one more cent", reconcile.CardBalanceHigh)
+	w.issuer.call("POST", "cards/"+account, map[string]any{"refundCents": 1})
+	w.wantFindings("one more cent", reconcile.CardBalanceHigh)
 	if n := w.count("SELECT count(*) FROM audit WHERE actor = 'ada' AND action = 'finding.resolve' AND reason <> '' AND " +
 		"before ? 'code'"); n != 2 {
 		t.Errorf("%d resolutions are audited", n)
 	}
 }
 
-// oneOfManyExplains has many acts at once, at two instances: one of them counts.
-func (w *world) oneOfManyExplains(f finding) {
+// wantOneExplanation has many acts at once, at two instances: one of them counts.
+func (w *world) wantOneExplanation(f finding) {
 	w.t.Helper()
 	answers := make([]answer, 8)
 	var group sync.WaitGroup
 	for i := range answers {
 		group.Go(func() {
-			header := operator()
+			header := operatorHeader()
 			header["Idempotency-Key"] = fmt.Sprint("race ", i)
 			answers[i] = w.send(request{at: w.instances[i%2], path: findingsPath + "/" + f.ID + "/resolve", header: header,
 				body: `{"reason":"a refund by the merchant"}`})

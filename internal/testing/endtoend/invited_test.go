@@ -12,9 +12,9 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 )
 
-// TestNobodyIsInvitedToPayWhatIsKnownToBeRefused: once readiness has seen that the chain or the gas is away, an
+// TestNoTermsWhileSettlementIsDown: once readiness has seen that the chain or the gas is away, an
 // unpaid purchase gets 503 instead of the terms, and asks nobody; once it has seen that all is well, the terms.
-func TestNobodyIsInvitedToPayWhatIsKnownToBeRefused(t *testing.T) {
+func TestNoTermsWhileSettlementIsDown(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"the chain", "the gas"} {
 		t.Run(name, func(t *testing.T) {
@@ -22,14 +22,14 @@ func TestNobodyIsInvitedToPayWhatIsKnownToBeRefused(t *testing.T) {
 			node := newNodeProxy(t, sharedChain(t).RPCURL)
 			w := newWorld(t, plan{change: func(c *app.Config) { c.RPCURLs = []string{node.url} }})
 			b := w.buyer()
-			b.bought("card")
-			w.settled(30 * time.Second)
-			w.awaitEsims(nil)
-			opened := b.opens("/api/orders", "", "")
+			b.buyCard("card")
+			w.awaitSettled(30 * time.Second)
+			w.awaitEsimReady(nil)
+			opened := b.createOrder("/api/orders", "", "")
 			unpaid := []request{
 				purchase("invited", ""), {path: purchasePath}, {path: "/api/card/topup", body: purchaseBody("invited")},
-				{path: "/api/esim/purchase", body: purchaseBody("invited")}, payFor("GET", opened.path(), ""),
-				payFor("POST", opened.path(), ""),
+				{path: "/api/esim/purchase", body: purchaseBody("invited")}, payRequest("GET", opened.path(), ""),
+				payRequest("POST", opened.path(), ""),
 			}
 			all := func(status int, code fault.Code) {
 				t.Helper()
@@ -53,9 +53,9 @@ func TestNobodyIsInvitedToPayWhatIsKnownToBeRefused(t *testing.T) {
 			o := w.outages(node, nil, "")[name]
 			o.begin()
 			ready(http.StatusServiceUnavailable)
-			before, asked := w.footprint(), node.asked()
+			before, asked := w.footprint(), node.callCounts()
 			all(503, fault.DependencyDown)
-			if diff := cmp.Diff(asked, node.asked()); diff != "" {
+			if diff := cmp.Diff(asked, node.callCounts()); diff != "" {
 				t.Errorf("unpaid requests asked the chain:\n%s", diff)
 			}
 			o.heal()
@@ -64,7 +64,7 @@ func TestNobodyIsInvitedToPayWhatIsKnownToBeRefused(t *testing.T) {
 			}
 			ready(http.StatusOK)
 			all(402, fault.PaymentRequired)
-			w.reconcile()
+			w.checkBooks()
 		})
 	}
 }

@@ -57,7 +57,7 @@ type issuerBooks struct {
 func (i *issuer) books() issuerBooks {
 	i.t.Helper()
 	var b issuerBooks
-	if err := json.Unmarshal(i.control("GET", "books", nil), &b); err != nil {
+	if err := json.Unmarshal(i.call("GET", "books", nil), &b); err != nil {
 		i.t.Fatal(err)
 	}
 	return b
@@ -66,10 +66,10 @@ func (i *issuer) books() issuerBooks {
 // fault orders a misbehaviour: times requests of the operation, or all when times is 0.
 func (i *issuer) fault(op, mode string, times, delayMS int) {
 	i.t.Helper()
-	i.control("POST", "faults", map[string]any{"op": op, "mode": mode, "times": times, "delayMs": delayMS})
+	i.call("POST", "faults", map[string]any{"op": op, "mode": mode, "times": times, "delayMs": delayMS})
 }
 
-func (i *issuer) control(method, path string, body any) []byte {
+func (i *issuer) call(method, path string, body any) []byte {
 	i.t.Helper()
 	encoded, err := json.Marshal(body)
 	if err != nil {

@@ -116,7 +116,7 @@ func (m *matrix) rows() map[string]row {
 		"TopUpCard":             {body: purchaseBody("matrix"), good: 402},
 		"CreateChallenge":       {body: `{"address":` + quoted(m.owner.address.String()) + `}`, good: 200},
 		"VerifyChallenge":       {body: `{"address":` + quoted(m.owner.address.String()) + `,"signature":"0x"}`, good: 401},
-		"RecordEvent":           {made: func(*buyer) string { return event(nil) }, body: event(nil), good: 202},
+		"RecordEvent":           {made: func(*buyer) string { return eventBody(nil) }, body: eventBody(nil), good: 202},
 		"GetSession":            {good: 200, other: 200},
 		"Logout":                {good: 200, other: 200, ends: true},
 		"ListOrders":            {good: 200, other: 200},
@@ -125,7 +125,7 @@ func (m *matrix) rows() map[string]row {
 		"EnsureCard":            {good: 200, other: 409},
 		"GetCardBalance":        {ids: card, good: 200, other: 404},
 		"CreateRevealChallenge": {ids: card, body: "{}", good: 200, other: 404},
-		"RevealCard": {ids: card, body: revealBody(uuid.NewString(), m.owner.sign("x")), made: m.revealing,
+		"RevealCard": {ids: card, body: revealBody(uuid.NewString(), m.owner.sign("x")), made: m.ownerRevealBody,
 			good: 200, other: 401},
 		"ListFeeJobs":           {good: 200},
 		"ReconcileFeeJob":       {ids: job, good: 200},
@@ -160,8 +160,8 @@ func (m *matrix) rows() map[string]row {
 	}
 }
 
-// revealing makes the body that reveals the owner's card; for anyone else it is the owner's own proof.
-func (m *matrix) revealing(*buyer) string {
+// ownerRevealBody makes the body that reveals the owner's card; for anyone else it is the owner's own proof.
+func (m *matrix) ownerRevealBody(*buyer) string {
 	var ch struct{ IntentID, Message string }
 	m.owner.post("/api/cards/"+m.sold.Issuance.CardID+"/reveal-challenge", "{}").into(m.t, 200, &ch)
 	return revealBody(ch.IntentID, m.owner.sign(ch.Message))
@@ -172,9 +172,9 @@ type matrix struct {
 	*world
 	owner, other, expired, revoked, analyst *buyer
 	operator                                string
-	sold                                    sold
+	sold                                    paidOrder
 	// travels is the owner's eSIM, foreign another wallet's.
-	travels, foreign traveller
+	travels, foreign esimOrder
 	// job is the owner's fee job, unpaid an order of the owner's that waits for its payment.
 	job, unpaid string
 }
@@ -183,13 +183,13 @@ func newMatrix(t *testing.T) *matrix {
 	t.Helper()
 	key, token := newKey(t), "rco_of_the_matrix"
 	w := newWorld(t, plan{change: func(c *app.Config) {
-		c.Operators, c.Activity = []auth.Operator{operatorOf("ada", token)}, []x402.Address{addressOf(key)}
+		c.Operators, c.Activity = []auth.Operator{newOperator("ada", token)}, []x402.Address{addressOf(key)}
 	}})
-	m := &matrix{world: w, operator: token, owner: w.buyer(), other: w.buyer(), expired: w.pauper(), revoked: w.pauper(),
+	m := &matrix{world: w, operator: token, owner: w.buyer(), other: w.buyer(), expired: w.unfundedBuyer(), revoked: w.unfundedBuyer(),
 		analyst: &buyer{w: w, key: key, address: addressOf(key)}}
-	m.sold = m.owner.bought("matrix")
-	w.awaitEsims(nil)
-	m.travels, m.foreign = m.owner.travels("matrix-esim"), m.other.travels("matrix-esim")
+	m.sold = m.owner.buyCard("matrix")
+	w.awaitEsimReady(nil)
+	m.travels, m.foreign = m.owner.buyEsim("matrix-esim"), m.other.buyEsim("matrix-esim")
 	for _, b := range []*buyer{m.other, m.expired, m.revoked, m.analyst} {
 		b.signIn()
 	}
@@ -200,7 +200,7 @@ func newMatrix(t *testing.T) *matrix {
 	w.send(request{method: "GET", path: "/api/admin/card-issue-fee/jobs", header: bearerOf(token)}).into(t, 200, &jobs)
 	m.job = jobs.Jobs[0].ID
 	w.send(request{path: "/api/admin/reconcile", header: bearerOf(token)}).into(t, 200, nil)
-	var order sold
+	var order paidOrder
 	m.owner.post("/api/orders", "").into(t, 200, &order)
 	m.unpaid = order.OrderID
 	return m
@@ -256,9 +256,9 @@ func (m *matrix) want(o operation, r row, c callerKind) (status int, code fault.
 	return r.other, "", true
 }
 
-// TestEveryOperationTimesEveryCaller calls each documented operation as each kind of caller, by its path
+// TestEveryOperationChecksEveryCaller calls each documented operation as each kind of caller, by its path
 // and by its procedure.
-func TestEveryOperationTimesEveryCaller(t *testing.T) {
+func TestEveryOperationChecksEveryCaller(t *testing.T) {
 	t.Parallel()
 	m := newMatrix(t)
 	rows, calls := m.rows(), 0
@@ -367,8 +367,8 @@ func (m *matrix) byProcedure(o operation, r row, body string) request {
 		body: string(raw)}
 }
 
-// TestTheMatrixSeesAnOpenDoor keeps the test above from passing because it looks at nothing.
-func TestTheMatrixSeesAnOpenDoor(t *testing.T) {
+// TestAccessMatrixExpectsDocumentedStatuses keeps the test above from passing because it looks at nothing.
+func TestAccessMatrixExpectsDocumentedStatuses(t *testing.T) {
 	m := &matrix{world: &world{t: t}, owner: &buyer{}, other: &buyer{}, analyst: &buyer{}, expired: &buyer{},
 		revoked: &buyer{}}
 	session := operation{OperationID: "X", Security: []map[string]any{{"walletSession": nil}}}

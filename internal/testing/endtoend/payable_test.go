@@ -32,8 +32,8 @@ type unpaidOrder struct {
 // path is where the order is paid.
 func (o unpaidOrder) path() string { return strings.TrimPrefix(o.PayableURL, origin) }
 
-// opens opens an order; an empty key sends none.
-func (b *buyer) opens(path, key, body string) unpaidOrder {
+// createOrder opens an order; an empty key sends none.
+func (b *buyer) createOrder(path, key, body string) unpaidOrder {
 	b.w.t.Helper()
 	r := request{path: path, body: body, header: b.bearer()}
 	if key != "" {
@@ -44,31 +44,31 @@ func (b *buyer) opens(path, key, body string) unpaidOrder {
 	return o
 }
 
-// payFor is the request that pays at a path.
-func payFor(method, path, payment string) request {
+// payRequest is the request that pays at a path.
+func payRequest(method, path, payment string) request {
 	return request{method: method, path: path, header: map[string]string{x402.HeaderSignature: payment}}
 }
 
-// worth changes a payment's amount.
-func worth(amount money.USDC) func(*x402.Payment) {
+// withAmount changes a payment's amount.
+func withAmount(amount money.USDC) func(*x402.Payment) {
 	return func(p *x402.Payment) { p.Accepted.Amount, p.Authorization.Value = amount.String(), amount }
 }
 
-func TestOrdersArePaidAtTheirAddressByAnyRoute(t *testing.T) {
+func TestOrdersArePaidByAnyRoute(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
 	b := w.buyer()
 	b.signIn()
-	o := b.opens(cardOrdersPath, "", "")
+	o := b.createOrder(cardOrdersPath, "", "")
 	if o.Kind != "card_issue" || o.Status != "payment_required" || o.AmountUsdCents != 2500 || o.PayableURL != origin+
 		"/pay/"+o.OrderID ||
 		o.ExpiresAt == nil || time.Until(*o.ExpiresAt) < 29*time.Minute || time.Until(*o.ExpiresAt) > 30*time.Minute {
 		t.Fatalf("opened %+v", o)
 	}
-	if again := b.opens(cardOrdersPath, "", "{}"); again.OrderID != o.OrderID {
+	if again := b.createOrder(cardOrdersPath, "", "{}"); again.OrderID != o.OrderID {
 		t.Errorf("a second order %+v", again)
 	}
-	b.active(o.OrderID)
+	b.wantActive(o.OrderID)
 	for _, r := range []request{{method: "GET", path: o.path()}, {path: o.path()}, {path: o.path(), body: "{}"},
 		{method: "GET", path: aliasPath + o.OrderID}, {path: aliasPath + o.OrderID}} {
 		terms := w.send(r).terms(t)
@@ -77,27 +77,27 @@ func TestOrdersArePaidAtTheirAddressByAnyRoute(t *testing.T) {
 			t.Errorf("%s %s asks %+v", r.method, r.path, terms)
 		}
 	}
-	b.pays("GET", o.path(), o.OrderID, price())
-	w.settled(30 * time.Second)
-	b.active()
+	b.payAndRepeat("GET", o.path(), o.OrderID, price())
+	w.awaitSettled(30 * time.Second)
+	b.wantActive()
 
 	for _, step := range []struct {
 		body  string
 		cents money.Cents
 		pay   func(o unpaidOrder, amount money.USDC)
 	}{
-		{"", 2500, func(o unpaidOrder, amount money.USDC) { b.pays("POST", o.path(), o.OrderID, amount) }},
+		{"", 2500, func(o unpaidOrder, amount money.USDC) { b.payAndRepeat("POST", o.path(), o.OrderID, amount) }},
 		{`{"amount":25.01}`, 2501,
-			func(o unpaidOrder, amount money.USDC) { b.pays("GET", aliasPath+o.OrderID, o.OrderID, amount) }},
+			func(o unpaidOrder, amount money.USDC) { b.payAndRepeat("GET", aliasPath+o.OrderID, o.OrderID, amount) }},
 		{`{"amount":"100.5","amountUsdCents":10050}`, 10050,
-			func(o unpaidOrder, amount money.USDC) { b.pays("POST", aliasPath+o.OrderID, o.OrderID, amount) }},
+			func(o unpaidOrder, amount money.USDC) { b.payAndRepeat("POST", aliasPath+o.OrderID, o.OrderID, amount) }},
 		{`{"amountUsdCents":25000}`, 25000, func(o unpaidOrder, amount money.USDC) {
 			// a string always marshals
-			body, _ := json.Marshal(map[string]string{"paymentSignature": header(t, b.payment(worth(amount)))})
-			b.paid(b.post(ordersPath+"/"+o.OrderID+"/pay", string(body)), o.OrderID, amount)
+			body, _ := json.Marshal(map[string]string{"paymentSignature": header(t, b.payment(withAmount(amount)))})
+			b.wantReceipt(b.post(ordersPath+"/"+o.OrderID+"/pay", string(body)), o.OrderID, amount)
 		}},
 	} {
-		o := b.opens(ordersPath, "", step.body)
+		o := b.createOrder(ordersPath, "", step.body)
 		if o.Kind != "card_topup" || o.AmountUsdCents != int64(step.cents) {
 			t.Fatalf("%s opened %+v", step.body, o)
 		}
@@ -107,22 +107,22 @@ func TestOrdersArePaidAtTheirAddressByAnyRoute(t *testing.T) {
 			t.Errorf("%s moved %s", step.body, got)
 		}
 	}
-	named := b.opens(ordersPath, "named", `{"resource":"`+origin+`/cards/mine?a=b"}`)
+	named := b.createOrder(ordersPath, "named", `{"resource":"`+origin+`/cards/mine?a=b"}`)
 	if terms := w.send(request{method: "GET", path: named.path()}).terms(t); terms.Resource.URL != origin+
 		"/cards/mine?a=b" {
 		t.Errorf("named %+v", terms.Resource)
 	}
 	tail := 2048 - len(origin+"/")
-	longest := b.opens(ordersPath, "longest", `{"resource":"`+origin+`/`+strings.Repeat(`\u0061`, tail)+`"}`)
+	longest := b.createOrder(ordersPath, "longest", `{"resource":"`+origin+`/`+strings.Repeat(`\u0061`, tail)+`"}`)
 	if terms := w.send(request{method: "GET", path: longest.path()}).terms(t); terms.Resource.URL != origin+"/"+
 		strings.Repeat("a", tail) {
 		t.Errorf("named at most length %+v", terms.Resource)
 	}
-	w.reconcile()
+	w.checkBooks()
 }
 
-// active checks which of the buyer's orders are active.
-func (b *buyer) active(ids ...string) {
+// wantActive checks which of the buyer's orders are active.
+func (b *buyer) wantActive(ids ...string) {
 	b.w.t.Helper()
 	var list struct{ Orders []unpaidOrder }
 	b.get(ordersPath+"?status=active").into(b.w.t, 200, &list)
@@ -148,23 +148,23 @@ func (a answer) terms(t *testing.T) x402.PaymentRequired {
 	return terms
 }
 
-// pays pays an order, and pays again with the same header and a new one, which changes nothing.
-func (b *buyer) pays(method, path, id string, amount money.USDC) {
+// payAndRepeat pays an order, and pays again with the same header and a new one, which changes nothing.
+func (b *buyer) payAndRepeat(method, path, id string, amount money.USDC) {
 	b.w.t.Helper()
-	payment := header(b.w.t, b.payment(worth(amount)))
-	first := b.paid(b.w.send(payFor(method, path, payment)), id, amount)
-	for _, again := range []string{payment, header(b.w.t, b.payment(worth(amount)))} {
-		got := b.paid(b.w.send(payFor(method, path, again)), id, amount)
+	payment := header(b.w.t, b.payment(withAmount(amount)))
+	first := b.wantReceipt(b.w.send(payRequest(method, path, payment)), id, amount)
+	for _, again := range []string{payment, header(b.w.t, b.payment(withAmount(amount)))} {
+		got := b.wantReceipt(b.w.send(payRequest(method, path, again)), id, amount)
 		if !got.Replayed || got.Payment != first.Payment {
 			b.w.t.Errorf("paid again: %+v, at first %+v", got, first)
 		}
 	}
 }
 
-// paid is the order of a 200 with its receipt.
-func (b *buyer) paid(a answer, id string, amount money.USDC) sold {
+// wantReceipt is the order of a 200 with its receipt.
+func (b *buyer) wantReceipt(a answer, id string, amount money.USDC) paidOrder {
 	b.w.t.Helper()
-	var o sold
+	var o paidOrder
 	a.into(b.w.t, 200, &o)
 	receipt, err := x402.DecodeSettlement(a.header.Get(x402.HeaderResponse))
 	if err != nil || !receipt.Success || receipt.Transaction != o.Payment.Transaction || o.OrderID != id ||
@@ -175,15 +175,15 @@ func (b *buyer) paid(a answer, id string, amount money.USDC) sold {
 	return o
 }
 
-// at turns a refused purchase into the same payment for an order, at a path by a method.
-func (c wrong) at(method, path string) wrong {
+// asPayRoute turns a refused purchase into the same payment for an order, at a path by a method.
+func (c refusal) asPayRoute(method, path string) refusal {
 	c.name = method + " " + path[:min(len(path), 8)] + ": " + c.name
 	c.r = request{method: method, path: path, header: c.r.header}
 	return c
 }
 
-// submitted turns a refused purchase into the same payment for an order, in a session.
-func (c wrong) submitted(b *buyer, id string) wrong {
+// asSubmission turns a refused purchase into the same payment for an order, in a session.
+func (c refusal) asSubmission(b *buyer, id string) refusal {
 	// a string always marshals
 	body, _ := json.Marshal(map[string]string{"paymentSignature": c.r.header[x402.HeaderSignature]})
 	c.name, c.r = "submitted: "+c.name,
@@ -200,13 +200,13 @@ func TestPayRoutesRefuseWhatPurchasesRefuse(t *testing.T) {
 	w := newWorld(t, plan{})
 	b := w.buyer()
 	b.signIn()
-	o := b.opens(cardOrdersPath, "k", "")
-	routes := []func(wrong) wrong{
-		func(c wrong) wrong { return c.at("GET", o.path()) }, func(c wrong) wrong { return c.at("POST", o.path()) },
-		func(c wrong) wrong { return c.at("GET", aliasPath+o.OrderID) },
-		func(c wrong) wrong { return c.submitted(b, o.OrderID) },
+	o := b.createOrder(cardOrdersPath, "k", "")
+	routes := []func(refusal) refusal{
+		func(c refusal) refusal { return c.asPayRoute("GET", o.path()) }, func(c refusal) refusal { return c.asPayRoute("POST", o.path()) },
+		func(c refusal) refusal { return c.asPayRoute("GET", aliasPath+o.OrderID) },
+		func(c refusal) refusal { return c.asSubmission(b, o.OrderID) },
 	}
-	var cases []wrong
+	var cases []refusal
 	for i, c := range append(headerCases(t, b), rejectedCases(t, b)...) {
 		if !torture() {
 			cases = append(cases, routes[i%len(routes)](c))
@@ -216,26 +216,26 @@ func TestPayRoutesRefuseWhatPurchasesRefuse(t *testing.T) {
 			cases = append(cases, route(c))
 		}
 	}
-	w.refuseAll(cases)
-	b.pays("POST", o.path(), o.OrderID, price())
-	w.reconcile()
+	w.wantRefusals(cases)
+	b.payAndRepeat("POST", o.path(), o.OrderID, price())
+	w.checkBooks()
 }
 
-// TestOpenOrdersAreTheirOwners is the table of the routes that open and pay orders: whose they are, what
+// TestOrderRoutesRefuseBadRequests is the table of the routes that open and pay orders: whose they are, what
 // they cost, ids and bodies of all kinds.
-func TestOpenOrdersAreTheirOwners(t *testing.T) {
+func TestOrderRoutesRefuseBadRequests(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
-	b, stranger, poor := w.buyer(), w.buyer(), w.pauper()
-	b.bought("mine")
+	b, stranger, poor := w.buyer(), w.buyer(), w.unfundedBuyer()
+	b.buyCard("mine")
 	for _, who := range []*buyer{stranger, poor} {
 		who.signIn()
 	}
-	o, other := b.opens(ordersPath, "fund", `{"amount":40}`), poor.opens(cardOrdersPath, "poor", "")
-	good := header(t, b.payment(worth(40_000_000)))
-	var cases []wrong
+	o, other := b.createOrder(ordersPath, "fund", `{"amount":40}`), poor.createOrder(cardOrdersPath, "poor", "")
+	good := header(t, b.payment(withAmount(40_000_000)))
+	var cases []refusal
 	add := func(name string, r request, status int, code fault.Code) {
-		cases = append(cases, wrong{name, r, status, code})
+		cases = append(cases, refusal{name, r, status, code})
 	}
 	pay := ordersPath + "/" + o.OrderID + "/pay"
 	signed := `{"paymentSignature":"` + good + `"}`
@@ -243,11 +243,11 @@ func TestOpenOrdersAreTheirOwners(t *testing.T) {
 	for _, path := range []string{o.path(), aliasPath + o.OrderID} {
 		for _, method := range []string{"GET", "POST"} {
 			for name, payment := range map[string]string{
-				"a stranger's":     header(t, stranger.payment(worth(40_000_000))),
+				"a stranger's":     header(t, stranger.payment(withAmount(40_000_000))),
 				"another price":    header(t, b.payment()),
-				"the cents for it": header(t, b.payment(worth(4000))),
+				"the cents for it": header(t, b.payment(withAmount(4000))),
 			} {
-				add(name+" payment by "+method+" "+path[:8], payFor(method, path, payment), 402, fault.PaymentRejected)
+				add(name+" payment by "+method+" "+path[:8], payRequest(method, path, payment), 402, fault.PaymentRejected)
 			}
 			add("a query by "+method, request{method: method, path: path + "?amount=1"}, 400, fault.SchemaInvalid)
 		}
@@ -256,13 +256,13 @@ func TestOpenOrdersAreTheirOwners(t *testing.T) {
 		}
 		for name, body := range map[string]string{"a member": `{"amount":1}`, "a key": `{"idempotencyKey":"x"}`,
 			"null": "null", "a list": "[]", "a word": "x", "two objects": "{}{}", "blanks": "{ } ,"} {
-			add("body "+name, request{path: path, body: body, header: payFor("", "", good).header}, 400, fault.SchemaInvalid)
+			add("body "+name, request{path: path, body: body, header: payRequest("", "", good).header}, 400, fault.SchemaInvalid)
 		}
 		add("an oversized body", request{path: path, body: "{" + strings.Repeat(" ", 5000) + "}"}, 413, fault.BodyTooLarge)
 		add("a body of text", request{path: path, body: "{}", header: map[string]string{"Content-Type": "text/plain"}}, 415,
 			fault.MediaTypeUnsupported)
 	}
-	add("a wallet without money", payFor("GET", other.path(), header(t, poor.payment())), 402, fault.PaymentRejected)
+	add("a wallet without money", payRequest("GET", other.path(), header(t, poor.payment())), 402, fault.PaymentRejected)
 	add("an owner without a card", request{path: ordersPath, header: stranger.bearer()}, 409, fault.ActiveCardMissing)
 	add("an owner with a card", request{path: cardOrdersPath, header: b.bearer()}, 409, fault.CardAlreadyExists)
 	for name, id := range map[string]string{
@@ -274,7 +274,7 @@ func TestOpenOrdersAreTheirOwners(t *testing.T) {
 		"zero width": o.OrderID + "%E2%80%8B", "another's with a line": o.OrderID + "%0A",
 	} {
 		add("id "+name, request{method: "GET", path: "/pay/" + id}, 404, fault.OrderNotFound)
-		add("id "+name+", paid", payFor("POST", aliasPath+id, good), 404, fault.OrderNotFound)
+		add("id "+name+", paid", payRequest("POST", aliasPath+id, good), 404, fault.OrderNotFound)
 		add("id "+name+", submitted", request{path: ordersPath + "/" + id + "/pay", body: signed, header: b.bearer()}, 404,
 			fault.OrderNotFound)
 	}
@@ -304,18 +304,18 @@ func TestOpenOrdersAreTheirOwners(t *testing.T) {
 		request{path: pay, body: `{"paymentSignature":"` + strings.Repeat("A", 21<<10) + `"}`, header: b.bearer()}, 413,
 		fault.BodyTooLarge)
 	add("submitted, a stranger's",
-		request{path: pay, body: `{"paymentSignature":"` + header(t, stranger.payment(worth(40_000_000))) + `"}`,
+		request{path: pay, body: `{"paymentSignature":"` + header(t, stranger.payment(withAmount(40_000_000))) + `"}`,
 			header: b.bearer()}, 402, fault.PaymentRejected)
-	w.refuseAll(append(cases, openingCases(b)...))
-	w.reconcile()
+	w.wantRefusals(append(cases, createOrderCases(b)...))
+	w.checkBooks()
 }
 
-// openingCases are orders that are not opened: A40, amounts, resources and keys.
-func openingCases(b *buyer) []wrong {
-	var cases []wrong
+// createOrderCases are orders that are not opened: A40, amounts, resources and keys.
+func createOrderCases(b *buyer) []refusal {
+	var cases []refusal
 	bad := func(name, body string) {
 		cases = append(cases,
-			wrong{"open: " + name, request{path: ordersPath, body: body, header: b.bearer()}, 400, fault.SchemaInvalid})
+			refusal{"open: " + name, request{path: ordersPath, body: body, header: b.bearer()}, 400, fault.SchemaInvalid})
 	}
 	for _, amount := range []string{
 		"0", "-25", "24.99", "250.01", "25.001", "25.0000000000000001", "250.00000000000000001", "2500", "1e3", "1e400",
@@ -351,39 +351,39 @@ func openingCases(b *buyer) []wrong {
 		for name, key := range map[string]string{"too long": strings.Repeat("k", 201), "not UTF-8": "\xff"} {
 			h := b.bearer()
 			h["Idempotency-Key"] = key
-			cases = append(cases, wrong{path + ", key " + name, request{path: path, header: h}, 400, fault.SchemaInvalid})
+			cases = append(cases, refusal{path + ", key " + name, request{path: path, header: h}, 400, fault.SchemaInvalid})
 		}
 	}
 	h := b.bearer()
 	h["Idempotency-Key"] = "fund"
 	cases = append(cases,
-		wrong{"open: key of another amount", request{path: ordersPath, body: `{"amount":41}`, header: h}, 409,
+		refusal{"open: key of another amount", request{path: ordersPath, body: `{"amount":41}`, header: h}, 409,
 			fault.IdempotencyKeyReused},
-		wrong{"open: key of another resource",
+		refusal{"open: key of another resource",
 			request{path: ordersPath, body: `{"amount":40,"resource":"` + origin + `/x"}`, header: h}, 409,
 			fault.IdempotencyKeyReused})
 	cases = append(cases,
-		wrong{"open: a card order with a body", request{path: cardOrdersPath, body: `{"amount":25}`, header: b.bearer()}, 400,
+		refusal{"open: a card order with a body", request{path: cardOrdersPath, body: `{"amount":25}`, header: b.bearer()}, 400,
 			fault.SchemaInvalid})
 	return cases
 }
 
-func TestOrdersExpireUnpaid(t *testing.T) {
+func TestUnpaidOrdersExpire(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
 	b := w.buyer()
 	b.signIn()
-	o := b.opens(cardOrdersPath, "k", "")
+	o := b.createOrder(cardOrdersPath, "k", "")
 	payment := header(t, b.payment())
 	if _, err := w.db.Exec(context.WithoutCancel(t.Context()),
 		"UPDATE orders SET expires_at = now() - interval '1 second' WHERE id = $1", o.OrderID); err != nil {
 		t.Fatal(err)
 	}
-	b.active()
+	b.wantActive()
 	refused := func() {
 		t.Helper()
 		for name, r := range map[string]request{
-			"asked": {method: "GET", path: o.path()}, "paid": payFor("POST", o.path(), payment),
+			"asked": {method: "GET", path: o.path()}, "paid": payRequest("POST", o.path(), payment),
 			"bought by its key": purchase("k", payment),
 			"submitted": {path: ordersPath + "/" + o.OrderID + "/pay", body: `{"paymentSignature":"` + payment + `"}`,
 				header: b.bearer()},
@@ -395,7 +395,7 @@ func TestOrdersExpireUnpaid(t *testing.T) {
 	}
 	refused()
 	eventually(t, 40*time.Second, func() (bool, string) {
-		e := w.entries()
+		e := w.orders()
 		return len(e) == 1 && e[0].status == "expired" && e[0].reason == "not paid in time", "orders " + e[0].status
 	})
 	refused()
@@ -407,19 +407,19 @@ func TestOrdersExpireUnpaid(t *testing.T) {
 	if n := len(w.transfers()); n != 0 {
 		t.Errorf("%d transfers", n)
 	}
-	if next := b.opens(cardOrdersPath, "", ""); next.OrderID == o.OrderID {
+	if next := b.createOrder(cardOrdersPath, "", ""); next.OrderID == o.OrderID {
 		t.Error("no new order after the old one expired")
 	}
-	w.reconcile()
+	w.checkBooks()
 }
 
-func TestNoOrderIsOpenedWhileNothingIsSold(t *testing.T) {
+func TestNoOrderIsCreatedWhileSalesAreClosed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
 	b, owner := w.buyer(), w.buyer()
 	b.signIn()
-	owner.bought("mine")
-	w.issuer.control("POST", "float", map[string]any{"cents": 2449})
+	owner.buyCard("mine")
+	w.issuer.call("POST", "float", map[string]any{"cents": 2449})
 	refused := func(who *buyer, path string, code fault.Code) {
 		t.Helper()
 		eventually(t, 10*time.Second, func() (bool, string) {
@@ -428,7 +428,7 @@ func TestNoOrderIsOpenedWhileNothingIsSold(t *testing.T) {
 		})
 	}
 	refused(b, cardOrdersPath, fault.FloatUnavailable)
-	before := len(w.entries()) // by the stock of a moment ago one may have been opened
+	before := len(w.orders()) // by the stock of a moment ago one may have been opened
 	refused(owner, ordersPath, fault.FloatUnavailable)
 	closed := w.config
 	closed.IssuePaused, closed.TopupPaused = true, true
@@ -436,7 +436,7 @@ func TestNoOrderIsOpenedWhileNothingIsSold(t *testing.T) {
 	w.start(closed)
 	refused(b, cardOrdersPath, fault.IssuePaused)
 	refused(owner, ordersPath, fault.TopupPaused)
-	if n := len(w.entries()); n != before {
+	if n := len(w.orders()); n != before {
 		t.Errorf("%d orders, want %d", n, before)
 	}
 }

@@ -32,26 +32,26 @@ const reconcilePath = "/api/admin/reconcile"
 
 const operatorToken = "rco_of_the_test"
 
-// audited lets the test's operator in.
-func audited(c *app.Config) {
+// withOperator lets the test's operator in.
+func withOperator(c *app.Config) {
 	c.Operators = []auth.Operator{{Name: "ada", Hash: sha256.Sum256([]byte(operatorToken))}}
 }
 
-func operator() map[string]string {
+func operatorHeader() map[string]string {
 	return map[string]string{"Authorization": "Bearer " + operatorToken}
 }
 
-// compared compares the books, which have to be at rest.
-func (w *world) compared() reconcile.Report {
+// reconcileNow compares the books, which have to be at rest.
+func (w *world) reconcileNow() reconcile.Report {
 	w.t.Helper()
 	// What was just mined is not safe yet.
 	w.rpc(nil, "anvil_mine", "0x4")
 	var r reconcile.Report
-	w.send(request{path: reconcilePath, header: operator()}).into(w.t, 200, &r)
+	w.send(request{path: reconcilePath, header: operatorHeader()}).into(w.t, 200, &r)
 	return r
 }
 
-func codes(r reconcile.Report) []reconcile.Code {
+func findingCodes(r reconcile.Report) []reconcile.Code {
 	var all []reconcile.Code
 	for _, f := range r.Findings {
 		all = append(all, f.Code)
@@ -59,16 +59,16 @@ func codes(r reconcile.Report) []reconcile.Code {
 	return slices.Compact(all)
 }
 
-func (w *world) wantCodes(what string, want ...reconcile.Code) reconcile.Report {
+func (w *world) wantFindings(what string, want ...reconcile.Code) reconcile.Report {
 	w.t.Helper()
-	r := w.compared()
-	if diff := cmp.Diff(want, codes(r)); diff != "" {
+	r := w.reconcileNow()
+	if diff := cmp.Diff(want, findingCodes(r)); diff != "" {
 		w.t.Errorf("%s: codes differ (-want +got):\n%s%+v", what, diff, r.Findings)
 	}
 	return r
 }
 
-func (w *world) execute(sql string, args ...any) {
+func (w *world) run(sql string, args ...any) {
 	w.t.Helper()
 	if _, err := w.db.Exec(context.WithoutCancel(w.t.Context()), sql, args...); err != nil {
 		w.t.Fatalf("%s: %v", sql, err)
@@ -83,8 +83,8 @@ func (w *world) count(sql string, args ...any) (n int) {
 	return n
 }
 
-// gives sends USDC to the payee beside any purchase.
-func (b *buyer) gives(amount money.USDC) {
+// sendUnmatched sends USDC to the payee beside any purchase.
+func (b *buyer) sendUnmatched(amount money.USDC) {
 	b.w.t.Helper()
 	b.w.rpc(nil, "anvil_setBalance", b.address.String(), "0xde0b6b3a7640000")
 	b.w.rpc(nil, "anvil_impersonateAccount", b.address.String())
@@ -110,19 +110,19 @@ func (b *buyer) topUp(key string, gross money.Cents) answer {
 	})
 }
 
-func TestAStrayTransferIsPostedOnceAndReportedUntilItIsGone(t *testing.T) {
+func TestUnmatchedTransferIsPostedOnceAndReported(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plan{instances: 2, change: audited})
-	if a := w.send(request{method: "GET", path: reconcilePath, header: operator()}); a.status != 404 ||
+	w := newWorld(t, plan{instances: 2, change: withOperator})
+	if a := w.send(request{method: "GET", path: reconcilePath, header: operatorHeader()}); a.status != 404 ||
 		a.problem.Code != string(fault.ReportNotFound) {
 		t.Errorf("before the first comparison: %d %s", a.status, a.body)
 	}
-	w.wantCodes("empty books")
+	w.wantFindings("empty books")
 	b := w.buyer()
-	b.bought("card")
+	b.buyCard("card")
 	b.topUp("topup", 2599).into(t, 200, nil)
-	w.settled(30 * time.Second)
-	r := w.wantCodes("a card and a top-up")
+	w.awaitSettled(30 * time.Second)
+	r := w.wantFindings("a card and a top-up")
 	if k := r.Checked; k != (reconcile.Checked{Orders: 2, Payments: 2, Transfers: 2, Postings: 6, Cards: 1,
 		Movements: 2}) {
 		t.Errorf("checked %+v", k)
@@ -137,20 +137,20 @@ func TestAStrayTransferIsPostedOnceAndReportedUntilItIsGone(t *testing.T) {
 		t.Errorf("balances differ (-want +got):\n%s", diff)
 	}
 
-	b.gives(7)
-	b.gives(0) // moves nothing, and is nobody's business
+	b.sendUnmatched(7)
+	b.sendUnmatched(0) // moves nothing, and is nobody's business
 	w.rpc(nil, "anvil_mine", "0x4")
 	reports := make([]reconcile.Report, 8)
 	var group sync.WaitGroup
 	for i := range reports {
 		group.Go(func() {
-			w.send(request{at: w.instances[i%2], path: reconcilePath, header: operator()}).into(t, 200, &reports[i])
+			w.send(request{at: w.instances[i%2], path: reconcilePath, header: operatorHeader()}).into(t, 200, &reports[i])
 		})
 	}
 	group.Wait()
-	first := w.wantCodes("a stray transfer", reconcile.TransferUnmatched)
+	first := w.wantFindings("a stray transfer", reconcile.TransferUnmatched)
 	digest := w.digest()
-	again := w.wantCodes("the same stray transfer", reconcile.TransferUnmatched)
+	again := w.wantFindings("the same stray transfer", reconcile.TransferUnmatched)
 	for _, other := range append(reports, again) {
 		if diff := cmp.Diff(first.Findings, other.Findings); diff != "" {
 			t.Errorf("another comparison differs (-first +other):\n%s", diff)
@@ -163,14 +163,14 @@ func TestAStrayTransferIsPostedOnceAndReportedUntilItIsGone(t *testing.T) {
 		t.Error("a second comparison changed the books")
 	}
 	var last reconcile.Report
-	w.send(request{method: "GET", path: reconcilePath, header: operator()}).into(t, 200, &last)
+	w.send(request{method: "GET", path: reconcilePath, header: operatorHeader()}).into(t, 200, &last)
 	if diff := cmp.Diff(again, last); diff != "" {
 		t.Errorf("the last report differs (-ran +shown):\n%s", diff)
 	}
 	if n := w.count("SELECT count(*) FROM audit WHERE actor = 'ada' AND action LIKE 'treasury.%'"); n != 14 {
 		t.Errorf("%d audit rows", n)
 	}
-	w.booksHold(7)
+	w.checkInvariants(7)
 }
 
 // digest is a fingerprint of everything but the audit trail and the report.
@@ -189,15 +189,15 @@ func (w *world) digest() string {
 	return all.String()
 }
 
-// TestEachBookIsCompared spoils one book after the other, looks, and mends it again.
-func TestEachBookIsCompared(t *testing.T) {
+// TestReconciliationFindsEachDifference spoils one book after the other, looks, and mends it again.
+func TestReconciliationFindsEachDifference(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plan{change: audited})
+	w := newWorld(t, plan{change: withOperator})
 	b := w.buyer()
-	o := b.bought("card")
+	o := b.buyCard("card")
 	b.topUp("topup", 5000).into(t, 200, nil)
-	w.settled(30 * time.Second)
-	w.wantCodes("good books")
+	w.awaitSettled(30 * time.Second)
+	w.wantFindings("good books")
 	for name, tt := range map[string]struct {
 		spoil, fix string
 		want       []reconcile.Code
@@ -232,24 +232,24 @@ func TestEachBookIsCompared(t *testing.T) {
 		if err := w.db.QueryRow(t.Context(), "SELECT reference FROM cards").Scan(&reference); err != nil {
 			t.Fatal(err)
 		}
-		w.execute(tt.spoil)
-		w.wantCodes(name, tt.want...)
+		w.run(tt.spoil)
+		w.wantFindings(name, tt.want...)
 		if name == "a card's reference" {
-			w.execute(tt.fix, reference)
+			w.run(tt.fix, reference)
 		} else {
-			w.execute(tt.fix)
+			w.run(tt.fix)
 		}
-		w.wantCodes(name + ", mended")
+		w.wantFindings(name + ", mended")
 	}
 
 	// What the holder spends is the holder's business.
 	account := w.issuer.books().Cards[0].ID
-	w.issuer.control("POST", "cards/"+account, map[string]any{"spendCents": 1234})
-	if r := w.wantCodes("spending"); r.SpentUSDCents != 1234 {
+	w.issuer.call("POST", "cards/"+account, map[string]any{"spendCents": 1234})
+	if r := w.wantFindings("spending"); r.SpentUSDCents != 1234 {
 		t.Errorf("spent %s", r.SpentUSDCents)
 	}
-	w.issuer.control("POST", "cards/"+account, map[string]any{"state": "terminated"})
-	if r := w.wantCodes("a card closed by the issuer", reconcile.ProviderReversed); r.Blocks() ||
+	w.issuer.call("POST", "cards/"+account, map[string]any{"state": "terminated"})
+	if r := w.wantFindings("a card closed by the issuer", reconcile.ProviderReversed); r.Blocks() ||
 		r.Findings[0].Order != o.OrderID {
 		t.Errorf("findings %+v", r.Findings)
 	}
@@ -260,26 +260,26 @@ func TestEachBookIsCompared(t *testing.T) {
 	if _, err := other.Open(t.Context(), card.Opening{Ref: fulfilment.Ref(uuid.New()), Load: 1}); err != nil {
 		t.Fatal(err)
 	}
-	if r := w.wantCodes("a card of nobody's", reconcile.ProviderReversed, reconcile.ProviderUnknown); r.Blocks() {
+	if r := w.wantFindings("a card of nobody's", reconcile.ProviderReversed, reconcile.ProviderUnknown); r.Blocks() {
 		t.Errorf("findings %+v", r.Findings)
 	}
 	// A book that cannot be read is no finding, and the last report stays.
 	w.issuer.fault("statement", "error_before", 0, 0)
-	if a := w.send(request{path: reconcilePath, header: operator()}); a.status != 503 ||
+	if a := w.send(request{path: reconcilePath, header: operatorHeader()}); a.status != 503 ||
 		a.problem.Code != string(fault.DependencyDown) {
 		t.Errorf("while the issuer is down: %d %s", a.status, a.body)
 	}
 	var last reconcile.Report
-	w.send(request{method: "GET", path: reconcilePath, header: operator()}).into(t, 200, &last)
+	w.send(request{method: "GET", path: reconcilePath, header: operatorHeader()}).into(t, 200, &last)
 	if len(last.Findings) != 2 {
 		t.Errorf("the last report is %+v", last)
 	}
 }
 
-func TestTopupsStayClosedWhileTheTreasuryIsUnreconciled(t *testing.T) {
+func TestTopUpsStayClosedWhileTreasuryIsUnreconciled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{change: func(c *app.Config) {
-		audited(c)
+		withOperator(c)
 		// Longer than the test: the comparisons are the test's own, but for one at the start.
 		c.ReconcileEvery, c.ReconcileGate = time.Hour, true
 	}})
@@ -288,7 +288,7 @@ func TestTopupsStayClosedWhileTheTreasuryIsUnreconciled(t *testing.T) {
 			"no comparison at the start"
 	})
 	b := w.buyer()
-	b.bought("card")
+	b.buyCard("card")
 	topup := request{path: "/api/card/topup", body: `{"idempotencyKey":"t"}`}
 	is := func(what string, status int, code fault.Code) {
 		t.Helper()
@@ -299,13 +299,13 @@ func TestTopupsStayClosedWhileTheTreasuryIsUnreconciled(t *testing.T) {
 		})
 	}
 	is("good books", 402, fault.PaymentRequired)
-	b.gives(1)
-	w.wantCodes("a stray transfer", reconcile.TransferUnmatched)
+	b.sendUnmatched(1)
+	w.wantFindings("a stray transfer", reconcile.TransferUnmatched)
 	is("a stray transfer", 402, fault.PaymentRequired)
 
 	// What concerns one wallet closes top-ups for that wallet.
-	w.execute("UPDATE payments SET value = value + 1")
-	if !w.compared().Blocks() {
+	w.run("UPDATE payments SET value = value + 1")
+	if !w.reconcileNow().Blocks() {
 		t.Error("a payment of another amount does not block")
 	}
 	is("a difference of one wallet's", 402, fault.PaymentRequired)
@@ -317,16 +317,16 @@ func TestTopupsStayClosedWhileTheTreasuryIsUnreconciled(t *testing.T) {
 		t.Errorf("a refused top-up left a trace:\n was %s\n now %s", before, after)
 	}
 	c := w.buyer()
-	c.bought("another card")
+	c.buyCard("another card")
 	c.topUp("another", 2500).into(t, 200, nil)
-	w.execute("UPDATE payments SET value = value - 1 WHERE owner = $1", strings.ToLower(b.address.String()))
-	w.compared()
+	w.run("UPDATE payments SET value = value - 1 WHERE owner = $1", strings.ToLower(b.address.String()))
+	w.reconcileNow()
 	is("mended books", 402, fault.PaymentRequired)
 
 	// What concerns nobody in particular closes them for all, until an operator says that it is understood.
-	w.execute("INSERT INTO ledger_postings (id, order_id, owner, kind, at) VALUES ('unmatched/x', '', '', 'unmatched', " +
+	w.run("INSERT INTO ledger_postings (id, order_id, owner, kind, at) VALUES ('unmatched/x', '', '', 'unmatched', " +
 		"now())")
-	w.wantCodes("a posting of nobody's", reconcile.LedgerUnbalanced, reconcile.PostingUnexpected,
+	w.wantFindings("a posting of nobody's", reconcile.LedgerUnbalanced, reconcile.PostingUnexpected,
 		reconcile.TransferUnmatched)
 	is("a posting of nobody's", 503, fault.TreasuryUnreconciled)
 	if a := w.send(purchase("another", "")); a.status != 402 {
@@ -338,14 +338,14 @@ func TestTopupsStayClosedWhileTheTreasuryIsUnreconciled(t *testing.T) {
 		}
 	}
 	is("explained", 402, fault.PaymentRequired)
-	w.wantCodes("explained", reconcile.TransferUnmatched)
+	w.wantFindings("explained", reconcile.TransferUnmatched)
 	is("still explained", 402, fault.PaymentRequired)
 
 	// Whatever the report says: the gate reads how old the comparison is from its own column.
-	w.execute("UPDATE reconciliations SET at = at - interval '4 hours'")
+	w.run("UPDATE reconciliations SET at = at - interval '4 hours'")
 	is("an old report", 503, fault.TreasuryUnreconciled)
-	w.compared()
+	w.reconcileNow()
 	is("a new report", 402, fault.PaymentRequired)
 	b.topUp("t", 2500).into(t, 200, nil)
-	w.settled(30 * time.Second)
+	w.awaitSettled(30 * time.Second)
 }

@@ -14,16 +14,16 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// TestAfterTheSwitchsAnswerNoProcessSells: two processes of the program itself sell as fast as they can while an
+// TestNoProcessSellsAfterSwitchIsSet: two processes of the program itself sell as fast as they can while an
 // operator sets the switch at one of them. What is sent after the answer is never claimed, at neither.
-func TestAfterTheSwitchsAnswerNoProcessSells(t *testing.T) {
+func TestNoProcessSellsAfterSwitchIsSet(t *testing.T) {
 	t.Parallel()
-	program := built(t)
+	program := buildProgram(t)
 	w := newAdminWorld(t, -1, plan{})
 	hash := fmt.Sprintf("OPERATORS=ann:%x", w.config.Operators[0].Hash)
-	w.replace(w.launch(program, hash), w.launch(program, hash))
-	w.awaitEsims(w.instances[0])
-	w.awaitEsims(w.instances[1])
+	w.replaceInstances(w.launch(program, hash), w.launch(program, hash))
+	w.awaitEsimReady(w.instances[0])
+	w.awaitEsimReady(w.instances[1])
 	for _, product := range []struct {
 		name  string
 		code  fault.Code
@@ -32,7 +32,7 @@ func TestAfterTheSwitchsAnswerNoProcessSells(t *testing.T) {
 		{"card_issue", fault.IssuePaused,
 			func(b *buyer, key string) request { return purchase(key, header(t, b.payment())) }},
 		{"esim", fault.EsimPaused,
-			func(b *buyer, key string) request { return esimPurchase(nil, key, b.esimHeader(w.esimTerms(key))) }},
+			func(b *buyer, key string) request { return esimPurchase(nil, key, b.esimPayment(w.esimTerms(key))) }},
 	} {
 		t.Run(product.name, func(t *testing.T) {
 			buyers := w.buyers(24)
@@ -47,7 +47,7 @@ func TestAfterTheSwitchsAnswerNoProcessSells(t *testing.T) {
 				early.Go(func() { w.send(r) })
 			}
 			early.Wait()
-			w.ann("POST", "/api/admin/switches/"+product.name, `{"paused":true,"reason":"drill"}`, "1").into(t, 200, nil)
+			w.operatorCall("POST", "/api/admin/switches/"+product.name, `{"paused":true,"reason":"drill"}`, "1").into(t, 200, nil)
 			var late sync.WaitGroup
 			for _, r := range requests[8:] {
 				late.Go(func() {
@@ -60,44 +60,44 @@ func TestAfterTheSwitchsAnswerNoProcessSells(t *testing.T) {
 			}
 			late.Wait()
 			for i, b := range buyers[8:] {
-				if n := len(w.transfersOf(b.address)); n != 0 {
+				if n := len(w.transfersFrom(b.address)); n != 0 {
 					t.Errorf("buyer %d paid %d times after the answer", i, n)
 				}
 			}
 			// What was claimed before goes on.
-			w.reconcile()
+			w.checkBooks()
 		})
 	}
 }
 
-// TestAPausedOrderIsNotPaidAtItsAddress: an order that was opened before the switch is as closed as any purchase.
-func TestAPausedOrderIsNotPaidAtItsAddress(t *testing.T) {
+// TestOrderOfPausedProductIsNotPayable: an order that was opened before the switch is as closed as any purchase.
+func TestOrderOfPausedProductIsNotPayable(t *testing.T) {
 	t.Parallel()
 	w := newAdminWorld(t, -1, plan{instances: 2})
 	b := w.buyer()
-	b.bought("a-card")
-	o := b.opens("/api/orders", "", `{}`)
-	r := payFor("POST", o.path(), header(t, b.payment()))
+	b.buyCard("a-card")
+	o := b.createOrder("/api/orders", "", `{}`)
+	r := payRequest("POST", o.path(), header(t, b.payment()))
 	r.at = w.instances[1]
 	w.send(request{at: r.at, method: "GET", path: o.path()}).into(t, http.StatusPaymentRequired, nil)
-	w.ann("POST", "/api/admin/switches/card_topup", `{"paused":true,"reason":"drill"}`, "1").into(t, 200, nil)
+	w.operatorCall("POST", "/api/admin/switches/card_topup", `{"paused":true,"reason":"drill"}`, "1").into(t, 200, nil)
 	wantProblem(t, "the payment", w.send(r), http.StatusServiceUnavailable, fault.TopupPaused)
-	if n := len(w.transfersOf(b.address)); n != 1 {
+	if n := len(w.transfersFrom(b.address)); n != 1 {
 		t.Errorf("%d transfers", n)
 	}
-	w.ann("POST", "/api/admin/switches/card_topup", `{"paused":false,"reason":"drill"}`, "2").into(t, 200, nil)
+	w.operatorCall("POST", "/api/admin/switches/card_topup", `{"paused":false,"reason":"drill"}`, "2").into(t, 200, nil)
 	eventually(t, 5*time.Second, func() (bool, string) {
 		a := w.send(r)
 		return a.status == http.StatusOK, string(clipped(a.body))
 	})
-	w.reconcile()
+	w.checkBooks()
 }
 
-// TestAPauseIsToldWhereBuyersLook: in readiness, discovery, the configuration, the agent's contract and the MCP tools.
-func TestAPauseIsToldWhereBuyersLook(t *testing.T) {
+// TestPauseIsShownInEveryDocument: in readiness, discovery, the configuration, the agent's contract and the MCP tools.
+func TestPauseIsShownInEveryDocument(t *testing.T) {
 	t.Parallel()
 	w := newAdminWorld(t, -1, plan{})
-	w.awaitEsims(nil)
+	w.awaitEsimReady(nil)
 	type told struct {
 		Paused bool
 		Card   struct{ IssuePaused, TopupPaused bool }
@@ -129,7 +129,7 @@ func TestAPauseIsToldWhereBuyersLook(t *testing.T) {
 		"esim":       {"/api/esim/discovery", "/api/esim/purchase"},
 	} {
 		for n, paused := range []bool{true, false} {
-			w.ann("POST", "/api/admin/switches/"+product, fmt.Sprintf(`{"paused":%t,"reason":"drill"}`, paused),
+			w.operatorCall("POST", "/api/admin/switches/"+product, fmt.Sprintf(`{"paused":%t,"reason":"drill"}`, paused),
 				fmt.Sprint(n)).into(t, 200, nil)
 			eventually(t, 5*time.Second, func() (bool, string) { return at(where.discovery).Paused == paused, product })
 			c := at("/api/config")
@@ -151,10 +151,10 @@ func TestAPauseIsToldWhereBuyersLook(t *testing.T) {
 				t.Errorf("while %s is paused (%t), eSIMs are ready: %d %s", product, paused, ready.status, ready.body)
 			}
 			var config told
-			if err := json.Unmarshal(w.tool(t, "get_config", "{}").StructuredContent, &config); err != nil {
+			if err := json.Unmarshal(w.callTool(t, "get_config", "{}").StructuredContent, &config); err != nil {
 				t.Fatal(err)
 			}
-			readiness := w.tool(t, "get_esim_readiness", "{}")
+			readiness := w.callTool(t, "get_esim_readiness", "{}")
 			if want := paused && product == "esim"; readiness.IsError != want || config.Esim.PurchasePaused != want {
 				t.Errorf("while %s is paused (%t), the tools say %+v, %+v", product, paused, config, readiness)
 			}
@@ -162,15 +162,15 @@ func TestAPauseIsToldWhereBuyersLook(t *testing.T) {
 	}
 }
 
-// TestNoTermsOfAnEsimThatItsSupplierCannotMake: neither while it is down nor while our money there is spent. An order
+// TestNoTermsForEsimSupplierCannotDeliver: neither while it is down nor while our money there is spent. An order
 // that was opened before is no exception.
-func TestNoTermsOfAnEsimThatItsSupplierCannotMake(t *testing.T) {
+func TestNoTermsForEsimSupplierCannotDeliver(t *testing.T) {
 	t.Parallel()
 	w := newAdminWorld(t, -1, plan{})
-	w.awaitEsims(nil)
+	w.awaitEsimReady(nil)
 	b := w.buyer()
 	b.signIn()
-	opened := b.opens("/api/esim/orders", "opened-before", `{}`)
+	opened := b.createOrder("/api/esim/orders", "opened-before", `{}`)
 	look := func(what string, status int, code fault.Code, failing string) {
 		t.Helper()
 		eventually(t, 10*time.Second, func() (bool, string) {
@@ -191,21 +191,21 @@ func TestNoTermsOfAnEsimThatItsSupplierCannotMake(t *testing.T) {
 			t.Errorf("%s: readiness %d %s", what, ready.status, ready.body)
 		}
 	}
-	w.issuer.control("POST", "esim/faults", map[string]any{"op": "check", "mode": "error_before", "times": 0})
+	w.issuer.call("POST", "esim/faults", map[string]any{"op": "check", "mode": "error_before", "times": 0})
 	look("down", 503, fault.DependencyDown, "supplier")
-	w.issuer.control("DELETE", "esim/faults", nil)
+	w.issuer.call("DELETE", "esim/faults", nil)
 	look("up again", 402, fault.PaymentRequired, "")
-	w.issuer.control("POST", "esim/float", map[string]any{"micros": 1})
+	w.issuer.call("POST", "esim/float", map[string]any{"micros": 1})
 	look("no float", 503, fault.FloatUnavailable, "float")
-	w.issuer.control("POST", "esim/float", map[string]any{"micros": 100_000_000})
+	w.issuer.call("POST", "esim/float", map[string]any{"micros": 100_000_000})
 	look("float again", 402, fault.PaymentRequired, "")
-	w.reconcile()
+	w.checkBooks()
 }
 
-func TestACountryWithoutPlansIsAnEmptyList(t *testing.T) {
+func TestCountryWithoutPlansHasEmptyList(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{change: func(c *app.Config) { c.Esim.SyncEvery = time.Second }})
-	w.awaitEsims(nil)
+	w.awaitEsimReady(nil)
 	plans := func(country string) int {
 		t.Helper()
 		var list struct{ Plans []struct{ PlanID string } }

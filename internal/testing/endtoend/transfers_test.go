@@ -32,13 +32,13 @@ func (w *world) unmatched(query string) (all []unmatched, next string) {
 		Transfers     []unmatched
 		NextPageToken string
 	}
-	w.send(request{method: "GET", path: transfersPath + query, header: operator()}).into(w.t, 200, &page)
+	w.send(request{method: "GET", path: transfersPath + query, header: operatorHeader()}).into(w.t, 200, &page)
 	return page.Transfers, page.NextPageToken
 }
 
 func (w *world) resolve(s unmatched, as, reason, key string) answer {
 	w.t.Helper()
-	header := operator()
+	header := operatorHeader()
 	if key != "" {
 		header["Idempotency-Key"] = key
 	}
@@ -46,21 +46,21 @@ func (w *world) resolve(s unmatched, as, reason, key string) answer {
 		body: fmt.Sprintf(`{"resolution":%q,"reason":%q}`, as, reason)})
 }
 
-// TestAnOperatorResolvesWhatArrivedForNoOrder follows three strangers' transfers from the report that finds them
+// TestOperatorResolvesUnmatchedTransfers follows three strangers' transfers from the report that finds them
 // to the one that lists them as resolved.
-func TestAnOperatorResolvesWhatArrivedForNoOrder(t *testing.T) {
+func TestOperatorResolvesUnmatchedTransfers(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plan{instances: 2, change: audited})
+	w := newWorld(t, plan{instances: 2, change: withOperator})
 	b := w.buyer()
-	b.bought("card")
-	w.settled(30 * time.Second)
+	b.buyCard("card")
+	w.awaitSettled(30 * time.Second)
 	for _, units := range []int{7, 9, 11} {
-		b.gives(money.USDC(units))
+		b.sendUnmatched(money.USDC(units))
 	}
 	if open, _ := w.unmatched(""); len(open) != 0 {
 		t.Errorf("before a comparison: %+v", open)
 	}
-	found := w.wantCodes("three stray transfers", reconcile.TransferUnmatched)
+	found := w.wantFindings("three stray transfers", reconcile.TransferUnmatched)
 	first, next := w.unmatched("?pageSize=2")
 	second, end := w.unmatched("?pageSize=2&pageToken=" + next)
 	open := append(first, second...)
@@ -74,26 +74,26 @@ func TestAnOperatorResolvesWhatArrivedForNoOrder(t *testing.T) {
 		}
 	}
 	before := w.digest()
-	w.resolvingIsRefused(open[0], b)
+	w.wantResolutionRefused(open[0], b)
 	if w.digest() != before {
 		t.Error("a refusal changed the books")
 	}
 
-	given := w.resolvingIsOneAct(open[2])
-	r := w.wantCodes("two are left", reconcile.TransferUnmatched)
+	given := w.wantIdempotentResolution(open[2])
+	r := w.wantFindings("two are left", reconcile.TransferUnmatched)
 	if len(r.Findings) != 2 || len(r.Resolved) != 1 || r.Resolved[0].Subject != given.subject() ||
 		!strings.Contains(r.Resolved[0].Detail, "ada says: nobody asked") {
 		t.Errorf("the report %+v", r)
 	}
 
-	w.oneOfManyResolves(open[1])
+	w.wantOneResolution(open[1])
 	w.resolve(open[0], "known", "the owner's own", "four").into(t, 200, nil)
-	r = w.wantCodes("none is left")
+	r = w.wantFindings("none is left")
 	if len(r.Resolved) != 3 {
 		t.Errorf("resolved %+v", r.Resolved)
 	}
 	var last reconcile.Report
-	w.send(request{method: "GET", path: reconcilePath, header: operator()}).into(t, 200, &last)
+	w.send(request{method: "GET", path: reconcilePath, header: operatorHeader()}).into(t, 200, &last)
 	if diff := cmp.Diff(r, last); diff != "" {
 		t.Errorf("the last report differs (-ran +shown):\n%s", diff)
 	}
@@ -117,11 +117,11 @@ func TestAnOperatorResolvesWhatArrivedForNoOrder(t *testing.T) {
 			"after ? 'resolution'"); n != 3 {
 		t.Errorf("%d resolutions are audited", n)
 	}
-	w.booksHold(27)
+	w.checkInvariants(27)
 }
 
-// resolvingIsOneAct resolves a transfer as given, however often it is asked for.
-func (w *world) resolvingIsOneAct(s unmatched) (given unmatched) {
+// wantIdempotentResolution resolves a transfer as given, however often it is asked for.
+func (w *world) wantIdempotentResolution(s unmatched) (given unmatched) {
 	w.t.Helper()
 	w.resolve(s, "donation", "nobody asked", "one").into(w.t, 200, &given)
 	if given.Status != "resolved" || given.Resolution != "donation" || given.Operator != "ada" ||
@@ -146,8 +146,8 @@ func (w *world) resolvingIsOneAct(s unmatched) (given unmatched) {
 	return given
 }
 
-// resolvingIsRefused tries what cannot be resolved, or not so.
-func (w *world) resolvingIsRefused(s unmatched, b *buyer) {
+// wantResolutionRefused tries what cannot be resolved, or not so.
+func (w *world) wantResolutionRefused(s unmatched, b *buyer) {
 	w.t.Helper()
 	elsewhere, paid := s, s
 	elsewhere.LogIndex += 1000
@@ -172,9 +172,9 @@ func (w *world) resolvingIsRefused(s unmatched, b *buyer) {
 		"an order's payment": {w.resolve(paid, "donation", "r", "k"), 404, fault.TransferNotFound},
 		"by the sender": {w.send(request{path: transfersPath + "/" + s.subject() + "/resolve",
 			body: `{"resolution":"known","reason":"r"}`, header: b.bearer()}), 401, fault.OperatorTokenInvalid},
-		"a page of nonsense": {w.send(request{method: "GET", path: transfersPath + "?pageToken=x", header: operator()}), 400,
+		"a page of nonsense": {w.send(request{method: "GET", path: transfersPath + "?pageToken=x", header: operatorHeader()}), 400,
 			fault.SchemaInvalid},
-		"a status of nothing": {w.send(request{method: "GET", path: transfersPath + "?status=lost", header: operator()}), 400,
+		"a status of nothing": {w.send(request{method: "GET", path: transfersPath + "?status=lost", header: operatorHeader()}), 400,
 			fault.SchemaInvalid},
 	} {
 		if tt.answer.status != tt.status || tt.answer.problem.Code != string(tt.code) {
@@ -183,14 +183,14 @@ func (w *world) resolvingIsRefused(s unmatched, b *buyer) {
 	}
 }
 
-// oneOfManyResolves has many acts at once, at two instances: one of them counts.
-func (w *world) oneOfManyResolves(s unmatched) {
+// wantOneResolution has many acts at once, at two instances: one of them counts.
+func (w *world) wantOneResolution(s unmatched) {
 	w.t.Helper()
 	answers := make([]answer, 8)
 	var group sync.WaitGroup
 	for i := range answers {
 		group.Go(func() {
-			header := operator()
+			header := operatorHeader()
 			header["Idempotency-Key"] = fmt.Sprint("race ", i)
 			answers[i] = w.send(request{at: w.instances[i%2], path: transfersPath + "/" + s.subject() + "/resolve",
 				header: header,

@@ -15,14 +15,14 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// paused sets the token's switch, as its issuer does; it is kept in slot 7.
-func (w *world) paused(on bool) {
+// setTokenPaused sets the token's switch, as its issuer does; it is kept in slot 7.
+func (w *world) setTokenPaused(on bool) {
 	w.t.Helper()
 	w.setSlot(common.BigToHash(moneyOf(7).Big()), on)
 }
 
-// blacklisted sets whether the token's issuer blocks an account; the list is kept in slot 6.
-func (w *world) blacklisted(account x402.Address, on bool) {
+// setBlacklisted sets whether the token's issuer blocks an account; the list is kept in slot 6.
+func (w *world) setBlacklisted(account x402.Address, on bool) {
 	w.t.Helper()
 	var at [64]byte
 	copy(at[12:], account[:])
@@ -40,8 +40,8 @@ func (w *world) setSlot(slot common.Hash, on bool) {
 	w.rpc(nil, "anvil_mine", "0x1")
 }
 
-// trouble is something that keeps payments from settling, and is nobody's fault who pays.
-type trouble struct {
+// disruption is something that keeps payments from settling, and is nobody's fault who pays.
+type disruption struct {
 	name       string
 	begin, end func()
 	// check is the check of /ready that fails, and code is whose fault it is.
@@ -49,14 +49,14 @@ type trouble struct {
 	code  fault.Code
 }
 
-// turnsAway checks what everybody is told meanwhile: nobody is invited to pay, nothing is claimed, and the same
+// wantTurnedAway checks what everybody is told meanwhile: nobody is invited to pay, nothing is claimed, and the same
 // signature does once it is over.
-func (w *world) turnsAway(tr trouble) {
+func (w *world) wantTurnedAway(tr disruption) {
 	w.t.Helper()
 	t, b := w.t, w.buyer()
 	payment := header(t, b.payment())
 	tr.begin()
-	w.notReady(fmt.Sprintf("%s (%s)", tr.check, tr.code))
+	w.awaitNotReady(fmt.Sprintf("%s (%s)", tr.check, tr.code))
 	before := w.footprint()
 	for _, r := range []request{{path: purchasePath}, purchase("x", ""),
 		{path: "/api/esim/purchase", body: purchaseBody("x")}} {
@@ -75,7 +75,7 @@ func (w *world) turnsAway(tr trouble) {
 		t.Errorf("%s: a trace is left:\n was %s\n now %s", tr.name, before, after)
 	}
 	tr.end()
-	if _, err := b.again(tr.name, payment, 60*time.Second); err != nil {
+	if _, err := b.retry(tr.name, payment, 60*time.Second); err != nil {
 		t.Errorf("%s is over: %v", tr.name, err)
 	}
 	if n := w.arrivedFrom(b); n != 1 {
@@ -87,44 +87,44 @@ func (w *world) turnsAway(tr trouble) {
 	})
 }
 
-// TestTheAnswerSaysWhoseFaultItIs: the token's issuer pauses it or blocks an account of ours, or the chain is being
+// TestRefusalNamesTheCause: the token's issuer pauses it or blocks an account of ours, or the chain is being
 // reorganised.
-func TestTheAnswerSaysWhoseFaultItIs(t *testing.T) {
+func TestRefusalNamesTheCause(t *testing.T) {
 	t.Parallel()
 	w := newAdminWorld(t, 100_000_000, plan{chain: ownChain(t), change: func(c *app.Config) {
 		c.ChainWatch, c.ReorgCalm = 100*time.Millisecond, 20*time.Second
 	}})
-	w.awaitEsims(nil)
-	blocks := func(name string, a x402.Address) trouble {
-		return trouble{name, func() { w.blacklisted(a, true) }, func() { w.blacklisted(a, false) }, "token",
+	w.awaitEsimReady(nil)
+	blocks := func(name string, a x402.Address) disruption {
+		return disruption{name, func() { w.setBlacklisted(a, true) }, func() { w.setBlacklisted(a, false) }, "token",
 			fault.AccountBlocked}
 	}
-	for _, tr := range []trouble{
-		{"the token is paused", func() { w.paused(true) }, func() { w.paused(false) }, "token", fault.TokenPaused},
+	for _, tr := range []disruption{
+		{"the token is paused", func() { w.setTokenPaused(true) }, func() { w.setTokenPaused(false) }, "token", fault.TokenPaused},
 		blocks("the payee is blocked", w.payTo), blocks("the treasury is blocked", w.treasury),
 		blocks("the relayer is blocked", w.relayer),
 		{"a reorganisation", func() {
 			// The looks have to see the blocks that are replaced; the buyer's money is older.
 			for range 8 {
-				w.awaitBlock(w.block() + 1)
+				w.awaitBlock(w.blockNumber() + 1)
 			}
 			w.rpc(nil, "anvil_reorg", 5, []any{})
 		}, func() {}, "chain", fault.ChainUnsettled},
 	} {
-		w.turnsAway(tr)
-		w.settled(30 * time.Second)
+		w.wantTurnedAway(tr)
+		w.awaitSettled(30 * time.Second)
 	}
-	w.reconcile()
-	w.allDelivered()
+	w.checkBooks()
+	w.wantAllDelivered()
 }
 
-// TestABlockedPayerIsTold: the shop is open for everybody else, the wallet's payment is neither claimed nor asked for
+// TestBlacklistedPayerAloneIsRefused: the shop is open for everybody else, the wallet's payment is neither claimed nor asked for
 // again, and it does when the wallet is free.
-func TestABlockedPayerIsTold(t *testing.T) {
+func TestBlacklistedPayerAloneIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{chain: ownChain(t), change: func(c *app.Config) { c.ChainWatch = 100 * time.Millisecond }})
 	blocked, other := w.buyer(), w.buyer()
-	w.blacklisted(blocked.address, true)
+	w.setBlacklisted(blocked.address, true)
 	if a := w.send(purchase("blocked", "")); a.status != 402 {
 		t.Errorf("unpaid: %d %s", a.status, clipped(a.body))
 	}
@@ -137,20 +137,20 @@ func TestABlockedPayerIsTold(t *testing.T) {
 	if after := w.footprint(); after != before {
 		t.Errorf("a trace is left:\n was %s\n now %s", before, after)
 	}
-	if _, err := other.buyUntilSold("other", 30*time.Second); err != nil {
+	if _, err := other.buyRetrying("other", 30*time.Second); err != nil {
 		t.Error(err)
 	}
-	w.blacklisted(blocked.address, false)
-	if _, err := blocked.again("blocked", payment, 30*time.Second); err != nil {
+	w.setBlacklisted(blocked.address, false)
+	if _, err := blocked.retry("blocked", payment, 30*time.Second); err != nil {
 		t.Error(err)
 	}
-	w.reconcile()
-	w.allDelivered()
+	w.checkBooks()
+	w.wantAllDelivered()
 }
 
-// TestAFacilitatorThatSettlesNothingIsNotReady: it lists our kind and fails, or refuses, whatever it is asked to
+// TestFacilitatorThatSettlesNothingIsNotReady: it lists our kind and fails, or refuses, whatever it is asked to
 // settle.
-func TestAFacilitatorThatSettlesNothingIsNotReady(t *testing.T) {
+func TestFacilitatorThatSettlesNothingIsNotReady(t *testing.T) {
 	t.Parallel()
 	for name, mode := range map[string]facilitatortest.Fault{"fails": facilitatortest.Fail,
 		"refuses": facilitatortest.Refuse} {
@@ -158,10 +158,10 @@ func TestAFacilitatorThatSettlesNothingIsNotReady(t *testing.T) {
 			t.Parallel()
 			w, f := newFacilitatorWorld(t, "facilitator",
 				func(c *app.Config) { c.ChainWatch, c.Wait = 100*time.Millisecond, time.Second })
-			w.awaitEsims(nil)
+			w.awaitEsimReady(nil)
 			buyers := w.buyers(3)
 			var payments []string
-			w.turnsAway(trouble{"it " + name, func() {
+			w.wantTurnedAway(disruption{"it " + name, func() {
 				f.Always(mode)
 				for i, b := range buyers {
 					payments = append(payments, header(t, b.payment()))
@@ -171,28 +171,28 @@ func TestAFacilitatorThatSettlesNothingIsNotReady(t *testing.T) {
 				}
 			}, func() { f.Always(facilitatortest.Honest) }, "facilitator", fault.FacilitatorDown})
 			for i, b := range buyers {
-				if _, err := b.again(fmt.Sprint("early ", i), payments[i], 60*time.Second); err != nil {
+				if _, err := b.retry(fmt.Sprint("early ", i), payments[i], 60*time.Second); err != nil {
 					t.Error(err)
 				}
 			}
-			w.reconcile()
+			w.checkBooks()
 		})
 	}
 }
 
-// TestStrangersAskTheChainNothing: what is asked for all of them at once is not asked again for each.
-func TestStrangersAskTheChainNothing(t *testing.T) {
+// TestUnpaidRequestsDoNotQueryNode: what is asked for all of them at once is not asked again for each.
+func TestUnpaidRequestsDoNotQueryNode(t *testing.T) {
 	t.Parallel()
 	node := newNodeProxy(t, sharedChain(t).RPCURL)
 	w := newWorld(t, plan{change: func(c *app.Config) { c.RPCURLs = []string{node.url} }})
-	w.settled(10 * time.Second)
-	before, began := node.asked(), time.Now()
+	w.awaitSettled(10 * time.Second)
+	before, began := node.callCounts(), time.Now()
 	for range 300 {
 		w.send(request{method: http.MethodGet, path: "/ready"})
 		w.send(purchase("stranger", ""))
 	}
 	asked := 0
-	for method, n := range node.asked() {
+	for method, n := range node.callCounts() {
 		asked += n - before[method]
 	}
 	// A look at the head, one at the relayer's head and gas, each at most once a second, and upkeep beside them.

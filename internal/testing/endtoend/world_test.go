@@ -97,7 +97,7 @@ func newWorld(t *testing.T, p plan) *world {
 	payee, relayer := newKey(t), newKey(t)
 	w.payTo, w.relayer = addressOf(payee), addressOf(relayer)
 	w.rpc(nil, "anvil_setBalance", w.relayer.String(), "0x3635c9adc5dea00000")
-	w.from = w.block()
+	w.from = w.blockNumber()
 	w.config = app.Config{
 		BaseURL: origin, Environment: app.Sandbox, DatabaseURL: secret.New(p.databaseURL),
 		RPCURLs: []string{p.chain.RPCURL}, PaidAt: "latest", DeadAt: "safe",
@@ -268,7 +268,7 @@ func (w *world) rpc(result any, method string, args ...any) {
 	}
 }
 
-func (w *world) block() uint64 {
+func (w *world) blockNumber() uint64 {
 	w.t.Helper()
 	var n hexutil.Uint64
 	w.rpc(&n, "eth_blockNumber")
@@ -286,14 +286,14 @@ func (w *world) balance(of x402.Address) money.USDC {
 // fund sets what an account holds in USDC.
 func (w *world) fund(account x402.Address, amount money.USDC) {
 	w.t.Helper()
-	slot, value := balanceOf(account, amount)
+	slot, value := balanceSlot(account, amount)
 	w.rpc(nil, "anvil_setStorageAt", usdc().String(), slot, value)
 	// Only a block made after it holds it for good: the service asks about blocks by their hash.
 	w.rpc(nil, "anvil_mine", "0x1")
 }
 
-// balanceOf is a balance in the token's storage: it keeps them in its slot 2.
-func balanceOf(account x402.Address, amount money.USDC) (slot, value common.Hash) {
+// balanceSlot is a balance in the token's storage: it keeps them in its slot 2.
+func balanceSlot(account x402.Address, amount money.USDC) (slot, value common.Hash) {
 	var at [64]byte
 	copy(at[12:], account[:])
 	at[63] = 2
@@ -318,7 +318,7 @@ func addressOf(key *ecdsa.PrivateKey) x402.Address {
 // eventually polls a condition that another goroutine or process brings about.
 func eventually(t *testing.T, within time.Duration, ok func() (bool, string)) {
 	t.Helper()
-	within *= crowded
+	within *= slowdown
 	deadline := time.NewTimer(within)
 	defer deadline.Stop()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -336,8 +336,8 @@ func eventually(t *testing.T, within time.Duration, ok func() (bool, string)) {
 	}
 }
 
-// crowded is how much longer everything may take where the machine does other work, too.
-const crowded = 3
+// slowdown is how much longer everything may take where the machine does other work, too.
+const slowdown = 3
 
 // torture says that there is time for everything.
 func torture() bool { return os.Getenv("ROAMCARD_TORTURE") != "" }
