@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -44,7 +45,7 @@ func TestEventsAreReportedAsCountsOnly(t *testing.T) {
 		eventBody(map[string]any{"visitorId": visitor, "path": "/cards/" + uuid.NewString(),
 			"properties": map[string]any{"product": "card"}}), twice, twice,
 	} {
-		w.send(request{path: "/api/events", body: body}).into(t, 202, nil)
+		w.send(post("/api/events", body)).into(t, 202, nil)
 	}
 	type count struct {
 		Value            string
@@ -71,9 +72,7 @@ func TestEventsAreReportedAsCountsOnly(t *testing.T) {
 		t.Error("the visitor's id was kept")
 	}
 	for _, days := range []string{"0", "91", "-1", "7.5", "x", ""} {
-		if a := b.get("/api/admin/activity?days=" + days); a.status != 400 {
-			t.Errorf("days=%s: %d %s", days, a.status, a.body)
-		}
+		wantStatus(t, fmt.Sprintf("days=%s", days), b.get("/api/admin/activity?days="+days), 400)
 	}
 	b.get("/api/admin/activity?days=90").into(t, 200, nil)
 
@@ -93,9 +92,7 @@ func TestEventsAreReportedAsCountsOnly(t *testing.T) {
 	}
 	other := w.unfundedBuyer()
 	other.signIn()
-	if a := other.get("/api/admin/activity"); a.status != 401 || a.problem.Code != string(fault.SessionInvalid) {
-		t.Errorf("a wallet that is not listed: %d %s", a.status, a.body)
-	}
+	wantProblem(t, "a wallet that is not listed", other.get("/api/admin/activity"), 401, fault.SessionInvalid)
 }
 
 // TestEventsWithForbiddenContentAreNotStored sends the whole corpus over HTTP and looks at what is left of it.
@@ -115,7 +112,7 @@ func TestEventsWithForbiddenContentAreNotStored(t *testing.T) {
 			if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
 				t.Fatal(err)
 			}
-			if a := w.send(request{path: "/api/events", body: string(c.Event)}); a.status != want {
+			if a := w.send(post("/api/events", string(c.Event))); a.status != want {
 				t.Errorf("%s: %d %s for %s", file, a.status, a.body, c.Event)
 			}
 		}
@@ -141,7 +138,7 @@ func TestExpiredSignInChallengesArePruned(t *testing.T) {
 	}
 	as := map[string]string{"Authorization": "Bearer " + token}
 	var status struct{ RetentionSeconds, Total, Stale, BatchSize int }
-	w.send(request{method: "GET", path: "/api/admin/auth-challenges/retention", header: as}).into(t, 200, &status)
+	w.send(get("/api/admin/auth-challenges/retention").with(as)).into(t, 200, &status)
 	if status.RetentionSeconds != 86400 || status.Total != 3 || status.Stale != 0 || status.BatchSize != auth.PruneBatch {
 		t.Errorf("status %+v", status)
 	}
@@ -153,11 +150,11 @@ func TestExpiredSignInChallengesArePruned(t *testing.T) {
 		SELECT gen_random_uuid(), 'sign_in', '0x', 'eip191', '', '', now() - interval '2 hours',
 			now() - interval '1 hour' FROM generate_series(1, 5)`)
 	var pruned struct{ Deleted, Remaining int }
-	w.send(request{path: "/api/admin/auth-challenges/prune", header: as}).into(t, 200, &pruned)
+	w.send(post("/api/admin/auth-challenges/prune", "").with(as)).into(t, 200, &pruned)
 	if pruned.Deleted != 2500 || pruned.Remaining != 0 {
 		t.Errorf("pruned %+v", pruned)
 	}
-	w.send(request{method: "GET", path: "/api/admin/auth-challenges/retention", header: as}).into(t, 200, &status)
+	w.send(get("/api/admin/auth-challenges/retention").with(as)).into(t, 200, &status)
 	if status.Total != 8 || status.Stale != 0 {
 		t.Errorf("status %+v", status)
 	}
@@ -167,17 +164,14 @@ func TestExpiredSignInChallengesArePruned(t *testing.T) {
 		acts != 3 {
 		t.Errorf("%d acts in the audit trail (%v)", acts, err)
 	}
-	if a := w.send(request{path: "/api/admin/auth-challenges/prune"}); a.status != 401 ||
-		a.problem.Code != string(fault.OperatorTokenInvalid) {
-		t.Errorf("without a token: %d %s", a.status, a.body)
-	}
+	wantProblem(t, "without a token", w.send(post("/api/admin/auth-challenges/prune", "")), 401, fault.OperatorTokenInvalid)
 }
 
 // TestWorkerPrunesExpiredRows waits for the periodic job.
 func TestWorkerPrunesExpiredRows(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
-	w.send(request{path: "/api/events", body: eventBody(nil)}).into(t, 202, nil)
+	w.send(post("/api/events", eventBody(nil))).into(t, 202, nil)
 	b := w.unfundedBuyer()
 	b.signIn()
 	w.exec(`UPDATE events SET at = now() - interval '91 days'`)
@@ -196,14 +190,6 @@ func TestWorkerPrunesExpiredRows(t *testing.T) {
 			count(*) FROM challenges)`).Scan(&left)
 		return err == nil && left == 0, "rows are left"
 	})
-}
-
-// exec changes the database behind the program's back.
-func (w *world) exec(sql string, args ...any) {
-	w.t.Helper()
-	if _, err := w.db.Exec(w.t.Context(), sql, args...); err != nil {
-		w.t.Fatalf("%s: %v", sql, err)
-	}
 }
 
 func newOperator(name, token string) auth.Operator {

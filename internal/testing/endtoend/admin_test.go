@@ -16,8 +16,8 @@ import (
 
 // history is what an operator sees of an order.
 type history struct {
-	Order    orderView    `json:"order"`
-	Owner    string   `json:"owner"`
+	Order    orderView       `json:"order"`
+	Owner    string          `json:"owner"`
 	Payments []paymentRecord `json:"payments"`
 	Refund   *paymentRecord  `json:"refund"`
 	Jobs     []struct {
@@ -60,7 +60,7 @@ func (l history) path() string {
 	return strings.Join(all, " ")
 }
 
-// TestAnOperatorSeesTheWholeLifeOfAnOrder, and nothing that would let anybody move money or read a card.
+// TestOperatorSeesOrderHistoryWithoutSecrets, and nothing that would let anybody move money or read a card.
 func TestOperatorSeesOrderHistoryWithoutSecrets(t *testing.T) {
 	t.Parallel()
 	w := newAdminWorld(t, 100_000_000, plan{})
@@ -271,18 +271,14 @@ func TestKillSwitchStopsSalesInEveryProcess(t *testing.T) {
 	var config struct{ Card struct{ IssuePaused bool } }
 	for n, at := range w.instances {
 		eventually(t, 5*time.Second, func() (bool, string) {
-			r := purchase("closed", "")
-			r.at = at
+			r := purchase("closed", "").on(at)
 			a := w.send(r)
 			return a.status == 503 && a.problem.Code == string(fault.IssuePaused),
 				fmt.Sprintf("instance %d: %d %s", n, a.status, a.body)
 		})
-		r := purchase("closed", header(t, other.payment()))
-		r.at = at
-		if a := w.send(r); a.status != 503 || a.problem.Code != string(fault.IssuePaused) {
-			t.Errorf("a paid purchase on instance %d: %d %s", n, a.status, a.body)
-		}
-		w.send(request{at: at, method: "GET", path: "/api/config"}).into(t, 200, &config)
+		r := purchase("closed", header(t, other.payment())).on(at)
+		wantProblem(t, fmt.Sprintf("a paid purchase on instance %d", n), w.send(r), 503, fault.IssuePaused)
+		w.send(get("/api/config").on(at)).into(t, 200, &config)
 		if !config.Card.IssuePaused {
 			t.Errorf("instance %d says that cards are sold", n)
 		}
@@ -292,10 +288,7 @@ func TestKillSwitchStopsSalesInEveryProcess(t *testing.T) {
 	}
 	b.awaitStatus(claimed.OrderID, "fulfilled")
 	// Top-ups have a switch of their own; a repeated act changes nothing, another with its key is refused.
-	if a := w.send(request{path: "/api/card/topup",
-		body: `{"idempotencyKey":"t"}`}); a.status != http.StatusPaymentRequired {
-		t.Errorf("a top-up: %d %s", a.status, a.body)
-	}
+	wantStatus(t, "a top-up", w.send(post("/api/card/topup", `{"idempotencyKey":"t"}`)), http.StatusPaymentRequired)
 	set("card_issue", true, "1")
 	if a := w.operatorCall("POST", "/api/admin/switches/card_issue", `{"paused":false,"reason":"drill"}`,
 		"1"); a.problem.Code != string(fault.IdempotencyKeyReused) {
@@ -303,14 +296,13 @@ func TestKillSwitchStopsSalesInEveryProcess(t *testing.T) {
 	}
 	set("card_topup", true, "1")
 	eventually(t, 5*time.Second, func() (bool, string) {
-		a := w.send(request{path: "/api/card/topup", body: `{"idempotencyKey":"t"}`})
+		a := w.send(post("/api/card/topup", `{"idempotencyKey":"t"}`))
 		return a.status == 503 && a.problem.Code == string(fault.TopupPaused), string(a.body)
 	})
 	set("card_issue", false, "2")
 	for _, at := range w.instances {
 		eventually(t, 5*time.Second, func() (bool, string) {
-			r := purchase("closed", "")
-			r.at = at
+			r := purchase("closed", "").on(at)
 			a := w.send(r)
 			return a.status == http.StatusPaymentRequired, string(a.body)
 		})
@@ -333,11 +325,9 @@ func TestOperatorCannotOverrideConfiguredPause(t *testing.T) {
 	t.Parallel()
 	w := newAdminWorld(t, -1, plan{change: func(c *app.Config) { c.IssuePaused = true }})
 	w.operatorCall("POST", "/api/admin/switches/card_issue", `{"paused":false,"reason":"open up"}`, "1").into(t, 200, nil)
-	if a := w.send(purchase("k", "")); a.status != 503 || a.problem.Code != string(fault.IssuePaused) {
-		t.Errorf("%d %s", a.status, a.body)
-	}
+	wantProblem(t, "the answer", w.send(purchase("k", "")), 503, fault.IssuePaused)
 	var config struct{ Card struct{ IssuePaused bool } }
-	w.send(request{method: "GET", path: "/api/config"}).into(t, 200, &config)
+	w.send(get("/api/config")).into(t, 200, &config)
 	if !config.Card.IssuePaused {
 		t.Error("the configuration's pause is not shown")
 	}

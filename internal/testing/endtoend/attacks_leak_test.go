@@ -99,11 +99,11 @@ func TestUnpaidRequestsCostNothing(t *testing.T) {
 	b := w.buyer()
 	unsigned := []request{purchase("u", ""), {path: purchasePath}, purchase("u", "!"), {path: purchasePath, body: "{}"}}
 	for _, c := range headerCases(t, b) {
-		unsigned = append(unsigned, c.r)
+		unsigned = append(unsigned, c.request)
 	}
 	var refused []request
 	for _, c := range rejectedCases(t, b) {
-		refused = append(refused, c.r)
+		refused = append(refused, c.request)
 	}
 	before, asked := w.footprint(), node.callCounts()
 	w.sendAll(unsigned)
@@ -117,9 +117,7 @@ func TestUnpaidRequestsCostNothing(t *testing.T) {
 			t.Errorf("%d refused payments asked %s %d times, want at most %d", len(refused), method, n, most)
 		}
 	}
-	if after := w.footprint(); after != before {
-		t.Errorf("the requests left a trace:\n was %s\n now %s", before, after)
-	}
+	w.wantFootprint("the requests left a trace", before)
 }
 
 // sendAll sends requests eight at a time; none may be an error of the service's.

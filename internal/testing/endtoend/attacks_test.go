@@ -301,9 +301,7 @@ func TestQuoteCannotLowerThePrice(t *testing.T) {
 	for name, id := range map[string]any{"genuine": quote, "swapped": swapped, "foreign": "q_123", "number": 7} {
 		b := w.buyer()
 		a := w.send(purchase("t", header(t, b.payment(func(p *x402.Payment) { p.Accepted.Extra["quoteId"] = id }))))
-		if a.status != 200 {
-			t.Errorf("full price, quote %s: %d %s", name, a.status, clipped(a.body))
-		}
+		wantStatus(t, fmt.Sprintf("full price, quote %s", name), a, 200)
 	}
 	w.checkBooks()
 }

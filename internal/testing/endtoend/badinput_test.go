@@ -14,10 +14,10 @@ import (
 
 // refusal is a request that must be refused: what is sent, and what must come back.
 type refusal struct {
-	name   string
-	r      request
-	status int
-	code   fault.Code
+	name    string
+	request request
+	status  int
+	code    fault.Code
 }
 
 // wantRefusals sends every wrong request and checks the answers. Nothing may come of any of them.
@@ -25,21 +25,17 @@ func (w *world) wantRefusals(cases []refusal) {
 	w.t.Helper()
 	before := w.footprint()
 	for _, c := range cases {
-		a := w.send(c.r)
+		a := w.send(c.request)
 		if a.err != nil {
 			w.t.Errorf("%s: no answer: %v", c.name, a.err)
 			continue
 		}
-		if a.status != c.status || a.problem.Code != string(c.code) {
-			w.t.Errorf("%s: %d %s, want %d %s: %s", c.name, a.status, a.problem.Code, c.status, c.code, clipped(a.body))
-		}
+		wantProblem(w.t, c.name, a, c.status, c.code)
 		for _, flaw := range flaws(a) {
 			w.t.Errorf("%s: %s: %s", c.name, flaw, clipped(a.body))
 		}
 	}
-	if after := w.footprint(); after != before {
-		w.t.Errorf("the refused requests left a trace:\n was %s\n now %s", before, after)
-	}
+	w.wantFootprint("the refused requests left a trace", before)
 }
 
 func clipped(b []byte) string {
@@ -110,9 +106,9 @@ func TestMalformedBodiesAreRefused(t *testing.T) {
 	var cases []refusal
 	add := func(name, body string, status int, code fault.Code) {
 		// Unpaid and paid: a payment must not help a wrong body along.
-		cases = append(cases, refusal{name, request{path: purchasePath, body: body}, status, code},
+		cases = append(cases, refusal{name, post(purchasePath, body), status, code},
 			refusal{name + ", paid",
-				request{path: purchasePath, body: body, header: map[string]string{x402.HeaderSignature: good}}, status, code})
+				post(purchasePath, body).with(map[string]string{x402.HeaderSignature: good}), status, code})
 	}
 	long := strings.Repeat("k", 201)
 	for name, body := range map[string]string{
@@ -164,19 +160,18 @@ func TestMalformedBodiesAreRefused(t *testing.T) {
 		"charset": "application/json; charset=utf-16", "protobuf": "application/proto", "parameter": "application/json; x=y",
 		"nothing": "",
 	} {
-		cases = append(cases, refusal{"content type " + name, request{path: purchasePath, body: purchaseBody("a"),
-			header: map[string]string{"Content-Type": contentType, x402.HeaderSignature: good}}, 415,
+		cases = append(cases, refusal{"content type " + name, post(purchasePath, purchaseBody("a")).with(map[string]string{"Content-Type": contentType, x402.HeaderSignature: good}), 415,
 			fault.MediaTypeUnsupported})
 	}
 	cases = append(cases,
 		refusal{"gzip",
-			request{path: purchasePath, body: purchaseBody("a"), header: map[string]string{"Content-Encoding": "gzip"}}, 415,
+			post(purchasePath, purchaseBody("a")).with(map[string]string{"Content-Encoding": "gzip"}), 415,
 			fault.MediaTypeUnsupported},
-		refusal{"key in the query", request{path: purchasePath + "?idempotencyKey=a", body: purchaseBody("a")}, 400,
+		refusal{"key in the query", post(purchasePath+"?idempotencyKey=a", purchaseBody("a")), 400,
 			fault.SchemaInvalid},
-		refusal{"unknown query", request{path: purchasePath + "?debug=1", body: purchaseBody("a")}, 400, fault.SchemaInvalid},
-		refusal{"broken query", request{path: purchasePath + "?%zz", body: purchaseBody("a")}, 400, fault.SchemaInvalid},
-		refusal{"paid, without a body", request{path: purchasePath, header: map[string]string{x402.HeaderSignature: good}}, 400,
+		refusal{"unknown query", post(purchasePath+"?debug=1", purchaseBody("a")), 400, fault.SchemaInvalid},
+		refusal{"broken query", post(purchasePath+"?%zz", purchaseBody("a")), 400, fault.SchemaInvalid},
+		refusal{"paid, without a body", post(purchasePath, "").with(map[string]string{x402.HeaderSignature: good}), 400,
 			fault.SchemaInvalid},
 	)
 	w.wantRefusals(cases)

@@ -277,14 +277,10 @@ func TestEquivalentPaymentEncodingsAreAccepted(t *testing.T) {
 		b := w.buyer()
 		m := paymentJSON(t, b.payment())
 		change(m, m["payload"].(map[string]any)["authorization"].(map[string]any))
-		if a := w.send(purchase("k", encodeHeader(t, m))); a.status != 200 {
-			t.Errorf("%s: %d %s", name, a.status, clipped(a.body))
-		}
+		wantStatus(t, name, w.send(purchase("k", encodeHeader(t, m))), 200)
 	}
 	b := w.buyer()
-	if a := w.send(purchase("k", strings.TrimRight(header(t, b.payment()), "="))); a.status != 200 {
-		t.Errorf("without padding: %d %s", a.status, clipped(a.body))
-	}
+	wantStatus(t, "without padding", w.send(purchase("k", strings.TrimRight(header(t, b.payment()), "="))), 200)
 	w.awaitSettled(30 * time.Second)
 	w.checkBooks()
 }

@@ -37,7 +37,7 @@ func (w *world) transfers() []transfer {
 		Index  hexutil.Uint64 `json:"logIndex"`
 	}
 	w.rpc(&logs, "eth_getLogs", map[string]any{
-		"fromBlock": hexutil.EncodeUint64(w.from), "toBlock": "latest", "address": usdc().String(),
+		"fromBlock": hexutil.EncodeUint64(w.fromBlock), "toBlock": "latest", "address": usdc().String(),
 		"topics": []any{x402.TopicTransfer.String(), nil, w.payTo.Word().String()},
 	})
 	all := make([]transfer, len(logs))
@@ -102,7 +102,7 @@ func (w *world) books() invariants.Books {
 	return invariants.Books{
 		Treasury: treasury, DatabaseURL: w.databaseURL, RPCURL: w.rpcURL, USDC: usdc().String(), PayTo: w.payTo.String(),
 		SandboxURL: w.issuer.url,
-		FromBlock:  w.from, Answers: slices.Clone(w.told), Down: w.down,
+		FromBlock:  w.fromBlock, Answers: slices.Clone(w.answers), Down: w.downSpans,
 	}
 }
 
@@ -158,7 +158,7 @@ func (w *world) recordAnswer(r request, a answer, at time.Time) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.told = append(w.told, told)
+	w.answers = append(w.answers, told)
 }
 
 // keyOf is the idempotency key of the purchase that a request pays, or of the order.
@@ -208,4 +208,12 @@ func (w *world) footprint() string {
 	return fmt.Sprintf("%s; payee %s, %d transfers; issuer %s, %d cards, %d asked", w.rowCounts(), w.balance(w.payTo),
 		len(w.transfers()),
 		b.Float, len(b.Cards), asked)
+}
+
+// wantFootprint checks that something left the footprint as it was before.
+func (w *world) wantFootprint(what, before string) {
+	w.t.Helper()
+	if after := w.footprint(); after != before {
+		w.t.Errorf("%s:\n was %s\n now %s", what, before, after)
+	}
 }

@@ -30,8 +30,8 @@ type buyer struct {
 	address x402.Address
 	// token is the buyer's session once there is one.
 	token string
-	// from is where the buyer is, as the proxy in front of the world tells it; empty is the proxy itself.
-	from string
+	// clientIP is the buyer's address as the trusted proxy reports it; empty means the proxy's own.
+	clientIP string
 }
 
 // buyer makes a wallet with 1,000 USDC.
@@ -150,7 +150,7 @@ func encodeHeader(t *testing.T, m map[string]any) string {
 
 // purchase is the request that buys a card with a payment header; an empty one asks for the terms.
 func purchase(key, payment string) request {
-	r := request{path: purchasePath, body: purchaseBody(key)}
+	r := post(purchasePath, purchaseBody(key))
 	if payment != "" {
 		r.header = map[string]string{x402.HeaderSignature: payment}
 	}
@@ -201,16 +201,15 @@ func (b *buyer) signIn() {
 		IntentID string `json:"intentId"`
 		Message  string `json:"message"`
 	}
-	here := map[string]string{"X-Forwarded-For": b.from}
-	b.w.send(request{path: "/api/auth/challenge", body: `{"address":` + quoted(b.address.String()) + `}`,
-		header: here}).into(b.w.t, 200, &ch)
+	here := map[string]string{"X-Forwarded-For": b.clientIP}
+	b.w.send(post("/api/auth/challenge", `{"address":`+quoted(b.address.String())+`}`).with(here)).into(b.w.t, 200, &ch)
 	var session struct {
 		AccessToken string `json:"accessToken"`
 	}
 	body, _ := json.Marshal(map[string]string{ // strings always marshal
 		"address": b.address.String(), "intentId": ch.IntentID, "message": ch.Message, "signature": b.sign(ch.Message),
 	})
-	b.w.send(request{path: "/api/auth/verify", body: string(body), header: here}).into(b.w.t, 200, &session)
+	b.w.send(post("/api/auth/verify", string(body)).with(here)).into(b.w.t, 200, &session)
 	b.token = session.AccessToken
 }
 
@@ -235,7 +234,7 @@ func (b *buyer) post(path, body string) answer {
 }
 
 func (b *buyer) bearer() map[string]string {
-	return map[string]string{"Authorization": "Bearer " + b.token, "X-Forwarded-For": b.from}
+	return map[string]string{"Authorization": "Bearer " + b.token, "X-Forwarded-For": b.clientIP}
 }
 
 // withHighS is the same signature with s in the upper half of the curve's order, valid to a careless eye.

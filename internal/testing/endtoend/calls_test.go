@@ -3,19 +3,45 @@ package endtoend_test
 import (
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/roamcard/roamcard/internal/fault"
 )
 
-// request is one call of a client's.
+// request is one call by a client.
 type request struct {
 	at     *instance // the first one when nil
 	method string    // POST when empty
 	path   string
 	body   string
 	header map[string]string
+}
+
+// get is a GET request.
+func get(path string) request { return request{method: http.MethodGet, path: path} }
+
+// post is a POST request; an empty body is none.
+func post(path, body string) request { return request{path: path, body: body} }
+
+// on is the request as it is sent to one of several instances.
+func (r request) on(i *instance) request {
+	r.at = i
+	return r
+}
+
+// with is the request with other headers, in addition to its own.
+func (r request) with(header map[string]string) request {
+	all := maps.Clone(header)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, r.header)
+	r.header = all
+	return r
 }
 
 // answer is what came back. problem is set for every answer of 400 and more that holds one.
@@ -102,3 +128,22 @@ func (a answer) into(t *testing.T, status int, v any) {
 		t.Fatalf("%v in %s", err, a.body)
 	}
 }
+
+// wantStatus checks an answer's status.
+func wantStatus(t *testing.T, what string, a answer, status int) {
+	t.Helper()
+	if a.err != nil || a.status != status {
+		t.Errorf("%s: %d %s %v, want %d", what, a.status, clipped(a.body), a.err, status)
+	}
+}
+
+// wantProblem checks an answer's status and the code of its problem document.
+func wantProblem(t *testing.T, what string, a answer, status int, code fault.Code) {
+	t.Helper()
+	if a.status != status || !a.is(code) {
+		t.Errorf("%s: %d %s %v, want %d %s", what, a.status, clipped(a.body), a.err, status, code)
+	}
+}
+
+// is reports whether the answer is a problem with this code.
+func (a answer) is(code fault.Code) bool { return a.problem.Code == string(code) }

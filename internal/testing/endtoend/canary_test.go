@@ -186,15 +186,15 @@ func (w *world) runPurchaseStory(secrets canaries) {
 	w.awaitSettled(60 * time.Second)
 
 	var ch struct{ IntentID, Message string }
-	w.send(request{path: "/api/auth/challenge", body: `{"address":` + quoted(b.address.String()) + `}`}).into(t, 200, &ch)
+	w.send(post("/api/auth/challenge", `{"address":`+quoted(b.address.String())+`}`)).into(t, 200, &ch)
 	signature := b.sign(ch.Message)
 	secrets["the sign-in signature"] = signature
 	// texts always marshal
 	body, _ := json.Marshal(map[string]string{"address": b.address.String(), "intentId": ch.IntentID,
 		"signature": signature})
 	var session struct{ AccessToken string }
-	w.send(request{path: "/api/auth/verify", body: string(body)}).into(t, 200, &session)
-	w.send(request{path: "/api/auth/verify", body: string(body)}) // once more: refused
+	w.send(post("/api/auth/verify", string(body))).into(t, 200, &session)
+	w.send(post("/api/auth/verify", string(body))) // once more: refused
 	b.token = session.AccessToken
 	secrets["the bearer"] = b.token
 	b.get("/api/orders/"+order.OrderID).into(t, 200, &order)
@@ -325,7 +325,7 @@ func (w *world) sendEventSecrets(secrets canaries) {
 			base64.RawURLEncoding.EncodeToString([]byte(secrets.plant("something in base64", "rcs_")))},
 		"a visitor that is known": {"visitorId": secrets.plantVisitor("a visitor that is known")},
 	} {
-		if a := w.send(request{path: "/api/events", body: eventBody(changes)}); a.status != 400 && a.status != 202 {
+		if a := w.send(post("/api/events", eventBody(changes))); a.status != 400 && a.status != 202 {
 			w.t.Errorf("%s: %d %s", name, a.status, a.body)
 		}
 	}

@@ -2,6 +2,7 @@ package endtoend_test
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"strings"
 
@@ -26,11 +27,9 @@ func (w *world) callTools(secrets canaries) string {
 	})
 	var said strings.Builder
 	ask := func(method, params string) answer {
-		a := w.send(request{path: "/mcp", header: header, body: `{"jsonrpc":"2.0","id":1,"method":"` + method +
-			`","params":` + params + `}`})
-		if a.status != 200 {
-			t.Errorf("%s %s: %d %s (%v)", method, params, a.status, clipped(a.body), a.err)
-		}
+		a := w.send(post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"`+method+
+			`","params":`+params+`}`).with(header))
+		wantStatus(t, fmt.Sprintf("%s %s", method, params), a, 200)
 		said.Write(a.body)
 		said.WriteByte('\n')
 		return a
@@ -60,10 +59,8 @@ func (w *world) callTools(secrets canaries) string {
 		"a tool's name": `{"name":"` + secrets.plant("a tool's name", "t") + `"}`, "a cursor": `{"cursor":"` +
 			secrets.plant("a cursor", "") + `"}`,
 	} {
-		if a := w.send(request{path: "/mcp", header: header, body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":` +
-			params + `}`}); a.status != 200 {
-			t.Errorf("%s: %d %s", name, a.status, clipped(a.body))
-		}
+		wantStatus(t, name, w.send(post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":`+
+			params+`}`).with(header)), 200)
 	}
 	return said.String()
 }

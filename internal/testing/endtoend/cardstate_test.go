@@ -38,14 +38,7 @@ func (b *buyer) cardStatus(id string) string {
 	return "not listed"
 }
 
-func wantProblem(t *testing.T, what string, a answer, status int, code fault.Code) {
-	t.Helper()
-	if a.status != status || a.problem.Code != string(code) {
-		t.Errorf("%s: %d %s %v, want %d %s", what, a.status, clipped(a.body), a.err, status, code)
-	}
-}
-
-// TestACardThatItsIssuerLockedIsNeitherShownNorToppedUp, and one that it terminated makes room for another. Nothing is
+// TestLockedCardIsNeitherRevealedNorToppedUp, and one that it terminated makes room for another. Nothing is
 // paid meanwhile.
 func TestLockedCardIsNeitherRevealedNorToppedUp(t *testing.T) {
 	t.Parallel()
@@ -59,7 +52,7 @@ func TestLockedCardIsNeitherRevealedNorToppedUp(t *testing.T) {
 		w.setCardState(at, state)
 		// First of all, so that nothing but the claim's own look can know.
 		wantProblem(t, "a top-up", b.topUp("top-up-of-a-locked-card", 2500), 409, fault.ActiveCardMissing)
-		wantProblem(t, "the terms of an open order", w.send(request{at: w.instances[1], method: "GET", path: open.path()}),
+		wantProblem(t, "the terms of an open order", w.send(get(open.path()).on(w.instances[1])),
 			409, fault.ActiveCardMissing)
 		wantProblem(t, "the balance", b.get("/api/cards/"+card+"/balance"), 409, fault.CardNotActive)
 		wantProblem(t, "a reveal", b.post("/api/cards/"+card+"/reveal-challenge", `{}`), 409, fault.CardNotActive)
@@ -100,7 +93,7 @@ func TestClosedCardCanBeReplacedAtOnce(t *testing.T) {
 	w.checkBooks()
 }
 
-// TestWhatTheIssuerDoesToCardsIsNoticedByItself, by a job, and an issuer that is down changes nothing.
+// TestCardStatesAreSyncedFromIssuer, by a job, and an issuer that is down changes nothing.
 func TestCardStatesAreSyncedFromIssuer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{instances: 2, change: func(c *app.Config) { c.IssuerStatesEvery = time.Second }})

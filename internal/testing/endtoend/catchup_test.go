@@ -31,9 +31,7 @@ func TestSalesWaitForTransferCatchUp(t *testing.T) {
 	w.start(cfg)
 	w.wantClosedForCatchUp(b)
 	// What is paid is repeated all the same.
-	if a := b.buy("before"); a.status != 200 {
-		t.Errorf("a repeat of what is paid: %d %s", a.status, clipped(a.body))
-	}
+	wantStatus(t, "a repeat of what is paid", b.buy("before"), 200)
 	node.clearFaults()
 	w.awaitReady(w.instances[0])
 	w.buyer().buyCard("after")
@@ -67,13 +65,11 @@ func TestSalesWaitForTwoNodesToAgree(t *testing.T) {
 func (w *world) wantClosedForCatchUp(owner *buyer) {
 	w.t.Helper()
 	before, fresh := w.footprint(), w.buyer()
-	if a := w.send(request{method: "GET", path: "/ready"}); a.status != 503 ||
+	if a := w.send(get("/ready")); a.status != 503 ||
 		!strings.Contains(string(a.body), "transfers") {
 		w.t.Errorf("readiness: %d %s", a.status, clipped(a.body))
 	}
-	if a := w.send(request{method: "GET", path: "/api/esim/ready"}); a.status != 503 {
-		w.t.Errorf("readiness of eSIMs: %d %s", a.status, clipped(a.body))
-	}
+	wantStatus(w.t, "readiness of eSIMs", w.send(get("/api/esim/ready")), 503)
 	for _, r := range []request{purchase("closed", ""), {path: "/api/card/topup", body: purchaseBody("closed")}} {
 		if a := w.send(r); a.status != 503 || a.problem.Code != string(fault.DependencyDown) ||
 			a.header.Get("Payment-Required") != "" {
@@ -86,9 +82,7 @@ func (w *world) wantClosedForCatchUp(owner *buyer) {
 			w.t.Errorf("%s: %d %s", what, a.status, clipped(a.body))
 		}
 	}
-	if after := w.footprint(); after != before {
-		w.t.Errorf("a trace was left:\n was %s\n now %s", before, after)
-	}
+	w.wantFootprint("a trace was left", before)
 }
 
 // TestRestoredDatabaseIsDetected: a process whose database is replaced by an older state, under the same name on
@@ -113,7 +107,7 @@ func TestRestoredDatabaseIsDetected(t *testing.T) {
 		return a.problem.Code == string(fault.SettlementUnknown), fmt.Sprintf("%d %s", a.status, clipped(a.body))
 	})
 	eventually(t, 20*time.Second, func() (bool, string) {
-		a := w.send(request{method: "GET", path: "/ready"})
+		a := w.send(get("/ready"))
 		return strings.Contains(string(a.body), "transfers"), string(a.body)
 	})
 	var orders int
@@ -163,9 +157,7 @@ func TestNodeHidingLogsCausesNoSecondPayment(t *testing.T) {
 	if !after.Replayed || after.Payment.Transaction != before.Payment.Transaction {
 		t.Errorf("found %+v, was %+v", after, before)
 	}
-	if n := w.arrivedFrom(b); n != 1 {
-		t.Errorf("%d transfers, want 1", n)
-	}
+	b.wantPaidOnce("")
 }
 
 // copyDatabase copies the world's database, which nothing may be connected to, and returns the copy's name.

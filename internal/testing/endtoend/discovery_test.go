@@ -45,7 +45,7 @@ func TestDiscoveryDocumentsMatchServer(t *testing.T) {
 	w := newWorld(t, plan{})
 	w.awaitEsimReady(nil)
 	var api openAPI
-	w.send(request{method: "GET", path: "/openapi.json"}).into(t, http.StatusOK, &api)
+	w.send(get("/openapi.json")).into(t, http.StatusOK, &api)
 	t.Run("operations", func(t *testing.T) { w.operationsAnswer(t, api) })
 	t.Run("prices", func(t *testing.T) { w.pricesAreAsked(t, api) })
 	t.Run("documents", func(t *testing.T) { w.documentsAgree(t, api) })
@@ -57,12 +57,11 @@ func TestDiscoveryDocumentsMatchServer(t *testing.T) {
 func (w *world) problemsAreExplained(t *testing.T) {
 	for _, k := range fault.Catalogue() {
 		var explained struct{ Type, Code, Advice string }
-		w.send(request{method: "GET", path: k.Code.Path()}).into(t, http.StatusOK, &explained)
+		w.send(get(k.Code.Path())).into(t, http.StatusOK, &explained)
 		if explained.Type != k.Code.Path() || explained.Code != string(k.Code) || explained.Advice == "" {
 			t.Errorf("%s is explained as %+v", k.Code, explained)
 		}
-		page := w.send(request{method: "GET", path: k.Code.Path(),
-			header: map[string]string{"Accept": "text/html,*/*;q=0.8"}})
+		page := w.send(get(k.Code.Path()).with(map[string]string{"Accept": "text/html,*/*;q=0.8"}))
 		if page.status != http.StatusOK || !strings.HasPrefix(page.header.Get("Content-Type"), "text/html") ||
 			page.header.Get("Content-Security-Policy") != "default-src 'none'; frame-ancestors 'none'" {
 			t.Errorf("%s for people: %d %v", k.Code, page.status, page.header)
@@ -70,11 +69,11 @@ func (w *world) problemsAreExplained(t *testing.T) {
 	}
 	for _, path := range []string{"/problems", "/problems/", "/problems/nothing", "/problems/INTERNAL",
 		"/problems/internal/x"} {
-		a := w.send(request{method: "GET", path: path})
+		a := w.send(get(path))
 		if a.status != http.StatusNotFound || a.problem.Type != fault.RouteNotFound.Path() {
 			t.Errorf("%s: %d %s", path, a.status, a.body)
 		}
-		w.send(request{method: "GET", path: a.problem.Type}).into(t, http.StatusOK, nil)
+		w.send(get(a.problem.Type)).into(t, http.StatusOK, nil)
 	}
 }
 
@@ -173,7 +172,7 @@ func (w *world) documentsAgree(t *testing.T, api openAPI) {
 		if !ok || !slices.Contains(operation.Tags, "Discovery") {
 			continue
 		}
-		a := w.send(request{method: "GET", path: path})
+		a := w.send(get(path))
 		if a.status != http.StatusOK || a.header.Get("Access-Control-Allow-Origin") != "*" ||
 			a.header.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: %d %v", path, a.status, a.header)
@@ -253,7 +252,7 @@ func (w *world) namesAgree(t *testing.T, api openAPI) {
 		"/api/agent": &contract, "/.well-known/mcp.json": &card, "/.well-known/agent-card.json": &agent,
 		"/api/config": &settings,
 	} {
-		w.send(request{method: "GET", path: path}).into(t, http.StatusOK, into)
+		w.send(get(path)).into(t, http.StatusOK, into)
 	}
 	if contract.ContractVersion != 1 || contract.DocsVersion != api.Info.Version || card.Version != api.Info.Version ||
 		card.ServerInfo.Version != api.Info.Version || agent.Version != api.Info.Version {
@@ -283,7 +282,7 @@ func (w *world) namesAgree(t *testing.T, api openAPI) {
 		var terms struct {
 			Payment struct{ Resource, PayTo, Network string }
 		}
-		w.send(request{method: "GET", path: strings.TrimPrefix(p.Contract, origin)}).into(t, http.StatusOK, &terms)
+		w.send(get(strings.TrimPrefix(p.Contract, origin))).into(t, http.StatusOK, &terms)
 		if terms.Payment.Resource != origin+p.Path || terms.Payment.PayTo != contract.Payment.PayTo ||
 			terms.Payment.Network != contract.Payment.Network {
 			t.Errorf("%s: its contract says %+v", p.Path, terms.Payment)
@@ -299,7 +298,7 @@ func (w *world) toolsAgree(t *testing.T) {
 		"get_readiness": "/ready",
 	} {
 		var want, got any
-		w.send(request{method: "GET", path: path}).into(t, http.StatusOK, &want)
+		w.send(get(path)).into(t, http.StatusOK, &want)
 		if err := json.Unmarshal(w.callTool(t, tool, `{}`).StructuredContent, &got); err != nil {
 			t.Fatalf("%s: %v", tool, err)
 		}
@@ -313,8 +312,7 @@ func (w *world) toolsAgree(t *testing.T) {
 			t.Errorf("%s: %s", tool, got.Content[0].Text)
 		}
 	}
-	foreign := w.send(request{path: "/mcp", body: `{"jsonrpc":"2.0","id":1,"method":"ping"}`,
-		header: map[string]string{"Host": "evil.example"}})
+	foreign := w.send(post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`).with(map[string]string{"Host": "evil.example"}))
 	if foreign.status != http.StatusForbidden {
 		t.Errorf("a foreign host got %d", foreign.status)
 	}
@@ -331,7 +329,7 @@ func (w *world) callTool(t *testing.T, name, arguments string) toolAnswer {
 	t.Helper()
 	var answer struct{ Result toolAnswer }
 	body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + name + `","arguments":` + arguments + `}}`
-	a := w.send(request{path: "/mcp", body: body})
+	a := w.send(post("/mcp", body))
 	a.into(t, http.StatusOK, &answer)
 	if len(a.body) > 25_000 {
 		t.Errorf("%s %s answers %d bytes", name, arguments, len(a.body))
@@ -353,11 +351,8 @@ func TestToolsRevealOnlyTheURLOfAnOrder(t *testing.T) {
 		t.Errorf("of an open order: %+v", got)
 	}
 	b.payAndRepeat("POST", o.path(), o.OrderID, 25_000_000)
-	paid := w.send(request{
-		path: "/mcp", header: b.bearer(),
-		body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_payable_url","arguments":` + arguments +
-			`}}`,
-	})
+	paid := w.send(post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_payable_url","arguments":`+arguments+
+		`}}`).with(b.bearer()))
 	for _, private := range []string{b.address.String(), strings.ToLower(b.address.String()), "card_issue", "0x",
 		"operationId", "amount"} {
 		if bytes.Contains(paid.body, []byte(private)) {

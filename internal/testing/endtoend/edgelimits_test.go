@@ -89,7 +89,7 @@ func TestInvalidPaymentsCountAsUnpaidRequests(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{change: behindProxy})
 	owner := w.buyer()
-	owner.from = "10.0.0.1"
+	owner.clientIP = "10.0.0.1"
 	owner.signIn()
 	o := owner.createOrder(cardOrdersPath, "", "")
 	n := 0
@@ -180,7 +180,7 @@ func TestUnfundedWalletsAreLimitedByAddress(t *testing.T) {
 	wantUnpaidLimit(t, "one signature", w.countAllowed(copies(tooMany, once)))
 	// The same for an order that its owner has opened.
 	b := w.unfundedBuyer()
-	b.from = "10.2.0.4"
+	b.clientIP = "10.2.0.4"
 	b.signIn()
 	o := b.createOrder(cardOrdersPath, "", "")
 	wantUnpaidLimit(t, "one signature for an order",
@@ -198,21 +198,16 @@ func TestRetryIsAnsweredWhenLimitsAreExhausted(t *testing.T) {
 	for _, i := range w.instances {
 		exhaust := []request{}
 		for n := range 70 {
-			flood := purchase(fmt.Sprint("k", n), header(t, w.unfundedBuyer().payment())).fromIP("10.3.0.1")
-			flood.at = i
-			garbage := purchase("k", "x").fromIP("10.3.0.1")
-			garbage.at = i
+			flood := purchase(fmt.Sprint("k", n), header(t, w.unfundedBuyer().payment())).fromIP("10.3.0.1").on(i)
+			garbage := purchase("k", "x").fromIP("10.3.0.1").on(i)
 			exhaust = append(exhaust, flood, garbage)
 		}
 		w.countAllowed(exhaust)
 		forged := b.payment()
 		forged.Signature = w.unfundedBuyer().payment().Signature
 		for key, p := range map[string]x402.Payment{"mine": forged, "another": b.payment()} {
-			r := purchase(key, header(t, p)).fromIP("10.3.0.1")
-			r.at = i
-			if a := w.send(r); a.status != 429 {
-				t.Errorf("%s: %d %s", key, a.status, clipped(a.body))
-			}
+			r := purchase(key, header(t, p)).fromIP("10.3.0.1").on(i)
+			wantStatus(t, key, w.send(r), 429)
 		}
 		for n := range 30 {
 			r := purchase("mine", payment).fromIP("10.3.0.1")
@@ -239,10 +234,10 @@ func TestUnpaidOrdersAreLimitedAndPruned(t *testing.T) {
 		w.awaitEsimReady(i)
 	}
 	b := w.unfundedBuyer()
-	b.from = "10.4.0.1"
+	b.clientIP = "10.4.0.1"
 	b.signIn()
 	open := func(b *buyer, n int) request {
-		r := request{path: "/api/esim/orders", body: "{}", header: b.bearer(), at: w.instances[n%2]}
+		r := post("/api/esim/orders", "{}").on(w.instances[n%2]).with(b.bearer())
 		r.header["Idempotency-Key"] = fmt.Sprint("k", n)
 		return r
 	}
@@ -257,7 +252,7 @@ func TestUnpaidOrdersAreLimitedAndPruned(t *testing.T) {
 	if let := w.countAllowed(flood[:20]); let != 20 {
 		t.Errorf("%d of 20 orders were told again", let)
 	}
-	w.run("UPDATE orders SET expires_at = now() - interval '1 s' WHERE status = 'payment_required'")
+	w.exec("UPDATE orders SET expires_at = now() - interval '1 s' WHERE status = 'payment_required'")
 	for n := range 2 {
 		flood = nil
 		for i := range 40 {
@@ -266,7 +261,7 @@ func TestUnpaidOrdersAreLimitedAndPruned(t *testing.T) {
 		if let := w.countAllowed(flood); let != 20 {
 			t.Errorf("round %d: %d orders", n, let)
 		}
-		w.run("UPDATE orders SET expires_at = now() - interval '1 s' WHERE status = 'payment_required'")
+		w.exec("UPDATE orders SET expires_at = now() - interval '1 s' WHERE status = 'payment_required'")
 	}
 	// 60 within the hour are all, whichever process is asked.
 	if let := w.countAllowed([]request{open(b, 200), open(b, 201), open(b, 202), open(b, 203)}); let > 1 {
@@ -276,9 +271,9 @@ func TestUnpaidOrdersAreLimitedAndPruned(t *testing.T) {
 	opened := 0
 	for n := range 16 {
 		c := w.unfundedBuyer()
-		c.from = fmt.Sprintf("10.4.1.%d", n)
+		c.clientIP = fmt.Sprintf("10.4.1.%d", n)
 		c.signIn()
-		c.from = "10.4.2.1"
+		c.clientIP = "10.4.2.1"
 		for i := range 10 {
 			r := open(c, 2*i)
 			if a := w.send(r); a.status == 200 {
@@ -296,22 +291,19 @@ func TestUnpaidOrdersAreLimitedAndPruned(t *testing.T) {
 func (w *world) expiredArePruned() {
 	w.t.Helper()
 	b := w.unfundedBuyer()
-	b.from = "10.4.3.1"
+	b.clientIP = "10.4.3.1"
 	b.signIn()
 	kept := b.createOrder(cardOrdersPath, "", "")
 	all := w.count("SELECT count(*) FROM orders")
-	w.run("UPDATE orders SET expires_at = now() - interval '1 s' WHERE status = 'payment_required'")
+	w.exec("UPDATE orders SET expires_at = now() - interval '1 s' WHERE status = 'payment_required'")
 	eventually(w.t, 40*time.Second, func() (bool, string) {
 		n := w.count("SELECT count(*) FROM orders WHERE status <> 'expired'")
 		return n == 0, fmt.Sprint(n, " are not expired")
 	})
-	if a := w.send(request{method: "GET", path: kept.path()}.fromIP("10.4.3.2")); a.status != 409 ||
-		a.problem.Code != string(fault.OrderNotPayable) {
-		w.t.Errorf("an expired order: %d %s", a.status, a.body)
-	}
-	w.run("UPDATE orders SET updated_at = now() - interval '2 hours' WHERE id <> $1", kept.OrderID)
-	w.run("INSERT INTO locks (id) SELECT 'open/card_issue/' || n FROM generate_series(1, 1500) n")
-	w.run("UPDATE rate_limits SET resets_at = now() - interval '1 s'")
+	wantProblem(w.t, "an expired order", w.send(get(kept.path()).fromIP("10.4.3.2")), 409, fault.OrderNotPayable)
+	w.exec("UPDATE orders SET updated_at = now() - interval '2 hours' WHERE id <> $1", kept.OrderID)
+	w.exec("INSERT INTO locks (id) SELECT 'open/card_issue/' || n FROM generate_series(1, 1500) n")
+	w.exec("UPDATE rate_limits SET resets_at = now() - interval '1 s'")
 	s := storetest.Open(w.t, w.databaseURL)
 	if _, err := s.Jobs().Enqueue(w.t.Context(), job.New{Args: pruneJob{}, UniqueKey: uuid.NewString()}); err != nil {
 		w.t.Fatal(err)
@@ -348,22 +340,21 @@ func TestMoneyLimitsAreSharedByAllProcesses(t *testing.T) {
 		w.awaitEsimReady(i)
 	}
 	b := w.buyer()
-	b.from = "10.5.0.1"
+	b.clientIP = "10.5.0.1"
 	b.signIn() // one of four
 	for n, want := range []int{200, 200, 200, 429} {
-		a := w.send(request{at: w.instances[n%2], path: "/api/auth/challenge", body: `{"address":` +
-			quoted(b.address.String()) + `}`}.fromIP(b.from))
+		a := w.send(post("/api/auth/challenge", `{"address":`+
+			quoted(b.address.String())+`}`).on(w.instances[n%2]).fromIP(b.clientIP))
 		if a.status != want || (want == 429 && a.header.Get("Retry-After") == "") {
 			t.Errorf("challenge %d: %d %s", n, a.status, clipped(a.body))
 		}
 	}
-	if dump := w.rows("rate_limits", "id"); strings.Contains(dump, b.from) {
+	if dump := w.rows("rate_limits", "id"); strings.Contains(dump, b.clientIP) {
 		t.Error("an address is written down")
 	}
 	terms := w.esimTerms("e")
 	for n, want := range []int{200, 200, 200, 429} {
-		r := request{at: w.instances[n%2], path: esimPath, body: purchaseBody(fmt.Sprint("e", n)),
-			header: map[string]string{x402.HeaderSignature: b.esimPayment(terms)}}
+		r := post(esimPath, purchaseBody(fmt.Sprint("e", n))).on(w.instances[n%2]).with(map[string]string{x402.HeaderSignature: b.esimPayment(terms)})
 		if a := w.send(r.fromIP("10.5.0.2")); a.status != want || (want == 429 && a.header.Get("Retry-After") == "") {
 			t.Errorf("purchase %d: %d %s", n, a.status, clipped(a.body))
 		}
@@ -374,11 +365,8 @@ func TestMoneyLimitsAreSharedByAllProcesses(t *testing.T) {
 	w.awaitSettled(30 * time.Second)
 	card := uuid.NewString()
 	for n, want := range []int{401, 401, 401, 429} {
-		r := request{at: w.instances[n%2], path: "/api/cards/" + card + "/reveal",
-			body: revealBody(uuid.NewString(), b.sign("x")), header: b.bearer()}
-		if a := w.send(r); a.status != want {
-			t.Errorf("reveal %d: %d %s", n, a.status, clipped(a.body))
-		}
+		r := post("/api/cards/"+card+"/reveal", revealBody(uuid.NewString(), b.sign("x"))).on(w.instances[n%2]).with(b.bearer())
+		wantStatus(t, fmt.Sprintf("reveal %d", n), w.send(r), want)
 	}
 	w.checkBooks()
 }
@@ -388,7 +376,7 @@ func TestStreamsPerWalletAreLimited(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{change: func(c *app.Config) { behindProxy(c); c.Limits[limit.Streams] = limit.Rate{Count: 2} }})
 	b := w.unfundedBuyer()
-	b.from = "10.6.0.1"
+	b.clientIP = "10.6.0.1"
 	b.signIn()
 	o := b.createOrder(cardOrdersPath, "", "")
 	client := roamcardv1connect.NewOrderServiceClient(http.DefaultClient, w.instances[0].url)

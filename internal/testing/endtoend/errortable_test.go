@@ -105,7 +105,7 @@ func TestSignInRefusesUnprovenWallet(t *testing.T) {
 	b, other := w.buyer(), w.buyer()
 	var ch struct{ IntentID, Message string }
 	challenge := func() {
-		w.send(request{path: "/api/auth/challenge", body: `{"address":` + quoted(b.address.String()) + `}`}).into(t, 200, &ch)
+		w.send(post("/api/auth/challenge", `{"address":`+quoted(b.address.String())+`}`)).into(t, 200, &ch)
 	}
 	verify := func(change map[string]any) string {
 		m := map[string]any{"address": b.address.String(), "intentId": ch.IntentID, "message": ch.Message,
@@ -121,7 +121,7 @@ func TestSignInRefusesUnprovenWallet(t *testing.T) {
 	}
 	var cases []refusal
 	bad := func(name, path, body string, status int, code fault.Code) {
-		cases = append(cases, refusal{name, request{path: path, body: body}, status, code})
+		cases = append(cases, refusal{name, post(path, body), status, code})
 	}
 	for name, address := range map[string]string{"empty": "", "word": "me", "short": b.address.String()[:41],
 		"long": b.address.String() + "0", "no 0x": b.address.String()[2:],
@@ -163,7 +163,7 @@ func TestSignInRefusesUnprovenWallet(t *testing.T) {
 	}
 	challenge()
 	good := verify(nil)
-	w.send(request{path: "/api/auth/verify", body: good}).into(t, 200, nil)
+	w.send(post("/api/auth/verify", good)).into(t, 200, nil)
 	bad("verify, twice", "/api/auth/verify", good, 401, fault.SignatureInvalid)
 	w.wantRefusals(cases)
 }
@@ -186,7 +186,7 @@ func TestOnlyDocumentedPathsAndMethodsAreRouted(t *testing.T) {
 		"/pay", "/pay/x/", "/api/x402/pay", "/%2e%2e/%2e%2e/etc/passwd", "/" + strings.Repeat("a", 4000),
 	} {
 		cases = append(cases,
-			refusal{"path " + path[:min(len(path), 60)], request{path: path, body: purchaseBody("p"), header: paid}, 404,
+			refusal{"path " + path[:min(len(path), 60)], post(path, purchaseBody("p")).with(paid), 404,
 				fault.RouteNotFound})
 	}
 	for _, method := range []string{"GET", "HEAD", "PUT", "PATCH", "DELETE", "TRACE", "PURGE", "post"} {
@@ -195,13 +195,12 @@ func TestOnlyDocumentedPathsAndMethodsAreRouted(t *testing.T) {
 	}
 	for _, name := range []string{"X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override"} {
 		cases = append(cases,
-			refusal{name, request{method: "GET", path: purchasePath,
-				header: map[string]string{name: "POST", x402.HeaderSignature: paid[x402.HeaderSignature]}}, 405,
+			refusal{name, get(purchasePath).with(map[string]string{name: "POST", x402.HeaderSignature: paid[x402.HeaderSignature]}), 405,
 				fault.MethodNotAllowed})
 	}
 	for _, name := range []string{"X-Original-URL", "X-Rewrite-URL"} {
 		cases = append(cases,
-			refusal{name, request{path: "/nowhere", header: map[string]string{name: purchasePath}}, 404, fault.RouteNotFound})
+			refusal{name, post("/nowhere", "").with(map[string]string{name: purchasePath}), 404, fault.RouteNotFound})
 	}
 	for _, path := range []string{"/api/cards", "/api/orders", "/api/auth/session", "/health", "/ready", "/api/config",
 		"/api/card/discovery"} {
@@ -210,16 +209,16 @@ func TestOnlyDocumentedPathsAndMethodsAreRouted(t *testing.T) {
 	// A HEAD answer has no body to be a document.
 	heads := cases[:0:0]
 	for _, c := range cases {
-		if c.r.method != "HEAD" {
+		if c.request.method != "HEAD" {
 			heads = append(heads, c)
-		} else if a := w.send(c.r); a.status != c.status {
+		} else if a := w.send(c.request); a.status != c.status {
 			t.Errorf("%s: %d, want %d", c.name, a.status, c.status)
 		}
 	}
 	w.wantRefusals(heads)
 	old := map[string]string{x402.HeaderSignatureV1: paid[x402.HeaderSignature]}
 	for _, path := range []string{purchasePath, roamcardv1connect.CardServicePurchaseCardProcedure} {
-		a := w.send(request{path: path, body: purchaseBody("v1"), header: old})
+		a := w.send(post(path, purchaseBody("v1")).with(old))
 		again, err := x402.DecodeRequired(a.header.Get(x402.HeaderRequired))
 		if a.status != 402 || !bytes.Contains(a.body, []byte("x402 version 2 only")) || err != nil ||
 			again.Error != x402.ReasonVersion || len(again.Accepts) != 1 {
@@ -284,9 +283,7 @@ func TestSmuggledRequestsAreRefused(t *testing.T) {
 			t.Errorf("%s: status %d", name, status)
 		}
 	}
-	if after := w.footprint(); after != before {
-		t.Errorf("a smuggled request left a trace:\n was %s\n now %s", before, after)
-	}
+	w.wantFootprint("a smuggled request left a trace", before)
 	// What comes as a trailer is no header: this asks for the terms.
 	trailers := post + "Transfer-Encoding: chunked\r\nTrailer: PAYMENT-SIGNATURE\r\n\r\n0\r\n" + signatureLine(payment) + "\r\n"
 	if status := rawStatus(t, w, trailers, false); status != 402 {
@@ -350,19 +347,16 @@ func TestUnavailableStatesAnswerAsDocumented(t *testing.T) {
 		t.Helper()
 		before := w.footprint()
 		for leg, payment := range map[string]string{"unpaid": "", "paid": header(t, buyer.payment())} {
-			r := purchase("state", payment)
-			r.at = at
+			r := purchase("state", payment).on(at)
 			if path != "" {
-				r = request{at: at, method: "GET", path: path}
+				r = get(path).on(at)
 			}
 			a := w.send(r)
 			if a.status != 503 || a.problem.Code != string(code) || a.header.Get(x402.HeaderRequired) != "" {
 				t.Errorf("%s, %s: %d %s, want 503 %s", name, leg, a.status, clipped(a.body), code)
 			}
 		}
-		if after := w.footprint(); after != before {
-			t.Errorf("%s left a trace:\n was %s\n now %s", name, before, after)
-		}
+		w.wantFootprint(fmt.Sprintf("%s left a trace", name), before)
 	}
 	forget := func() {
 		eventually(t, 5*time.Second,
@@ -370,13 +364,8 @@ func TestUnavailableStatesAnswerAsDocumented(t *testing.T) {
 	}
 
 	unavailable("issue paused", closed, "", fault.IssuePaused)
-	if a := w.send(request{at: closed, path: "/api/cards", header: buyer.bearer()}); a.status != 503 ||
-		a.problem.Code != string(fault.IssuePaused) {
-		t.Errorf("POST /api/cards while paused: %d %s", a.status, a.body)
-	}
-	if a := w.send(request{at: closed, path: "/api/cards", header: owner.bearer()}); a.status != 200 {
-		t.Errorf("POST /api/cards of an owner while paused: %d %s", a.status, a.body)
-	}
+	wantProblem(t, "POST /api/cards while paused", w.send(post("/api/cards", "").on(closed).with(buyer.bearer())), 503, fault.IssuePaused)
+	wantStatus(t, "POST /api/cards of an owner while paused", w.send(post("/api/cards", "").on(closed).with(owner.bearer())), 200)
 
 	until503 := func(code fault.Code) {
 		t.Helper()
@@ -405,13 +394,8 @@ func TestUnavailableStatesAnswerAsDocumented(t *testing.T) {
 	forget()
 
 	w.issuer.fault("balance", "error_before", 1, 0)
-	if a := owner.get("/api/cards/" + mine.Issuance.CardID + "/balance"); a.status != 503 ||
-		a.problem.Code != string(fault.DependencyDown) {
-		t.Errorf("balance while the issuer is down: %d %s", a.status, a.body)
-	}
-	if a := owner.buy("another"); a.status != 409 || a.problem.Code != string(fault.CardAlreadyExists) {
-		t.Errorf("a second card: %d %s", a.status, a.body)
-	}
+	wantProblem(t, "balance while the issuer is down", owner.get("/api/cards/"+mine.Issuance.CardID+"/balance"), 503, fault.DependencyDown)
+	wantProblem(t, "a second card", owner.buy("another"), 409, fault.CardAlreadyExists)
 	w.checkBooks()
 }
 
@@ -426,16 +410,12 @@ func TestNothingIsSoldWithoutWorker(t *testing.T) {
 	b := w.buyer()
 	for _, payment := range []string{"", header(t, b.payment())} {
 		eventually(t, 10*time.Second, func() (bool, string) {
-			r := purchase("alone", payment) // a paid one waits until the process has read what was paid
-			r.at = i
+			r := purchase("alone", payment).on(i) // a paid one waits until the process has read what was paid
 			a := w.send(r)
 			return a.status == 503 && a.problem.Code == string(fault.WorkersUnavailable), string(a.body)
 		})
-		r := purchase("alone", payment)
-		r.at = i
-		if a := w.send(r); a.status != 503 || a.problem.Code != string(fault.WorkersUnavailable) {
-			t.Errorf("%d %s", a.status, a.body)
-		}
+		r := purchase("alone", payment).on(i)
+		wantProblem(t, "the answer", w.send(r), 503, fault.WorkersUnavailable)
 	}
 	if len(w.orders()) != 0 || len(w.transfers()) != 0 {
 		t.Error("something was sold without a worker")

@@ -10,7 +10,7 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 )
 
-// TestAnOperatorsSwitchClosesTheSaleOfEsims, in every process and before anything is paid; what was sold stays its
+// TestEsimSwitchStopsOnlyEsimSales, in every process and before anything is paid; what was sold stays its
 // buyer's, and cards go on.
 func TestEsimSwitchStopsOnlyEsimSales(t *testing.T) {
 	t.Parallel()
@@ -25,7 +25,7 @@ func TestEsimSwitchStopsOnlyEsimSales(t *testing.T) {
 	legs := func(at *instance) map[string]request {
 		return map[string]request{
 			"unpaid": {at: at, path: esimPath, body: purchaseBody("switched-off")},
-			"paid":   esimPurchase(at, "switched-off", good),
+			"paid":   esimPurchase("switched-off", good).on(at),
 			"order":  {at: at, path: "/api/esim/orders", body: "{}", header: session},
 		}
 	}
@@ -42,18 +42,14 @@ func TestEsimSwitchStopsOnlyEsimSales(t *testing.T) {
 			return a.status == 503, fmt.Sprintf("instance %d: %d %s", n, a.status, clipped(a.body))
 		})
 		for leg, r := range legs(at) {
-			if a := w.send(r); a.status != 503 || a.problem.Code != string(fault.EsimPaused) {
-				t.Errorf("instance %d, %s: %d %s", n, leg, a.status, clipped(a.body))
-			}
+			wantProblem(t, fmt.Sprintf("instance %d, %s", n, leg), w.send(r), 503, fault.EsimPaused)
 		}
 	}
 	if n := w.count("SELECT count(*) FROM orders"); n != orders || len(w.transfers()) != 1 {
 		t.Errorf("%d orders became %d, %d transfers", orders, n, len(w.transfers()))
 	}
 	b.get("/api/esim/orders/"+had.OrderID+"/credentials").into(t, 200, nil)
-	if a := w.send(purchase("a-card", "")); a.status != http.StatusPaymentRequired {
-		t.Errorf("a card meanwhile: %d %s", a.status, clipped(a.body))
-	}
+	wantStatus(t, "a card meanwhile", w.send(purchase("a-card", "")), http.StatusPaymentRequired)
 	set(false, "2")
 	eventually(t, 5*time.Second, func() (bool, string) {
 		a := w.send(legs(nil)["unpaid"])
@@ -79,15 +75,12 @@ func TestOperatorRetryOrdersEsimUnderNewReference(t *testing.T) {
 	b.awaitStatus(o.OrderID, "operator_review")
 	at := "/api/esim/orders/" + o.OrderID
 	token := map[string]string{"X-Esim-Delivery-Token": o.Delivery.Token}
-	if a := w.send(request{method: "GET", path: at + "/credentials", header: token}); a.status != 409 ||
-		a.problem.Code != string(fault.OrderNotFulfilled) {
-		t.Errorf("credentials in review: %d %s", a.status, clipped(a.body))
-	}
+	wantProblem(t, "credentials in review", w.send(get(at+"/credentials").with(token)), 409, fault.OrderNotFulfilled)
 	w.operatorCall("POST", "/api/admin/orders/"+o.OrderID+"/decide", `{"action":"retry","reason":"back in stock"}`, "1").into(t,
 		200, nil)
 	b.awaitStatus(o.OrderID, "fulfilled")
 	var c esimCredentials
-	w.send(request{method: "GET", path: at + "/credentials", header: token}).into(t, 200, &c)
+	w.send(get(at+"/credentials").with(token)).into(t, 200, &c)
 	if c.LPA == "" {
 		t.Error("delivered without an eSIM")
 	}

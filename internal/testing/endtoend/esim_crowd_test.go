@@ -55,7 +55,7 @@ func TestManyBuyersWaitForEsimsAtOnce(t *testing.T) {
 	peak, slowest := int64(0), time.Duration(0)
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
 		began := time.Now()
-		w.send(request{at: waits, method: "GET", path: "/api/esim/plans?countryCode=FR"}).into(t, 200, nil)
+		w.send(get("/api/esim/plans?countryCode=FR").on(waits)).into(t, 200, nil)
 		slowest = max(slowest, time.Since(began))
 		peak = max(peak, residentKB(t, pid))
 	}
@@ -74,7 +74,7 @@ func TestManyBuyersWaitForEsimsAtOnce(t *testing.T) {
 // paidRequest is a purchase that is paid, to be sent again.
 type paidRequest struct{ key, payment string }
 
-func (p paidRequest) at(i *instance) request { return esimPurchase(i, p.key, p.payment) }
+func (p paidRequest) at(i *instance) request { return esimPurchase(p.key, p.payment).on(i) }
 
 // payForEsims pays for so many eSIMs, a few at a time.
 func (w *world) payForEsims(n int) []paidRequest {

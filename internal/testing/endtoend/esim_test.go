@@ -39,7 +39,7 @@ type esimCredentials struct {
 // esimTerms asks for the terms of the cheapest eSIM.
 func (w *world) esimTerms(key string) x402.PaymentRequired {
 	w.t.Helper()
-	a := w.send(request{path: esimPath, body: purchaseBody(key)})
+	a := w.send(post(esimPath, purchaseBody(key)))
 	if a.status != 402 {
 		w.t.Fatalf("no terms: %d %s", a.status, clipped(a.body))
 	}
@@ -62,23 +62,23 @@ func (b *buyer) esimPayment(terms x402.PaymentRequired) string {
 	}))
 }
 
-func esimPurchase(at *instance, key, payment string) request {
-	return request{at: at, path: esimPath, body: purchaseBody(key),
-		header: map[string]string{x402.HeaderSignature: payment}}
+// esimPurchase is the request that buys the cheapest eSIM with a payment header.
+func esimPurchase(key, payment string) request {
+	return post(esimPath, purchaseBody(key)).with(map[string]string{x402.HeaderSignature: payment})
 }
 
 // buyEsim buys the cheapest eSIM.
 func (b *buyer) buyEsim(key string) esimOrder {
 	b.w.t.Helper()
 	var o esimOrder
-	b.w.send(esimPurchase(nil, key, b.esimPayment(b.w.esimTerms(key)))).into(b.w.t, 200, &o)
+	b.w.send(esimPurchase(key, b.esimPayment(b.w.esimTerms(key)))).into(b.w.t, 200, &o)
 	return o
 }
 
 func (w *world) awaitEsimReady(i *instance) {
 	w.t.Helper()
 	eventually(w.t, 20*time.Second, func() (bool, string) {
-		a := w.send(request{at: i, method: "GET", path: "/api/esim/ready"})
+		a := w.send(get("/api/esim/ready").on(i))
 		return a.status == 200, string(a.body)
 	})
 }
@@ -92,12 +92,10 @@ func TestEsimSalesDoNotDependOnCardIssuer(t *testing.T) {
 	w.issuer.call("POST", "float", map[string]any{"cents": 0})
 	w.issuer.fault("*", "error_before", 0, 0)
 	eventually(t, 10*time.Second, func() (bool, string) {
-		a := w.send(request{method: "GET", path: "/ready"})
+		a := w.send(get("/ready"))
 		return a.status == 503, "ready without an issuer"
 	})
-	if a := w.send(request{method: "GET", path: "/api/esim/ready"}); a.status != 200 {
-		t.Errorf("eSIMs are not ready: %d %s", a.status, a.body)
-	}
+	wantStatus(t, "eSIMs are not ready", w.send(get("/api/esim/ready")), 200)
 	o := w.buyer().buyEsim("travel-without-a-card-1")
 	if o.Status != "fulfilled" || o.Credentials == nil || o.Credentials.LPA == "" {
 		t.Errorf("bought %+v", o)
@@ -124,7 +122,7 @@ func TestEsimsAreNotSoldWhileUndeliverable(t *testing.T) {
 		session := b.bearer()
 		session["Idempotency-Key"] = "state-order"
 		for leg, r := range map[string]request{
-			"unpaid": {at: at, path: esimPath, body: purchaseBody("state")}, "paid": esimPurchase(at, "state", good),
+			"unpaid": {at: at, path: esimPath, body: purchaseBody("state")}, "paid": esimPurchase("state", good).on(at),
 			"order": {at: at, path: "/api/esim/orders", body: "{}", header: session},
 		} {
 			if a := w.send(r); a.status != 503 || a.problem.Code != string(code) || a.header.Get(x402.HeaderRequired) != "" {
@@ -136,7 +134,7 @@ func TestEsimsAreNotSoldWhileUndeliverable(t *testing.T) {
 		}
 	}
 	eventually(t, 15*time.Second, func() (bool, string) {
-		a := w.send(request{at: closed, path: esimPath, body: purchaseBody("state")})
+		a := w.send(post(esimPath, purchaseBody("state")).on(closed))
 		return a.problem.Code == string(fault.EsimPaused), "it does not know yet what has been paid: " +
 			string(clipped(a.body))
 	})
@@ -145,22 +143,20 @@ func TestEsimsAreNotSoldWhileUndeliverable(t *testing.T) {
 	w.issuer.call("POST", "esim/faults", map[string]any{"op": "*", "mode": "error_before", "times": 0})
 	// At once, the confirmation before the claim fails; a moment later nobody is told the terms, and then the catalogue
 	// is stale, too.
-	if a := w.send(esimPurchase(nil, "state", good)); a.status != 503 || a.problem.Code != string(fault.DependencyDown) {
-		t.Errorf("paid while the supplier is down: %d %s", a.status, clipped(a.body))
-	}
+	wantProblem(t, "paid while the supplier is down", w.send(esimPurchase("state", good)), 503, fault.DependencyDown)
 	eventually(t, 15*time.Second, func() (bool, string) {
-		a := w.send(request{path: esimPath, body: purchaseBody("state")})
+		a := w.send(post(esimPath, purchaseBody("state")))
 		return a.status == 503, "a supplier that is down sells: " + string(clipped(a.body))
 	})
 	eventually(t, 15*time.Second, func() (bool, string) {
-		a := w.send(request{method: "GET", path: "/api/esim/ready"})
+		a := w.send(get("/api/esim/ready"))
 		return a.status == 503 && a.problem.Code == string(fault.NotReady) &&
 				a.problem.Detail == "Failing: catalogue, supplier.",
 			fmt.Sprintf("ready without a supplier: %d %s", a.status, clipped(a.body))
 	})
 	refused("stale", nil, fault.DependencyDown)
 	// The catalogue is still shown.
-	w.send(request{method: "GET", path: "/api/esim/plans"}).into(t, 200, nil)
+	w.send(get("/api/esim/plans")).into(t, 200, nil)
 	w.issuer.call("DELETE", "esim/faults", nil)
 	w.awaitEsimReady(nil)
 	if o := b.buyEsim("open-again-by-itself"); o.Status != "fulfilled" {
@@ -189,9 +185,8 @@ func TestEsimCredentialsAreNeitherLoggedNorStoredUnsealed(t *testing.T) {
 	var rotated struct{ Token string }
 	b.post(at+"/rotate-token", "").into(t, 200, &rotated)
 	withToken := func(token string) map[string]string { return map[string]string{"X-Esim-Delivery-Token": token} }
-	w.send(request{method: "GET", path: at + "/credentials", header: withToken(rotated.Token)}).into(t, 200, nil)
-	if a := w.send(request{method: "GET", path: at + "/credentials",
-		header: withToken(o.Delivery.Token)}); a.status != 404 {
+	w.send(get(at+"/credentials").with(withToken(rotated.Token))).into(t, 200, nil)
+	if a := w.send(get(at + "/credentials").with(withToken(o.Delivery.Token))); a.status != 404 {
 		t.Errorf("the rotated token opens: %d", a.status)
 	}
 	c := o.Credentials
@@ -234,7 +229,7 @@ func TestEsimCredentialsAreNeitherLoggedNorStoredUnsealed(t *testing.T) {
 	w.instances[0].stop()
 	w.instances = w.instances[1:]
 	var again esimCredentials
-	w.send(request{method: "GET", path: at + "/credentials", header: withToken(rotated.Token)}).into(t, 200, &again)
+	w.send(get(at+"/credentials").with(withToken(rotated.Token))).into(t, 200, &again)
 	if again != *c {
 		t.Error("another eSIM after the rotation")
 	}
@@ -263,7 +258,7 @@ func TestRefusedEsimKeepsEvidence(t *testing.T) {
 	// Sold out between the confirmation and the order.
 	w.issuer.call("POST", "esim/faults", map[string]any{"op": "order", "mode": "refused", "times": 1})
 	var o esimOrder
-	w.send(esimPurchase(nil, "refused-by-the-supplier", b.esimPayment(terms))).into(t, 200, &o)
+	w.send(esimPurchase("refused-by-the-supplier", b.esimPayment(terms))).into(t, 200, &o)
 	if o.Credentials != nil || o.Status == "fulfilled" || o.Delivery.Status == "fulfilled" {
 		t.Errorf("answered %+v", o)
 	}

@@ -164,7 +164,7 @@ func TestSettleRequestRepeatsTheChallenge(t *testing.T) {
 	t.Parallel()
 	w, f := newFacilitatorWorld(t, "facilitator", nil)
 	b := w.buyer()
-	unpaid := w.send(request{path: purchasePath, body: purchaseBody("listed")})
+	unpaid := w.send(post(purchasePath, purchaseBody("listed")))
 	challenge, err := x402.DecodeRequired(unpaid.header.Get(x402.HeaderRequired))
 	if err != nil {
 		t.Fatal(err)
@@ -272,7 +272,7 @@ func TestServiceIsNotReadyWithoutItsOnlySettler(t *testing.T) {
 	f.server.CloseClientConnections()
 	f.server.Close()
 	eventually(t, 30*time.Second, func() (bool, string) {
-		a := w.send(request{method: "GET", path: "/ready"})
+		a := w.send(get("/ready"))
 		return a.status == 503 && strings.Contains(string(a.body), "facilitator"), string(a.body)
 	})
 }

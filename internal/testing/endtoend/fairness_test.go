@@ -71,7 +71,7 @@ func (w *world) buyEsimsAtOnce(wallets []*buyer, each int) (answers func() []ans
 	got := make([]answer, len(wallets)*each)
 	var all sync.WaitGroup
 	for i := range got {
-		r := esimPurchase(nil, fmt.Sprint("hostile-", i), wallets[i%len(wallets)].esimPayment(terms))
+		r := esimPurchase(fmt.Sprint("hostile-", i), wallets[i%len(wallets)].esimPayment(terms))
 		all.Go(func() { got[i] = w.send(r) })
 	}
 	return func() []answer { all.Wait(); return got }
@@ -196,9 +196,7 @@ func TestAuthorizationValidForTooLongIsRefused(t *testing.T) {
 		!strings.Contains(a.problem.Detail, "at most 4200 s ahead") {
 		t.Errorf("71 minutes: %d %s", a.status, clipped(a.body))
 	}
-	if a := w.send(purchase("late", ending(69*time.Minute))); a.status != 200 {
-		t.Errorf("69 minutes: %d %s", a.status, clipped(a.body))
-	}
+	wantStatus(t, "69 minutes", w.send(purchase("late", ending(69*time.Minute))), 200)
 }
 
 // TestUnpaidOrdersLeaveFloatToOthers: beyond their share of the float a claim is refused before anything is stored, and
@@ -308,7 +306,7 @@ func TestUnfundedClaimsReleaseReservations(t *testing.T) {
 		"SELECT count(*) FROM reservations WHERE suspended_at IS NOT NULL AND settled_at IS NULL"); n != len(payers)-1 {
 		t.Errorf("%d shares are given back for now, want %d", n, len(payers)-1)
 	}
-	if n := w.arrivedFrom(late); n != 1 || len(w.issuer.books().Cards) != 2 {
+	if n := w.transferCount(late); n != 1 || len(w.issuer.books().Cards) != 2 {
 		t.Errorf("%d transfers, %d cards", n, len(w.issuer.books().Cards))
 	}
 }
@@ -329,7 +327,7 @@ func TestUndecidedPaymentEndsAfterItsJobRunsOutOfAttempts(t *testing.T) {
 		t.Fatalf("answered %d %s", a.status, clipped(a.body))
 	}
 	// The second one's transaction will find nothing, and its job has no attempt left; nor has the first one's.
-	w.run("UPDATE jobs SET uncounted_attempts = 0, attempt = attempt + 2000 WHERE kind = 'order_fulfill' AND status " +
+	w.exec("UPDATE jobs SET uncounted_attempts = 0, attempt = attempt + 2000 WHERE kind = 'order_fulfill' AND status " +
 		"= 'queued'")
 	w.fund(void.address, 0)
 	w.rpc(nil, "evm_setAutomine", true)

@@ -83,7 +83,7 @@ func (w *world) ledgerBalance(account string) (cents money.Cents) {
 	return money.Cents(w.count("SELECT coalesce(sum(amount), 0) / 10000 FROM ledger_entries WHERE account = $1", account))
 }
 
-// TestWhoSpendsTheFeeFirstOwesIt, and buys no top-up until an operator has decided; others do.
+// TestSpentFeeIsOwedUntilWrittenOff, and buys no top-up until an operator has decided; others do.
 func TestSpentFeeIsOwedUntilWrittenOff(t *testing.T) {
 	t.Parallel()
 	w := newAdminWorld(t, -1, plan{change: withOperator})
@@ -167,7 +167,7 @@ func TestOwedFeeIsCollectedByRetry(t *testing.T) {
 	w.wantFindings("after the retry")
 }
 
-// TestNobodySpendsTheFeeWhereTheIssuerHasLimits, however quick; the rest is the holder's at once, and so are top-ups.
+// TestSpendLimitProtectsFee, however quick; the rest is the holder's at once, and so are top-ups.
 func TestSpendLimitProtectsFee(t *testing.T) {
 	t.Parallel()
 	w := newAdminWorld(t, -1, plan{issuer: sandbox.Config{SpendLimits: true}, change: func(c *app.Config) {

@@ -32,7 +32,7 @@ func (w *world) findings(query string) []finding {
 	var page struct {
 		Findings []finding
 	}
-	w.send(request{method: "GET", path: findingsPath + query, header: operatorHeader()}).into(w.t, 200, &page)
+	w.send(get(findingsPath+query).with(operatorHeader())).into(w.t, 200, &page)
 	return page.Findings
 }
 
@@ -42,8 +42,7 @@ func (w *world) explain(f finding, reason, key string) answer {
 	if key != "" {
 		header["Idempotency-Key"] = key
 	}
-	return w.send(request{path: findingsPath + "/" + f.ID + "/resolve", header: header,
-		body: fmt.Sprintf(`{"reason":%q}`, reason)})
+	return w.send(post(findingsPath+"/"+f.ID+"/resolve", fmt.Sprintf(`{"reason":%q}`, reason)).with(header))
 }
 
 // TestOperatorResolvesFindings follows a merchant's credit and a card that the issuer's staff opened from the
@@ -79,8 +78,7 @@ func TestOperatorResolvesFindings(t *testing.T) {
 		"without a reason": {w.explain(credit[0], "", "k"), 400, fault.SchemaInvalid},
 		"no number":        {w.explain(finding{ID: "x"}, "r", "k"), 400, fault.SchemaInvalid},
 		"no such finding":  {w.explain(finding{ID: "4711"}, "r", "k"), 404, fault.FindingNotFound},
-		"by the owner": {w.send(request{path: findingsPath + "/" + credit[0].ID + "/resolve", body: `{"reason":"r"}`,
-			header: b.bearer()}),
+		"by the owner": {w.send(post(findingsPath+"/"+credit[0].ID+"/resolve", `{"reason":"r"}`).with(b.bearer())),
 			401, fault.OperatorTokenInvalid},
 	} {
 		if tt.answer.status != tt.status || tt.answer.problem.Code != string(tt.code) {
@@ -114,8 +112,7 @@ func (w *world) wantOneExplanation(f finding) {
 		group.Go(func() {
 			header := operatorHeader()
 			header["Idempotency-Key"] = fmt.Sprint("race ", i)
-			answers[i] = w.send(request{at: w.instances[i%2], path: findingsPath + "/" + f.ID + "/resolve", header: header,
-				body: `{"reason":"a refund by the merchant"}`})
+			answers[i] = w.send(post(findingsPath+"/"+f.ID+"/resolve", `{"reason":"a refund by the merchant"}`).on(w.instances[i%2]).with(header))
 		})
 	}
 	group.Wait()

@@ -44,7 +44,7 @@ func TestNoTermsWhileSettlementIsDown(t *testing.T) {
 			ready := func(status int) {
 				t.Helper()
 				eventually(t, 20*time.Second, func() (bool, string) {
-					a := w.send(request{method: "GET", path: "/ready"})
+					a := w.send(get("/ready"))
 					return a.status == status, fmt.Sprintf("%d %s", a.status, clipped(a.body))
 				})
 			}
@@ -59,9 +59,7 @@ func TestNoTermsWhileSettlementIsDown(t *testing.T) {
 				t.Errorf("unpaid requests asked the chain:\n%s", diff)
 			}
 			o.heal()
-			if after := w.footprint(); after != before {
-				t.Errorf("unpaid requests left a trace:\n was %s\n now %s", before, after)
-			}
+			w.wantFootprint("unpaid requests left a trace", before)
 			ready(http.StatusOK)
 			all(402, fault.PaymentRequired)
 			w.checkBooks()

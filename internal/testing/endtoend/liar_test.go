@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -118,17 +117,11 @@ func TestInventedTransferStopsNoPayer(t *testing.T) {
 					t.Errorf("while it lies: %d %s", a.status, clipped(a.body))
 				}
 			}
-			if after := w.footprint(); after != before {
-				t.Errorf("a trace is left:\n was %s\n now %s", before, after)
-			}
+			w.wantFootprint("a trace is left", before)
 			nodes[place].clearFaults()
-			if _, err := thorough.retry("k", payment, 60*time.Second); err != nil {
-				t.Error(err)
-			}
+			thorough.wantRetrySold("k", payment, 60*time.Second)
 			for _, b := range []*buyer{careless, thorough} {
-				if n := w.arrivedFrom(b); n != 1 {
-					t.Errorf("%d transfers", n)
-				}
+				b.wantPaidOnce("")
 			}
 			w.checkBooks()
 			w.wantAllDelivered()
@@ -166,19 +159,15 @@ func TestOneLyingNodeCausesNoDelivery(t *testing.T) {
 				if claimed.status != 503 || claimed.problem.Code != string(fault.SettlementUnknown) {
 					t.Fatalf("%d %s, want 503 settlement_unknown", claimed.status, clipped(claimed.body))
 				}
-				if len(w.issuer.books().Cards) != 0 || w.arrivedFrom(b) != 0 {
+				if len(w.issuer.books().Cards) != 0 || w.transferCount(b) != 0 {
 					t.Fatal("a card was given away")
 				}
 				claimed = w.send(purchase("forged", header(t, p)))
 			}
 			liar.clearFaults()
 			other.clearFaults()
-			if _, err := b.retry("forged", header(t, p), 60*time.Second); err != nil {
-				t.Error(err)
-			}
-			if n := w.arrivedFrom(b); n != 1 {
-				t.Errorf("%d transfers", n)
-			}
+			b.wantRetrySold("forged", header(t, p), 60*time.Second)
+			b.wantPaidOnce("")
 			w.checkBooks()
 			w.wantAllDelivered()
 		})
@@ -193,12 +182,8 @@ func TestOneLyingNodeOfThreeDelaysNothing(t *testing.T) {
 		b := w.buyer()
 		p := b.payment()
 		w.forgeSettlement(node, p, "latest")
-		if _, err := b.retry(fmt.Sprint("forged ", at), header(t, p), 60*time.Second); err != nil {
-			t.Error(err)
-		}
-		if n := w.arrivedFrom(b); n != 1 {
-			t.Errorf("%d transfers", n)
-		}
+		b.wantRetrySold(fmt.Sprint("forged ", at), header(t, p), 60*time.Second)
+		b.wantPaidOnce("")
 		node.clearFaults()
 	}
 	w.checkBooks()
@@ -221,21 +206,15 @@ func TestSecondNodeIsRequiredFromAmount(t *testing.T) {
 		a.problem.NextAction != string(fault.RetrySameRequest) {
 		t.Errorf("paid: %d %s", a.status, clipped(a.body))
 	}
-	if after := w.footprint(); after != before {
-		t.Errorf("a trace is left:\n was %s\n now %s", before, after)
-	}
+	w.wantFootprint("a trace is left", before)
 	nodes[1].clearFaults()
-	if _, err := b.retry("alone", payment, 60*time.Second); err != nil {
-		t.Error(err)
-	}
+	b.wantRetrySold("alone", payment, 60*time.Second)
 	w.checkBooks()
 
 	w, nodes = newNodeWorld(t, 2, func(c *app.Config) { c.WitnessFrom = 2501 })
 	nodes[1].inject(nodeFault{method: "*", mode: hangUp})
 	w.awaitReady(w.instances[0])
-	if _, err := w.buyer().buyRetrying("small", 30*time.Second); err != nil {
-		t.Error(err)
-	}
+	w.buyer().wantSold("small", 30*time.Second)
 	nodes[1].clearFaults()
 	w.checkBooks()
 	w.wantAllDelivered()
@@ -245,7 +224,7 @@ func TestSecondNodeIsRequiredFromAmount(t *testing.T) {
 func (w *world) awaitNotReady(check string) {
 	w.t.Helper()
 	eventually(w.t, 30*time.Second, func() (bool, string) {
-		a := w.send(request{method: http.MethodGet, path: "/ready"})
+		a := w.send(get("/ready"))
 		return a.status == 503 && strings.Contains(a.problem.Detail, check), fmt.Sprint(a.status, string(a.body))
 	})
 }
@@ -284,9 +263,7 @@ func TestOperatorProvesPaymentByTransaction(t *testing.T) {
 	}
 	for name, hash := range map[string]string{"of another payment": earlier.Payment.Transaction, "of nothing": "0x" +
 		strings.Repeat("ab", 32)} {
-		if a := prove(id, hash, name); a.status != 409 || a.problem.Code != string(fault.TransferUnproven) {
-			t.Errorf("%s: %d %s", name, a.status, clipped(a.body))
-		}
+		wantProblem(t, name, prove(id, hash, name), 409, fault.TransferUnproven)
 	}
 	if len(w.issuer.books().Cards) != 1 {
 		t.Fatal("a wrong transaction delivered")

@@ -29,16 +29,14 @@ func TestRepeatsAreNotRateLimited(t *testing.T) {
 			t.Errorf("repeat %d is no repeat", i)
 		}
 	}
-	a := w.send(esimPurchase(nil, "another", b.esimPayment(w.esimTerms("another"))))
+	a := w.send(esimPurchase("another", b.esimPayment(w.esimTerms("another"))))
 	if a.status != 429 || a.problem.Code != string(fault.RateLimited) || a.header.Get("Retry-After") == "" ||
 		a.header.Get("RateLimit-Limit") != "1" {
 		t.Errorf("a second purchase within the hour: %d %s %v", a.status, a.body, a.header)
 	}
 	// A wallet that was refused has claimed nothing and paid nothing.
 	stranger := w.buyer()
-	if a := w.send(purchase("hers", header(t, stranger.payment()))); a.status != 429 {
-		t.Errorf("the third new purchase of an address: %d %s", a.status, a.body)
-	}
+	wantStatus(t, "the third new purchase of an address", w.send(purchase("hers", header(t, stranger.payment()))), 429)
 	if w.balance(stranger.address) != 1_000_000_000 {
 		t.Error("who was refused has paid")
 	}
@@ -94,8 +92,6 @@ func TestRevealsAndSignInsAreLimited(t *testing.T) {
 	}
 	b.get("/api/cards").into(t, 200, nil)
 	w.unfundedBuyer().signIn()
-	if a := w.send(request{path: "/api/auth/challenge", body: `{"address":` + quoted(b.address.String()) +
-		`}`}); a.status != 429 {
-		t.Errorf("the third sign-in of an address: %d %s", a.status, a.body)
-	}
+	wantStatus(t, "the third sign-in of an address", w.send(post("/api/auth/challenge", `{"address":`+quoted(b.address.String())+
+		`}`)), 429)
 }

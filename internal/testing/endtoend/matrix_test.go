@@ -197,9 +197,9 @@ func newMatrix(t *testing.T) *matrix {
 	w.exec(`UPDATE sessions SET expires_at = now() - interval '1 second' WHERE token_hash = $1`, hash[:])
 	m.revoked.post("/api/auth/logout", "").into(t, 200, nil)
 	var jobs struct{ Jobs []struct{ ID string } }
-	w.send(request{method: "GET", path: "/api/admin/card-issue-fee/jobs", header: bearerOf(token)}).into(t, 200, &jobs)
+	w.send(get("/api/admin/card-issue-fee/jobs").with(bearerOf(token))).into(t, 200, &jobs)
 	m.job = jobs.Jobs[0].ID
-	w.send(request{path: "/api/admin/reconcile", header: bearerOf(token)}).into(t, 200, nil)
+	w.send(post("/api/admin/reconcile", "").with(bearerOf(token))).into(t, 200, nil)
 	var order paidOrder
 	m.owner.post("/api/orders", "").into(t, 200, &order)
 	m.unpaid = order.OrderID
@@ -363,8 +363,7 @@ func (m *matrix) byProcedure(o operation, r row, body string) request {
 		}
 	}
 	raw, _ := json.Marshal(members) // it was JSON before
-	return request{path: "/roamcard.v1." + o.Tags[0] + "Service/" + strings.TrimRight(o.OperationID, "0123456789"),
-		body: string(raw)}
+	return post("/roamcard.v1."+o.Tags[0]+"Service/"+strings.TrimRight(o.OperationID, "0123456789"), string(raw))
 }
 
 // TestAccessMatrixExpectsDocumentedStatuses keeps the test above from passing because it looks at nothing.

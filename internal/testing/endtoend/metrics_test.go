@@ -42,7 +42,7 @@ func TestDashboardAndAlertMetricsAreExported(t *testing.T) {
 	b := w.buyer()
 	terms := w.esimTerms("watched-esim")
 	var travels esimOrder
-	w.send(esimPurchase(nil, "watched-esim", b.esimPayment(terms))).into(t, 200, &travels)
+	w.send(esimPurchase("watched-esim", b.esimPayment(terms))).into(t, 200, &travels)
 	var price float64
 	if err := json.Unmarshal([]byte(terms.Accepts[0].Amount), &price); err != nil {
 		t.Fatal(err)
@@ -57,7 +57,7 @@ func TestDashboardAndAlertMetricsAreExported(t *testing.T) {
 	b.post("/api/cards/00000000-0000-4000-8000-000000000000/reveal",
 		revealBody("00000000-0000-4000-8000-000000000000", b.sign("x")))
 	for range 3 {
-		w.send(request{path: "/api/events", body: eventBody(nil)})
+		w.send(post("/api/events", eventBody(nil)))
 	}
 	var page string
 	eventually(t, 30*time.Second, func() (bool, string) {

@@ -63,14 +63,11 @@ func TestPreemptedBuyerPaysOnce(t *testing.T) {
 		t.Errorf("bought %+v", o)
 	}
 	w.awaitSettled(30 * time.Second)
-	if n := w.arrivedFrom(b); n != 1 || len(w.issuer.books().Cards) != 1 || w.balance(b.address) != 0 {
+	if n := w.transferCount(b); n != 1 || len(w.issuer.books().Cards) != 1 || w.balance(b.address) != 0 {
 		t.Errorf("%d transfers, %d cards, %s left", n, len(w.issuer.books().Cards), w.balance(b.address))
 	}
 	// The spent authorization opens nothing of the order, and pays for nothing else.
-	if a := w.send(purchase("another", header(t, first))); a.status != 409 ||
-		a.problem.Code != string(fault.AuthorizationAlreadyUsed) {
-		t.Errorf("under another key: %d %s", a.status, clipped(a.body))
-	}
+	wantProblem(t, "under another key", w.send(purchase("another", header(t, first))), 409, fault.AuthorizationAlreadyUsed)
 	w.checkBooks()
 	w.wantAllDelivered()
 }
@@ -95,9 +92,7 @@ func TestPreemptedDerivedNonceNeedsNoSecondSignature(t *testing.T) {
 			t.Fatalf("%s: %d %s", path, a.status, clipped(a.body))
 		}
 		w.awaitSettled(30 * time.Second)
-		if n := w.arrivedFrom(b); n != 1 {
-			t.Errorf("%s: %d transfers", path, n)
-		}
+		b.wantPaidOnce(path)
 	}
 	w.checkBooks()
 	w.wantAllDelivered()
@@ -117,20 +112,18 @@ func TestPreemptedEsimIsShownToItsPayerOnly(t *testing.T) {
 	}
 	third.broadcast(pay)
 	for _, key := range []string{"a stranger's guess", "a key of some length"} {
-		w.wantUnclaimed(w.send(esimPurchase(nil, key, first)))
+		w.wantUnclaimed(w.send(esimPurchase(key, first)))
 	}
 	b.signIn()
 	var o esimOrder
-	r := esimPurchase(nil, "a key of some length", first)
+	r := esimPurchase("a key of some length", first)
 	r.header["Authorization"] = b.bearer()["Authorization"]
 	w.send(r).into(t, 200, &o)
 	if o.Credentials == nil || o.Delivery.Token == "" || !o.Replayed {
 		t.Errorf("with a session: %+v", o)
 	}
 	w.awaitSettled(30 * time.Second)
-	if n := w.arrivedFrom(b); n != 1 {
-		t.Errorf("%d transfers", n)
-	}
+	b.wantPaidOnce("")
 	w.checkBooks()
 }
 
@@ -215,12 +208,12 @@ func (w *world) deleteOrder(id string) {
 		"ALTER TABLE ledger_postings ENABLE TRIGGER USER", "DELETE FROM orders WHERE id = $1",
 	} {
 		if sql[0] == 'A' {
-			w.run(sql)
+			w.exec(sql)
 			continue
 		}
-		w.run(sql, id)
+		w.exec(sql, id)
 	}
-	w.told = nil // of what is lost
+	w.answers = nil // of what is lost
 }
 
 // TestLostOrderIsFoundByItsPayer: the order's rows are gone after the card was delivered. The same request, a new
@@ -245,7 +238,7 @@ func TestLostOrderIsFoundByItsPayer(t *testing.T) {
 		t.Errorf("found %+v, was %+v", after, before)
 	}
 	w.awaitSettled(30 * time.Second)
-	if n := w.arrivedFrom(b); n != 1 || len(w.issuer.books().Cards) != 1 {
+	if n := w.transferCount(b); n != 1 || len(w.issuer.books().Cards) != 1 {
 		t.Errorf("%d transfers, %d cards", n, len(w.issuer.books().Cards))
 	}
 	w.checkBooks()
@@ -266,9 +259,7 @@ func TestLostTopUpIsFoundByItsPayer(t *testing.T) {
 		w.reconcileNow() // reads the chain
 		a := b.topUp(again+fmt.Sprint(i), 3000)
 		if again == "another" {
-			if a.status != 503 || a.problem.Code != string(fault.SettlementUnknown) {
-				t.Errorf("under another key: %d %s", a.status, clipped(a.body))
-			}
+			wantProblem(t, "under another key", a, 503, fault.SettlementUnknown)
 			continue
 		}
 		a.into(t, 200, &after)
@@ -277,7 +268,7 @@ func TestLostTopUpIsFoundByItsPayer(t *testing.T) {
 		}
 		w.awaitSettled(30 * time.Second)
 	}
-	if n := w.arrivedFrom(b); n != 3 {
+	if n := w.transferCount(b); n != 3 {
 		t.Errorf("%d transfers", n)
 	}
 }
@@ -290,12 +281,11 @@ func TestPreemptedPaymentForUnavailableProductIsRefunded(t *testing.T) {
 	w.awaitEsimReady(nil)
 	third := w.thirdParty()
 	esim := func(b *buyer) request {
-		return esimPurchase(nil, "sold-out~008", b.esimPayment(w.esimTerms("sold-out~008")))
+		return esimPurchase("sold-out~008", b.esimPayment(w.esimTerms("sold-out~008")))
 	}
 	topup := func(b *buyer) request {
 		pay := b.payment(func(p *x402.Payment) { p.Resource.URL = origin + "/api/card/topup" })
-		return request{path: "/api/card/topup", body: purchaseBody("no card"),
-			header: map[string]string{x402.HeaderSignature: header(t, pay)}}
+		return post("/api/card/topup", purchaseBody("no card")).with(map[string]string{x402.HeaderSignature: header(t, pay)})
 	}
 	for name, request := range map[string]func(b *buyer) request{"eSIM": esim, "top-up without a card": topup} {
 		b := w.buyer()
@@ -327,9 +317,7 @@ func TestPreemptedPaymentForUnavailableProductIsRefunded(t *testing.T) {
 		if a := w.send(r); a.status != 409 || a.problem.OrderID != o.OrderID || len(w.payouts(b.address)) != 1 {
 			t.Errorf("%s: repeated: %d %s", name, a.status, clipped(a.body))
 		}
-		if n := w.arrivedFrom(b); n != 1 {
-			t.Errorf("%s: %d transfers", name, n)
-		}
+		b.wantPaidOnce(name)
 	}
 	w.checkBooks()
 }
@@ -344,7 +332,7 @@ func TestLostRefundIsNotSpentAgain(t *testing.T) {
 	p := b.payment()
 	w.send(purchase("refused~002", header(t, p))).into(t, 200, &o)
 	b.awaitStatus(o.OrderID, "refunded")
-	w.run("DELETE FROM refunds WHERE order_id = $1", o.OrderID)
+	w.exec("DELETE FROM refunds WHERE order_id = $1", o.OrderID)
 	w.deleteOrder(o.OrderID)
 	w.wantUnclaimed(w.send(purchase("refused~002", header(t, p))))
 	for _, key := range []string{"refused~002", "another"} {
@@ -353,7 +341,7 @@ func TestLostRefundIsNotSpentAgain(t *testing.T) {
 			t.Errorf("%s: %d %s", key, a.status, clipped(a.body))
 		}
 	}
-	if n := w.arrivedFrom(b); n != 1 || len(w.payouts(b.address)) != 1 {
+	if n := w.transferCount(b); n != 1 || len(w.payouts(b.address)) != 1 {
 		t.Errorf("%d transfers, %d payouts", n, len(w.payouts(b.address)))
 	}
 }

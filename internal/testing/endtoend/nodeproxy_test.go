@@ -50,27 +50,27 @@ type nodeMode string
 
 // The modes. "After" means that the node has carried the call out.
 const (
-	passOn      nodeMode = "pass on"
-	hangUp      nodeMode = "hang up before"
-	hangUpAfter nodeMode = "hang up after"
-	failBefore  nodeMode = "error before"
-	failAfter   nodeMode = "error after"
-	status500   nodeMode = "status 500"
-	status429   nodeMode = "status 429"
-	answerNull  nodeMode = "null"
-	answerEmpty nodeMode = "empty list"
-	answerOld   nodeMode = "the answer of before"
-	answerOther nodeMode = "the answer to another question"
-	answerJunk  nodeMode = "not JSON"
-	answerSlow  nodeMode = "slow"
-	acceptAndDrop     nodeMode = "taken and dropped"
+	passOn        nodeMode = "pass on"
+	hangUp        nodeMode = "hang up before"
+	hangUpAfter   nodeMode = "hang up after"
+	failBefore    nodeMode = "error before"
+	failAfter     nodeMode = "error after"
+	status500     nodeMode = "status 500"
+	status429     nodeMode = "status 429"
+	answerNull    nodeMode = "null"
+	answerEmpty   nodeMode = "empty list"
+	answerOld     nodeMode = "the answer of before"
+	answerOther   nodeMode = "the answer to another question"
+	answerJunk    nodeMode = "not JSON"
+	answerSlow    nodeMode = "slow"
+	acceptAndDrop nodeMode = "taken and dropped"
 	// behind answers as a node does that has not heard of the newest blocks; lag says of how many.
 	behind nodeMode = "behind"
 	// The next ones are lies.
 	denyUse     nodeMode = "the authorization is unused"
 	inventBlock nodeMode = "a receipt of a block that is none"
 	otherChain  nodeMode = "another chain"
-	forge      nodeMode = "made up"
+	forge       nodeMode = "made up"
 )
 
 // What only the questions for logs hold that decide about a payment on its way: those for what took its authorization,

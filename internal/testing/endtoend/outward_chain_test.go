@@ -65,13 +65,9 @@ func TestPurchaseSurvivesNodeFaults(t *testing.T) {
 					}
 					node.inject(nodeFault{method: method, mode: mode, only: only[part], times: times, delay: 2500 * time.Millisecond})
 					b := next()
-					if _, err := b.buyRetrying(fmt.Sprint(mode, times), 60*time.Second); err != nil {
-						t.Errorf("%s, %d times: %v", mode, times, err)
-					}
+					b.wantSold(fmt.Sprint(mode, times), 60*time.Second)
 					node.clearFaults()
-					if n := w.arrivedFrom(b); n != 1 {
-						t.Errorf("%s, %d times: %d transfers", mode, times, n)
-					}
+					b.wantPaidOnce(fmt.Sprintf("%s, %d times", mode, times))
 				}
 			}
 			w.checkBooks()
@@ -90,14 +86,17 @@ func (w *world) wantAllDelivered() {
 	}
 }
 
-func (w *world) arrivedFrom(b *buyer) (n int) {
-	w.t.Helper()
-	for _, tr := range w.transfers() {
-		if tr.from == b.address {
-			n++
-		}
+// wantPaidOnce checks on the chain that the buyer paid exactly once; what, if any, names the case.
+func (b *buyer) wantPaidOnce(what string) {
+	b.w.t.Helper()
+	if n := b.w.transferCount(b); n != 1 {
+		b.w.t.Errorf("%s: %d transfers from the buyer, want 1", what, n)
 	}
-	return n
+}
+
+func (w *world) transferCount(b *buyer) int {
+	w.t.Helper()
+	return len(w.transfersFrom(b.address))
 }
 
 // TestMissingLogDoesNotVoidPayment hides each of the two events of a settlement, and shows those of another, until
@@ -115,16 +114,12 @@ func TestMissingLogDoesNotVoidPayment(t *testing.T) {
 			final := sync.OnceFunc(func() { w.rpc(nil, "anvil_mine", "0x3") })
 			node.inject(nodeFault{method: "eth_getLogs", mode: mode, only: asks, times: 10, before: final})
 			b := w.buyer()
-			if _, err := b.buyRetrying(event+string(mode), 60*time.Second); err != nil {
-				t.Errorf("%s, %s: %v", event, mode, err)
-			}
+			b.wantSold(event+string(mode), 60*time.Second)
 			if left := node.faultsLeft(); left > 0 {
 				t.Errorf("%s, %s: sold without %d of the calls that were to be spoiled", event, mode, left)
 			}
 			node.clearFaults()
-			if n := w.arrivedFrom(b); n != 1 {
-				t.Errorf("%s, %s: %d transfers", event, mode, n)
-			}
+			b.wantPaidOnce(fmt.Sprintf("%s, %s", event, mode))
 		}
 	}
 	w.checkBooks()
@@ -139,14 +134,10 @@ func TestTwoNodesReplaceTheThird(t *testing.T) {
 	first, second := nodes[0], nodes[1]
 	for _, mode := range []nodeMode{hangUp, status500, answerNull, answerJunk, answerSlow} {
 		first.inject(nodeFault{method: "*", mode: mode, delay: 2500 * time.Millisecond})
-		if _, err := w.buyer().buyRetrying("first "+string(mode), 60*time.Second); err != nil {
-			t.Errorf("first node, %s: %v", mode, err)
-		}
+		w.buyer().wantSold("first "+string(mode), 60*time.Second)
 		first.clearFaults()
 		second.inject(nodeFault{method: "*", mode: mode, delay: 2500 * time.Millisecond})
-		if _, err := w.buyer().buyRetrying("second "+string(mode), 60*time.Second); err != nil {
-			t.Errorf("second node, %s: %v", mode, err)
-		}
+		w.buyer().wantSold("second "+string(mode), 60*time.Second)
 		second.clearFaults()
 	}
 	w.checkBooks()
@@ -169,9 +160,7 @@ func TestThirdPartyMaySettleFirst(t *testing.T) {
 		}})
 		var o paidOrder
 		w.send(purchase("preempted", header(t, p))).into(t, 200, &o)
-		if n := w.arrivedFrom(b); n != 1 {
-			t.Errorf("%d transfers", n)
-		}
+		b.wantPaidOnce("")
 		var tx struct{ From common.Address }
 		w.rpc(&tx, "eth_getTransactionByHash", o.Payment.Transaction)
 		if x402.Address(tx.From) != stranger.address {
@@ -242,9 +231,7 @@ func TestCancelledPaymentDeliversNothingAndMayBeReplaced(t *testing.T) {
 		t.Error("something was moved or delivered")
 	}
 	// The dead one stays dead, whatever key it comes with.
-	if a := w.send(purchase("cancelled", header(t, p))); a.status != 402 {
-		t.Errorf("the dead payment again: %d %s", a.status, clipped(a.body))
-	}
+	wantStatus(t, "the dead payment again", w.send(purchase("cancelled", header(t, p))), 402)
 	var o paidOrder
 	w.send(purchase("cancelled", header(t, b.payment()))).into(t, 200, &o)
 	if o.OrderID != a.problem.OrderID {
@@ -271,10 +258,7 @@ func TestEmptiedWalletLeavesPaymentUndecided(t *testing.T) {
 		a.header.Get("Retry-After") == "" || a.header.Get(x402.HeaderRequired) != "" {
 		t.Fatalf("%d %s", a.status, clipped(a.body))
 	}
-	if a := w.send(purchase("emptied", header(t, b.payment()))); a.status != 503 ||
-		a.problem.Code != string(fault.SettlementUnknown) {
-		t.Errorf("signed anew meanwhile: %d %s", a.status, clipped(a.body))
-	}
+	wantProblem(t, "signed anew meanwhile", w.send(purchase("emptied", header(t, b.payment()))), 503, fault.SettlementUnknown)
 	var sent hexutil.Uint64
 	w.rpc(&sent, "eth_getTransactionCount", w.relayer.String(), "latest")
 	if sent > 1 {
@@ -314,13 +298,11 @@ func TestAuthorizationExpiredInFlightIsVoid(t *testing.T) {
 	if last.status != 402 {
 		t.Fatalf("%d %s", last.status, clipped(last.body))
 	}
-	if w.arrivedFrom(b) != 0 || len(w.issuer.books().Cards) != 0 {
+	if w.transferCount(b) != 0 || len(w.issuer.books().Cards) != 0 {
 		t.Error("something was moved or delivered")
 	}
 	node.clearFaults()
-	if _, err := b.buyRetrying("expired", 60*time.Second); err != nil {
-		t.Error(err)
-	}
+	b.wantSold("expired", 60*time.Second)
 	w.checkBooks()
 	w.wantAllDelivered()
 }
@@ -339,14 +321,12 @@ func TestReorganisedSettlementIsSentAgain(t *testing.T) {
 			b.buy("undone").into(t, 200, &o)
 			w.rpc(nil, "anvil_reorg", depth, []any{})
 			eventually(t, 30*time.Second, func() (bool, string) {
-				n := w.arrivedFrom(b)
+				n := w.transferCount(b)
 				return n == 1, fmt.Sprint(n, " transfers after the reorganisation")
 			})
 			w.checkBooks()
 			w.wantAllDelivered()
-			if again := b.buy("undone"); again.status != 200 {
-				t.Errorf("the purchase again: %d %s", again.status, clipped(again.body))
-			}
+			wantStatus(t, "the purchase again", b.buy("undone"), 200)
 		})
 	}
 }
@@ -374,9 +354,7 @@ func TestStalledChainLeavesPaymentsUndecided(t *testing.T) {
 	w.rpc(nil, "anvil_dropAllTransactions")
 	w.rpc(nil, "evm_setAutomine", true)
 	for i, b := range buyers {
-		if _, err := b.retry("still", payments[i], 60*time.Second); err != nil {
-			t.Error(err)
-		}
+		b.wantRetrySold("still", payments[i], 60*time.Second)
 	}
 	w.rpc(nil, "anvil_mine", "0x3")
 	w.checkBooks()

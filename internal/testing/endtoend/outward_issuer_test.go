@@ -13,7 +13,7 @@ type outcome struct{ status, fee string }
 
 var (
 	delivered = outcome{"fulfilled", "succeeded"}
-	feeFailed   = outcome{"fulfilled", "failed"}
+	feeFailed = outcome{"fulfilled", "failed"}
 	inReview  = outcome{"operator_review", ""}
 )
 

@@ -38,16 +38,10 @@ func TestPurchaseSurvivesLaggingNode(t *testing.T) {
 				b := w.buyer()
 				w.awaitBlock(w.blockNumber() + lag + 1) // the node has heard of the buyer's money
 				nodes[at].inject(nodeFault{method: "*", mode: behind, lag: lag})
-				if _, err := b.buyRetrying("lag", 60*time.Second); err != nil {
-					t.Error(err)
-				}
-				if n := w.arrivedFrom(b); n != 1 {
-					t.Errorf("%d transfers", n)
-				}
-				a := w.send(request{method: "GET", path: "/ready"})
-				if a.status != http.StatusOK {
-					t.Errorf("ready: %d %s", a.status, clipped(a.body))
-				}
+				b.wantSold("lag", 60*time.Second)
+				b.wantPaidOnce("")
+				a := w.send(get("/ready"))
+				wantStatus(t, "ready", a, http.StatusOK)
 				nodes[at].clearFaults()
 				w.checkBooks()
 				w.wantAllDelivered()
@@ -92,12 +86,8 @@ func TestPurchaseSurvivesContradictingNode(t *testing.T) {
 					node.inject(f)
 				}
 				b := buyers[1+at]
-				if _, err := b.buyRetrying(fmt.Sprint("node ", at), 60*time.Second); err != nil {
-					t.Errorf("node %d: %v", at, err)
-				}
-				if n := w.arrivedFrom(b); n != 1 {
-					t.Errorf("node %d: %d transfers", at, n)
-				}
+				b.wantSold(fmt.Sprint("node ", at), 60*time.Second)
+				b.wantPaidOnce(fmt.Sprintf("node %d", at))
 				w.awaitSettled(30 * time.Second)
 				node.clearFaults()
 			}
@@ -116,12 +106,8 @@ func TestNoSingleNodeVoidsPayment(t *testing.T) {
 	payment := header(t, b.payment(func(p *x402.Payment) { p.Authorization.ValidBefore = uint64(time.Now().Unix()) + 22 }))
 	const authorizationState = "e94a0102"
 	nodes[0].inject(nodeFault{method: "eth_call", mode: denyUse, only: authorizationState})
-	if _, err := b.retry("denied", payment, 60*time.Second); err != nil {
-		t.Error(err)
-	}
-	if n := w.arrivedFrom(b); n != 1 {
-		t.Errorf("%d transfers", n)
-	}
+	b.wantRetrySold("denied", payment, 60*time.Second)
+	b.wantPaidOnce("")
 	nodes[0].clearFaults()
 	w.checkBooks()
 	w.wantAllDelivered()
@@ -137,12 +123,8 @@ func TestInventedReceiptDelaysNothing(t *testing.T) {
 		node.inject(nodeFault{method: "eth_sendRawTransaction", mode: acceptAndDrop, times: 1})
 	}
 	nodes[0].inject(nodeFault{method: "eth_getTransactionReceipt", mode: inventBlock})
-	if _, err := b.buyRetrying("invented", 60*time.Second); err != nil {
-		t.Error(err)
-	}
-	if n := w.arrivedFrom(b); n != 1 {
-		t.Errorf("%d transfers", n)
-	}
+	b.wantSold("invented", 60*time.Second)
+	b.wantPaidOnce("")
 	nodes[0].clearFaults()
 	w.checkBooks()
 	w.wantAllDelivered()
@@ -163,12 +145,8 @@ func TestPurchaseSurvivesNodeFailureInFlight(t *testing.T) {
 					first.inject(nodeFault{method: "*", mode: mode})
 					second.inject(nodeFault{method: "eth_getLogs", mode: hangUp, times: 2, before: first.clearFaults})
 				}})
-				if _, err := b.buyRetrying(fmt.Sprint("in flight ", at), 60*time.Second); err != nil {
-					t.Errorf("node %d: %v", at, err)
-				}
-				if n := w.arrivedFrom(b); n != 1 {
-					t.Errorf("node %d: %d transfers", at, n)
-				}
+				b.wantSold(fmt.Sprint("in flight ", at), 60*time.Second)
+				b.wantPaidOnce(fmt.Sprintf("node %d", at))
 				first.clearFaults()
 				second.clearFaults()
 			}
@@ -187,16 +165,12 @@ func TestNodeOfAnotherChainIsIgnored(t *testing.T) {
 		nodes[0].inject(nodeFault{method: "eth_chainId", mode: otherChain})
 		nodes[0].inject(nodeFault{method: "*", mode: answerJunk})
 	}})
-	if _, err := b.buyRetrying("elsewhere", 60*time.Second); err != nil {
-		t.Error(err)
-	}
+	b.wantSold("elsewhere", 60*time.Second)
 	after := nodes[0].callCounts()
 	if after["eth_chainId"] < 2 {
 		t.Errorf("the chain was asked for its id %d times, want again after the outage", after["eth_chainId"])
 	}
-	if _, err := w.buyer().buyRetrying("elsewhere still", 60*time.Second); err != nil {
-		t.Error(err)
-	}
+	w.buyer().wantSold("elsewhere still", 60*time.Second)
 	if now := nodes[0].callCounts(); now["eth_sendRawTransaction"] != after["eth_sendRawTransaction"] {
 		t.Error("a transaction was sent to another chain")
 	}

@@ -35,7 +35,7 @@ func (o unpaidOrder) path() string { return strings.TrimPrefix(o.PayableURL, ori
 // createOrder opens an order; an empty key sends none.
 func (b *buyer) createOrder(path, key, body string) unpaidOrder {
 	b.w.t.Helper()
-	r := request{path: path, body: body, header: b.bearer()}
+	r := post(path, body).with(b.bearer())
 	if key != "" {
 		r.header["Idempotency-Key"] = key
 	}
@@ -108,13 +108,13 @@ func TestOrdersArePaidByAnyRoute(t *testing.T) {
 		}
 	}
 	named := b.createOrder(ordersPath, "named", `{"resource":"`+origin+`/cards/mine?a=b"}`)
-	if terms := w.send(request{method: "GET", path: named.path()}).terms(t); terms.Resource.URL != origin+
+	if terms := w.send(get(named.path())).terms(t); terms.Resource.URL != origin+
 		"/cards/mine?a=b" {
 		t.Errorf("named %+v", terms.Resource)
 	}
 	tail := 2048 - len(origin+"/")
 	longest := b.createOrder(ordersPath, "longest", `{"resource":"`+origin+`/`+strings.Repeat(`\u0061`, tail)+`"}`)
-	if terms := w.send(request{method: "GET", path: longest.path()}).terms(t); terms.Resource.URL != origin+"/"+
+	if terms := w.send(get(longest.path())).terms(t); terms.Resource.URL != origin+"/"+
 		strings.Repeat("a", tail) {
 		t.Errorf("named at most length %+v", terms.Resource)
 	}
@@ -178,17 +178,17 @@ func (b *buyer) wantReceipt(a answer, id string, amount money.USDC) paidOrder {
 // asPayRoute turns a refused purchase into the same payment for an order, at a path by a method.
 func (c refusal) asPayRoute(method, path string) refusal {
 	c.name = method + " " + path[:min(len(path), 8)] + ": " + c.name
-	c.r = request{method: method, path: path, header: c.r.header}
+	c.request = request{method: method, path: path, header: c.request.header}
 	return c
 }
 
 // asSubmission turns a refused purchase into the same payment for an order, in a session.
 func (c refusal) asSubmission(b *buyer, id string) refusal {
 	// a string always marshals
-	body, _ := json.Marshal(map[string]string{"paymentSignature": c.r.header[x402.HeaderSignature]})
-	c.name, c.r = "submitted: "+c.name,
-		request{path: ordersPath + "/" + id + "/pay", body: string(body), header: b.bearer()}
-	if len(c.r.body) > 16<<10 {
+	body, _ := json.Marshal(map[string]string{"paymentSignature": c.request.header[x402.HeaderSignature]})
+	c.name, c.request = "submitted: "+c.name,
+		post(ordersPath+"/"+id+"/pay", string(body)).with(b.bearer())
+	if len(c.request.body) > 16<<10 {
 		c.code = fault.SchemaInvalid
 	}
 	return c
@@ -256,15 +256,15 @@ func TestOrderRoutesRefuseBadRequests(t *testing.T) {
 		}
 		for name, body := range map[string]string{"a member": `{"amount":1}`, "a key": `{"idempotencyKey":"x"}`,
 			"null": "null", "a list": "[]", "a word": "x", "two objects": "{}{}", "blanks": "{ } ,"} {
-			add("body "+name, request{path: path, body: body, header: payRequest("", "", good).header}, 400, fault.SchemaInvalid)
+			add("body "+name, post(path, body).with(payRequest("", "", good).header), 400, fault.SchemaInvalid)
 		}
-		add("an oversized body", request{path: path, body: "{" + strings.Repeat(" ", 5000) + "}"}, 413, fault.BodyTooLarge)
-		add("a body of text", request{path: path, body: "{}", header: map[string]string{"Content-Type": "text/plain"}}, 415,
+		add("an oversized body", post(path, "{"+strings.Repeat(" ", 5000)+"}"), 413, fault.BodyTooLarge)
+		add("a body of text", post(path, "{}").with(map[string]string{"Content-Type": "text/plain"}), 415,
 			fault.MediaTypeUnsupported)
 	}
 	add("a wallet without money", payRequest("GET", other.path(), header(t, poor.payment())), 402, fault.PaymentRejected)
-	add("an owner without a card", request{path: ordersPath, header: stranger.bearer()}, 409, fault.ActiveCardMissing)
-	add("an owner with a card", request{path: cardOrdersPath, header: b.bearer()}, 409, fault.CardAlreadyExists)
+	add("an owner without a card", post(ordersPath, "").with(stranger.bearer()), 409, fault.ActiveCardMissing)
+	add("an owner with a card", post(cardOrdersPath, "").with(b.bearer()), 409, fault.CardAlreadyExists)
 	for name, id := range map[string]string{
 		"unknown": "ord_" + strings.Repeat("0", 44), "word": "x", "upper case": strings.ToUpper(o.OrderID),
 		"with a blank": o.OrderID + "%20", "quote": "'%20OR%20'1'='1",
@@ -273,21 +273,21 @@ func TestOrderRoutesRefuseBadRequests(t *testing.T) {
 		"full width": strings.Replace(o.OrderID, "ord", "%EF%BD%8Frd", 1),
 		"zero width": o.OrderID + "%E2%80%8B", "another's with a line": o.OrderID + "%0A",
 	} {
-		add("id "+name, request{method: "GET", path: "/pay/" + id}, 404, fault.OrderNotFound)
+		add("id "+name, get("/pay/"+id), 404, fault.OrderNotFound)
 		add("id "+name+", paid", payRequest("POST", aliasPath+id, good), 404, fault.OrderNotFound)
-		add("id "+name+", submitted", request{path: ordersPath + "/" + id + "/pay", body: signed, header: b.bearer()}, 404,
+		add("id "+name+", submitted", post(ordersPath+"/"+id+"/pay", signed).with(b.bearer()), 404,
 			fault.OrderNotFound)
 	}
 	for name, id := range map[string]string{"with NUL": "a%00b", "not UTF-8": "%ff", "too long": strings.Repeat("o", 65)} {
-		add("id "+name, request{method: "GET", path: "/pay/" + id}, 400, fault.SchemaInvalid)
+		add("id "+name, get("/pay/"+id), 400, fault.SchemaInvalid)
 	}
-	add("no id", request{method: "GET", path: "/pay/"}, 404, fault.RouteNotFound)
-	add("a path in the id", request{method: "GET", path: "/pay/a%2Fb"}, 404, fault.OrderNotFound)
+	add("no id", get("/pay/"), 404, fault.RouteNotFound)
+	add("a path in the id", get("/pay/a%2Fb"), 404, fault.OrderNotFound)
 
-	add("a foreign order submitted", request{path: pay, body: signed, header: stranger.bearer()}, 404, fault.OrderNotFound)
+	add("a foreign order submitted", post(pay, signed).with(stranger.bearer()), 404, fault.OrderNotFound)
 	for _, path := range []string{ordersPath, cardOrdersPath, pay} {
-		add("no session "+path, request{path: path}, 401, fault.SessionInvalid)
-		add("a wrong session "+path, request{path: path, header: map[string]string{"Authorization": "Bearer x"}}, 401,
+		add("no session "+path, post(path, ""), 401, fault.SessionInvalid)
+		add("a wrong session "+path, post(path, "").with(map[string]string{"Authorization": "Bearer x"}), 401,
 			fault.SessionInvalid)
 	}
 	for name, body := range map[string]string{
@@ -296,16 +296,15 @@ func TestOrderRoutesRefuseBadRequests(t *testing.T) {
 		"its id": `{"paymentSignature":"x","orderId":"y"}`, "twice": `{"paymentSignature":"x","paymentSignature":"x"}`,
 		"list": "[]", "snake case": `{"payment_signature":"x"}`,
 	} {
-		add("submitted body "+name, request{path: pay, body: body, header: b.bearer()}, 400, fault.SchemaInvalid)
+		add("submitted body "+name, post(pay, body).with(b.bearer()), 400, fault.SchemaInvalid)
 	}
-	add("submitted, unreadable", request{path: pay, body: `{"paymentSignature":"x"}`, header: b.bearer()}, 400,
+	add("submitted, unreadable", post(pay, `{"paymentSignature":"x"}`).with(b.bearer()), 400,
 		fault.PaymentMalformed)
 	add("submitted, too large",
-		request{path: pay, body: `{"paymentSignature":"` + strings.Repeat("A", 21<<10) + `"}`, header: b.bearer()}, 413,
+		post(pay, `{"paymentSignature":"`+strings.Repeat("A", 21<<10)+`"}`).with(b.bearer()), 413,
 		fault.BodyTooLarge)
 	add("submitted, a stranger's",
-		request{path: pay, body: `{"paymentSignature":"` + header(t, stranger.payment(withAmount(40_000_000))) + `"}`,
-			header: b.bearer()}, 402, fault.PaymentRejected)
+		post(pay, `{"paymentSignature":"`+header(t, stranger.payment(withAmount(40_000_000)))+`"}`).with(b.bearer()), 402, fault.PaymentRejected)
 	w.wantRefusals(append(cases, createOrderCases(b)...))
 	w.checkBooks()
 }
@@ -315,7 +314,7 @@ func createOrderCases(b *buyer) []refusal {
 	var cases []refusal
 	bad := func(name, body string) {
 		cases = append(cases,
-			refusal{"open: " + name, request{path: ordersPath, body: body, header: b.bearer()}, 400, fault.SchemaInvalid})
+			refusal{"open: " + name, post(ordersPath, body).with(b.bearer()), 400, fault.SchemaInvalid})
 	}
 	for _, amount := range []string{
 		"0", "-25", "24.99", "250.01", "25.001", "25.0000000000000001", "250.00000000000000001", "2500", "1e3", "1e400",
@@ -351,19 +350,19 @@ func createOrderCases(b *buyer) []refusal {
 		for name, key := range map[string]string{"too long": strings.Repeat("k", 201), "not UTF-8": "\xff"} {
 			h := b.bearer()
 			h["Idempotency-Key"] = key
-			cases = append(cases, refusal{path + ", key " + name, request{path: path, header: h}, 400, fault.SchemaInvalid})
+			cases = append(cases, refusal{path + ", key " + name, post(path, "").with(h), 400, fault.SchemaInvalid})
 		}
 	}
 	h := b.bearer()
 	h["Idempotency-Key"] = "fund"
 	cases = append(cases,
-		refusal{"open: key of another amount", request{path: ordersPath, body: `{"amount":41}`, header: h}, 409,
+		refusal{"open: key of another amount", post(ordersPath, `{"amount":41}`).with(h), 409,
 			fault.IdempotencyKeyReused},
 		refusal{"open: key of another resource",
-			request{path: ordersPath, body: `{"amount":40,"resource":"` + origin + `/x"}`, header: h}, 409,
+			post(ordersPath, `{"amount":40,"resource":"`+origin+`/x"}`).with(h), 409,
 			fault.IdempotencyKeyReused})
 	cases = append(cases,
-		refusal{"open: a card order with a body", request{path: cardOrdersPath, body: `{"amount":25}`, header: b.bearer()}, 400,
+		refusal{"open: a card order with a body", post(cardOrdersPath, `{"amount":25}`).with(b.bearer()), 400,
 			fault.SchemaInvalid})
 	return cases
 }
@@ -388,9 +387,7 @@ func TestUnpaidOrdersExpire(t *testing.T) {
 			"submitted": {path: ordersPath + "/" + o.OrderID + "/pay", body: `{"paymentSignature":"` + payment + `"}`,
 				header: b.bearer()},
 		} {
-			if a := w.send(r); a.status != 409 || a.problem.Code != string(fault.OrderNotPayable) {
-				t.Errorf("%s: %d %s", name, a.status, clipped(a.body))
-			}
+			wantProblem(t, name, w.send(r), 409, fault.OrderNotPayable)
 		}
 	}
 	refused()

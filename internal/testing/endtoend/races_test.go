@@ -105,8 +105,7 @@ func (w *world) leaveFloatForOne(round int) {
 		w.setFloat(cards)
 		for _, i := range w.instances {
 			eventually(w.t, 10*time.Second, func() (bool, string) {
-				r := purchase("look", "")
-				r.at = i
+				r := purchase("look", "").on(i)
 				a := w.send(r)
 				return (a.status == 402) == (cards > round), string(a.body)
 			})

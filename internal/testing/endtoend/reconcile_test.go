@@ -47,7 +47,7 @@ func (w *world) reconcileNow() reconcile.Report {
 	// What was just mined is not safe yet.
 	w.rpc(nil, "anvil_mine", "0x4")
 	var r reconcile.Report
-	w.send(request{path: reconcilePath, header: operatorHeader()}).into(w.t, 200, &r)
+	w.send(post(reconcilePath, "").with(operatorHeader())).into(w.t, 200, &r)
 	return r
 }
 
@@ -66,21 +66,6 @@ func (w *world) wantFindings(what string, want ...reconcile.Code) reconcile.Repo
 		w.t.Errorf("%s: codes differ (-want +got):\n%s%+v", what, diff, r.Findings)
 	}
 	return r
-}
-
-func (w *world) run(sql string, args ...any) {
-	w.t.Helper()
-	if _, err := w.db.Exec(context.WithoutCancel(w.t.Context()), sql, args...); err != nil {
-		w.t.Fatalf("%s: %v", sql, err)
-	}
-}
-
-func (w *world) count(sql string, args ...any) (n int) {
-	w.t.Helper()
-	if err := w.db.QueryRow(context.WithoutCancel(w.t.Context()), sql, args...).Scan(&n); err != nil {
-		w.t.Fatalf("%s: %v", sql, err)
-	}
-	return n
 }
 
 // sendUnmatched sends USDC to the payee beside any purchase.
@@ -104,19 +89,13 @@ func (b *buyer) topUp(key string, gross money.Cents) answer {
 		p.Accepted.Amount, p.Authorization.Value = gross.USDC().String(), gross.USDC()
 		p.Resource.URL = origin + "/api/card/topup"
 	})
-	return b.w.send(request{
-		path: "/api/card/topup", body: fmt.Sprintf(`{"amountUsdCents":%d,"idempotencyKey":%q}`, gross, key),
-		header: map[string]string{x402.HeaderSignature: header(b.w.t, pay)},
-	})
+	return b.w.send(post("/api/card/topup", fmt.Sprintf(`{"amountUsdCents":%d,"idempotencyKey":%q}`, gross, key)).with(map[string]string{x402.HeaderSignature: header(b.w.t, pay)}))
 }
 
 func TestUnmatchedTransferIsPostedOnceAndReported(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{instances: 2, change: withOperator})
-	if a := w.send(request{method: "GET", path: reconcilePath, header: operatorHeader()}); a.status != 404 ||
-		a.problem.Code != string(fault.ReportNotFound) {
-		t.Errorf("before the first comparison: %d %s", a.status, a.body)
-	}
+	wantProblem(t, "before the first comparison", w.send(get(reconcilePath).with(operatorHeader())), 404, fault.ReportNotFound)
 	w.wantFindings("empty books")
 	b := w.buyer()
 	b.buyCard("card")
@@ -144,7 +123,7 @@ func TestUnmatchedTransferIsPostedOnceAndReported(t *testing.T) {
 	var group sync.WaitGroup
 	for i := range reports {
 		group.Go(func() {
-			w.send(request{at: w.instances[i%2], path: reconcilePath, header: operatorHeader()}).into(t, 200, &reports[i])
+			w.send(post(reconcilePath, "").on(w.instances[i%2]).with(operatorHeader())).into(t, 200, &reports[i])
 		})
 	}
 	group.Wait()
@@ -163,7 +142,7 @@ func TestUnmatchedTransferIsPostedOnceAndReported(t *testing.T) {
 		t.Error("a second comparison changed the books")
 	}
 	var last reconcile.Report
-	w.send(request{method: "GET", path: reconcilePath, header: operatorHeader()}).into(t, 200, &last)
+	w.send(get(reconcilePath).with(operatorHeader())).into(t, 200, &last)
 	if diff := cmp.Diff(again, last); diff != "" {
 		t.Errorf("the last report differs (-ran +shown):\n%s", diff)
 	}
@@ -232,12 +211,12 @@ func TestReconciliationFindsEachDifference(t *testing.T) {
 		if err := w.db.QueryRow(t.Context(), "SELECT reference FROM cards").Scan(&reference); err != nil {
 			t.Fatal(err)
 		}
-		w.run(tt.spoil)
+		w.exec(tt.spoil)
 		w.wantFindings(name, tt.want...)
 		if name == "a card's reference" {
-			w.run(tt.fix, reference)
+			w.exec(tt.fix, reference)
 		} else {
-			w.run(tt.fix)
+			w.exec(tt.fix)
 		}
 		w.wantFindings(name + ", mended")
 	}
@@ -265,12 +244,9 @@ func TestReconciliationFindsEachDifference(t *testing.T) {
 	}
 	// A book that cannot be read is no finding, and the last report stays.
 	w.issuer.fault("statement", "error_before", 0, 0)
-	if a := w.send(request{path: reconcilePath, header: operatorHeader()}); a.status != 503 ||
-		a.problem.Code != string(fault.DependencyDown) {
-		t.Errorf("while the issuer is down: %d %s", a.status, a.body)
-	}
+	wantProblem(t, "while the issuer is down", w.send(post(reconcilePath, "").with(operatorHeader())), 503, fault.DependencyDown)
 	var last reconcile.Report
-	w.send(request{method: "GET", path: reconcilePath, header: operatorHeader()}).into(t, 200, &last)
+	w.send(get(reconcilePath).with(operatorHeader())).into(t, 200, &last)
 	if len(last.Findings) != 2 {
 		t.Errorf("the last report is %+v", last)
 	}
@@ -289,7 +265,7 @@ func TestTopUpsStayClosedWhileTreasuryIsUnreconciled(t *testing.T) {
 	})
 	b := w.buyer()
 	b.buyCard("card")
-	topup := request{path: "/api/card/topup", body: `{"idempotencyKey":"t"}`}
+	topup := post("/api/card/topup", `{"idempotencyKey":"t"}`)
 	is := func(what string, status int, code fault.Code) {
 		t.Helper()
 		// What the last report says is remembered for a moment.
@@ -304,34 +280,28 @@ func TestTopUpsStayClosedWhileTreasuryIsUnreconciled(t *testing.T) {
 	is("a stray transfer", 402, fault.PaymentRequired)
 
 	// What concerns one wallet closes top-ups for that wallet.
-	w.run("UPDATE payments SET value = value + 1")
+	w.exec("UPDATE payments SET value = value + 1")
 	if !w.reconcileNow().Blocks() {
 		t.Error("a payment of another amount does not block")
 	}
 	is("a difference of one wallet's", 402, fault.PaymentRequired)
 	before := w.footprint()
-	if a := b.topUp("t", 2500); a.status != 503 || a.problem.Code != string(fault.TreasuryUnreconciled) {
-		t.Errorf("a paid top-up: %d %s", a.status, a.body)
-	}
-	if after := w.footprint(); after != before {
-		t.Errorf("a refused top-up left a trace:\n was %s\n now %s", before, after)
-	}
+	wantProblem(t, "a paid top-up", b.topUp("t", 2500), 503, fault.TreasuryUnreconciled)
+	w.wantFootprint("a refused top-up left a trace", before)
 	c := w.buyer()
 	c.buyCard("another card")
 	c.topUp("another", 2500).into(t, 200, nil)
-	w.run("UPDATE payments SET value = value - 1 WHERE owner = $1", strings.ToLower(b.address.String()))
+	w.exec("UPDATE payments SET value = value - 1 WHERE owner = $1", strings.ToLower(b.address.String()))
 	w.reconcileNow()
 	is("mended books", 402, fault.PaymentRequired)
 
 	// What concerns nobody in particular closes them for all, until an operator says that it is understood.
-	w.run("INSERT INTO ledger_postings (id, order_id, owner, kind, at) VALUES ('unmatched/x', '', '', 'unmatched', " +
+	w.exec("INSERT INTO ledger_postings (id, order_id, owner, kind, at) VALUES ('unmatched/x', '', '', 'unmatched', " +
 		"now())")
 	w.wantFindings("a posting of nobody's", reconcile.LedgerUnbalanced, reconcile.PostingUnexpected,
 		reconcile.TransferUnmatched)
 	is("a posting of nobody's", 503, fault.TreasuryUnreconciled)
-	if a := w.send(purchase("another", "")); a.status != 402 {
-		t.Errorf("a card while top-ups are closed: %d %s", a.status, a.body)
-	}
+	wantStatus(t, "a card while top-ups are closed", w.send(purchase("another", "")), 402)
 	for i, f := range w.findings("") {
 		if f.Blocks {
 			w.explain(f, "a test put it there", fmt.Sprint("explain ", i)).into(t, 200, nil)
@@ -342,7 +312,7 @@ func TestTopUpsStayClosedWhileTreasuryIsUnreconciled(t *testing.T) {
 	is("still explained", 402, fault.PaymentRequired)
 
 	// Whatever the report says: the gate reads how old the comparison is from its own column.
-	w.run("UPDATE reconciliations SET at = at - interval '4 hours'")
+	w.exec("UPDATE reconciliations SET at = at - interval '4 hours'")
 	is("an old report", 503, fault.TreasuryUnreconciled)
 	w.reconcileNow()
 	is("a new report", 402, fault.PaymentRequired)

@@ -89,7 +89,7 @@ func (w *world) payouts(to x402.Address) (transactions []string) {
 		Tx common.Hash `json:"transactionHash"`
 	}
 	w.rpc(&logs, "eth_getLogs", map[string]any{
-		"fromBlock": hexutil.EncodeUint64(w.from), "toBlock": "latest", "address": usdc().String(),
+		"fromBlock": hexutil.EncodeUint64(w.fromBlock), "toBlock": "latest", "address": usdc().String(),
 		"topics": []any{x402.TopicTransfer.String(), w.treasury.Word().String(), to.Word().String()},
 	})
 	for _, l := range logs {
@@ -154,8 +154,7 @@ func TestRefusedTopUpIsRefunded(t *testing.T) {
 		p.Accepted.Amount, p.Authorization.Value, p.Resource.URL = "33330000", 33_330_000, origin+"/api/card/topup"
 	})
 	var o orderView
-	w.send(request{path: "/api/card/topup", body: `{"amountUsdCents":3333,"idempotencyKey":"more~002"}`,
-		header: map[string]string{x402.HeaderSignature: header(t, pay)}}).into(t, 200, &o)
+	w.send(post("/api/card/topup", `{"amountUsdCents":3333,"idempotencyKey":"more~002"}`).with(map[string]string{x402.HeaderSignature: header(t, pay)})).into(t, 200, &o)
 	o = b.awaitStatus(o.OrderID, "refunded")
 	if o.Refund == nil || o.Refund.Amount != "33330000" || o.Topup.Status != "refused" {
 		t.Errorf("order %+v, refund %+v", o, o.Refund)

@@ -32,7 +32,7 @@ func TestNoProcessSellsAfterSwitchIsSet(t *testing.T) {
 		{"card_issue", fault.IssuePaused,
 			func(b *buyer, key string) request { return purchase(key, header(t, b.payment())) }},
 		{"esim", fault.EsimPaused,
-			func(b *buyer, key string) request { return esimPurchase(nil, key, b.esimPayment(w.esimTerms(key))) }},
+			func(b *buyer, key string) request { return esimPurchase(key, b.esimPayment(w.esimTerms(key))) }},
 	} {
 		t.Run(product.name, func(t *testing.T) {
 			buyers := w.buyers(24)
@@ -77,9 +77,8 @@ func TestOrderOfPausedProductIsNotPayable(t *testing.T) {
 	b := w.buyer()
 	b.buyCard("a-card")
 	o := b.createOrder("/api/orders", "", `{}`)
-	r := payRequest("POST", o.path(), header(t, b.payment()))
-	r.at = w.instances[1]
-	w.send(request{at: r.at, method: "GET", path: o.path()}).into(t, http.StatusPaymentRequired, nil)
+	r := payRequest("POST", o.path(), header(t, b.payment())).on(w.instances[1])
+	w.send(get(o.path()).on(r.at)).into(t, http.StatusPaymentRequired, nil)
 	w.operatorCall("POST", "/api/admin/switches/card_topup", `{"paused":true,"reason":"drill"}`, "1").into(t, 200, nil)
 	wantProblem(t, "the payment", w.send(r), http.StatusServiceUnavailable, fault.TopupPaused)
 	if n := len(w.transfersFrom(b.address)); n != 1 {
@@ -105,7 +104,7 @@ func TestPauseIsShownInEveryDocument(t *testing.T) {
 	}
 	at := func(path string) (all told) {
 		t.Helper()
-		w.send(request{method: "GET", path: path}).into(t, 200, &all)
+		w.send(get(path)).into(t, 200, &all)
 		return all
 	}
 	contract := func() map[string]bool {
@@ -116,7 +115,7 @@ func TestPauseIsShownInEveryDocument(t *testing.T) {
 				Paused bool
 			}
 		}
-		w.send(request{method: "GET", path: "/api/agent"}).into(t, 200, &c)
+		w.send(get("/api/agent")).into(t, 200, &c)
 		paused := map[string]bool{}
 		for _, p := range c.Products {
 			paused[p.Path] = p.Paused
@@ -145,7 +144,7 @@ func TestPauseIsShownInEveryDocument(t *testing.T) {
 					t.Errorf("while %s is paused (%t), the contract says of %s: %t", product, paused, path, closed)
 				}
 			}
-			ready := w.send(request{method: "GET", path: "/api/esim/ready"})
+			ready := w.send(get("/api/esim/ready"))
 			if want := paused && product == "esim"; (ready.status == 503) != want ||
 				(want && !strings.Contains(ready.problem.Detail, "sale")) {
 				t.Errorf("while %s is paused (%t), eSIMs are ready: %d %s", product, paused, ready.status, ready.body)
@@ -174,7 +173,7 @@ func TestNoTermsForEsimSupplierCannotDeliver(t *testing.T) {
 	look := func(what string, status int, code fault.Code, failing string) {
 		t.Helper()
 		eventually(t, 10*time.Second, func() (bool, string) {
-			a := w.send(request{path: esimPath, body: purchaseBody("terms")})
+			a := w.send(post(esimPath, purchaseBody("terms")))
 			return a.status == status && a.problem.Code == string(code),
 				fmt.Sprintf("%s: %d %s", what, a.status, clipped(a.body))
 		})
@@ -186,7 +185,7 @@ func TestNoTermsForEsimSupplierCannotDeliver(t *testing.T) {
 				t.Errorf("%s, %s: %d %s", what, leg, a.status, clipped(a.body))
 			}
 		}
-		ready := w.send(request{method: "GET", path: "/api/esim/ready"})
+		ready := w.send(get("/api/esim/ready"))
 		if (failing == "") != (ready.status == 200) || !strings.Contains(ready.problem.Detail, failing) {
 			t.Errorf("%s: readiness %d %s", what, ready.status, ready.body)
 		}
@@ -209,7 +208,7 @@ func TestCountryWithoutPlansHasEmptyList(t *testing.T) {
 	plans := func(country string) int {
 		t.Helper()
 		var list struct{ Plans []struct{ PlanID string } }
-		w.send(request{method: "GET", path: "/api/esim/plans?countryCode=" + country}).into(t, 200, &list)
+		w.send(get("/api/esim/plans?countryCode="+country)).into(t, 200, &list)
 		return len(list.Plans)
 	}
 	for country, want := range map[string]bool{"FR": true, "fr": true, "Fr": true, "AQ": false, "XK": false, "xk": false,
@@ -219,7 +218,7 @@ func TestCountryWithoutPlansHasEmptyList(t *testing.T) {
 		}
 	}
 	for _, wrong := range []string{"", "F", "FRA", "F1", "%C3%9C", "--"} {
-		wantProblem(t, "countryCode="+wrong, w.send(request{method: "GET", path: "/api/esim/plans?countryCode=" + wrong}),
+		wantProblem(t, "countryCode="+wrong, w.send(get("/api/esim/plans?countryCode="+wrong)),
 			400, fault.SchemaInvalid)
 	}
 }

@@ -32,7 +32,7 @@ func (w *world) unmatched(query string) (all []unmatched, next string) {
 		Transfers     []unmatched
 		NextPageToken string
 	}
-	w.send(request{method: "GET", path: transfersPath + query, header: operatorHeader()}).into(w.t, 200, &page)
+	w.send(get(transfersPath+query).with(operatorHeader())).into(w.t, 200, &page)
 	return page.Transfers, page.NextPageToken
 }
 
@@ -42,8 +42,7 @@ func (w *world) resolve(s unmatched, as, reason, key string) answer {
 	if key != "" {
 		header["Idempotency-Key"] = key
 	}
-	return w.send(request{path: transfersPath + "/" + s.subject() + "/resolve", header: header,
-		body: fmt.Sprintf(`{"resolution":%q,"reason":%q}`, as, reason)})
+	return w.send(post(transfersPath+"/"+s.subject()+"/resolve", fmt.Sprintf(`{"resolution":%q,"reason":%q}`, as, reason)).with(header))
 }
 
 // TestOperatorResolvesUnmatchedTransfers follows three strangers' transfers from the report that finds them
@@ -93,7 +92,7 @@ func TestOperatorResolvesUnmatchedTransfers(t *testing.T) {
 		t.Errorf("resolved %+v", r.Resolved)
 	}
 	var last reconcile.Report
-	w.send(request{method: "GET", path: reconcilePath, header: operatorHeader()}).into(t, 200, &last)
+	w.send(get(reconcilePath).with(operatorHeader())).into(t, 200, &last)
 	if diff := cmp.Diff(r, last); diff != "" {
 		t.Errorf("the last report differs (-ran +shown):\n%s", diff)
 	}
@@ -170,11 +169,10 @@ func (w *world) wantResolutionRefused(s unmatched, b *buyer) {
 		"no hash":            {w.resolve(malformed, "known", "r", "k"), 400, fault.SchemaInvalid},
 		"no such transfer":   {w.resolve(elsewhere, "known", "r", "k"), 404, fault.TransferNotFound},
 		"an order's payment": {w.resolve(paid, "donation", "r", "k"), 404, fault.TransferNotFound},
-		"by the sender": {w.send(request{path: transfersPath + "/" + s.subject() + "/resolve",
-			body: `{"resolution":"known","reason":"r"}`, header: b.bearer()}), 401, fault.OperatorTokenInvalid},
-		"a page of nonsense": {w.send(request{method: "GET", path: transfersPath + "?pageToken=x", header: operatorHeader()}), 400,
+		"by the sender":      {w.send(post(transfersPath+"/"+s.subject()+"/resolve", `{"resolution":"known","reason":"r"}`).with(b.bearer())), 401, fault.OperatorTokenInvalid},
+		"a page of nonsense": {w.send(get(transfersPath + "?pageToken=x").with(operatorHeader())), 400,
 			fault.SchemaInvalid},
-		"a status of nothing": {w.send(request{method: "GET", path: transfersPath + "?status=lost", header: operatorHeader()}), 400,
+		"a status of nothing": {w.send(get(transfersPath + "?status=lost").with(operatorHeader())), 400,
 			fault.SchemaInvalid},
 	} {
 		if tt.answer.status != tt.status || tt.answer.problem.Code != string(tt.code) {
@@ -192,9 +190,7 @@ func (w *world) wantOneResolution(s unmatched) {
 		group.Go(func() {
 			header := operatorHeader()
 			header["Idempotency-Key"] = fmt.Sprint("race ", i)
-			answers[i] = w.send(request{at: w.instances[i%2], path: transfersPath + "/" + s.subject() + "/resolve",
-				header: header,
-				body:   `{"resolution":"refunded_by_hand","reason":"sent back"}`})
+			answers[i] = w.send(post(transfersPath+"/"+s.subject()+"/resolve", `{"resolution":"refunded_by_hand","reason":"sent back"}`).on(w.instances[i%2]).with(header))
 		})
 	}
 	group.Wait()

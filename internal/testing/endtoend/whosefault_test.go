@@ -2,7 +2,6 @@ package endtoend_test
 
 import (
 	"fmt"
-	"net/http"
 	"testing"
 	"time"
 
@@ -71,18 +70,12 @@ func (w *world) wantTurnedAway(tr disruption) {
 		*a.problem.SafeToPayAgain || a.problem.OrderID != "" {
 		t.Errorf("%s: paid: %d %s, want 503 %s, %s", tr.name, a.status, clipped(a.body), tr.code, fault.RetrySameRequest)
 	}
-	if after := w.footprint(); after != before {
-		t.Errorf("%s: a trace is left:\n was %s\n now %s", tr.name, before, after)
-	}
+	w.wantFootprint(fmt.Sprintf("%s: a trace is left", tr.name), before)
 	tr.end()
-	if _, err := b.retry(tr.name, payment, 60*time.Second); err != nil {
-		t.Errorf("%s is over: %v", tr.name, err)
-	}
-	if n := w.arrivedFrom(b); n != 1 {
-		t.Errorf("%s: %d transfers", tr.name, n)
-	}
+	b.wantRetrySold(tr.name, payment, 60*time.Second)
+	b.wantPaidOnce(tr.name)
 	eventually(t, 20*time.Second, func() (bool, string) {
-		a := w.send(request{method: http.MethodGet, path: "/ready"})
+		a := w.send(get("/ready"))
 		return a.status == 200, string(a.body)
 	})
 }
@@ -125,25 +118,17 @@ func TestBlacklistedPayerAloneIsRefused(t *testing.T) {
 	w := newWorld(t, plan{chain: ownChain(t), change: func(c *app.Config) { c.ChainWatch = 100 * time.Millisecond }})
 	blocked, other := w.buyer(), w.buyer()
 	w.setBlacklisted(blocked.address, true)
-	if a := w.send(purchase("blocked", "")); a.status != 402 {
-		t.Errorf("unpaid: %d %s", a.status, clipped(a.body))
-	}
+	wantStatus(t, "unpaid", w.send(purchase("blocked", "")), 402)
 	payment, before := header(t, blocked.payment()), w.footprint()
 	a := w.send(purchase("blocked", payment))
 	if a.status != 409 || a.problem.Code != string(fault.PayerBlacklisted) || *a.problem.SafeToPayAgain ||
 		*a.problem.Retryable || a.header.Get(x402.HeaderRequired) != "" {
 		t.Errorf("%d %s", a.status, clipped(a.body))
 	}
-	if after := w.footprint(); after != before {
-		t.Errorf("a trace is left:\n was %s\n now %s", before, after)
-	}
-	if _, err := other.buyRetrying("other", 30*time.Second); err != nil {
-		t.Error(err)
-	}
+	w.wantFootprint("a trace is left", before)
+	other.wantSold("other", 30*time.Second)
 	w.setBlacklisted(blocked.address, false)
-	if _, err := blocked.retry("blocked", payment, 30*time.Second); err != nil {
-		t.Error(err)
-	}
+	blocked.wantRetrySold("blocked", payment, 30*time.Second)
 	w.checkBooks()
 	w.wantAllDelivered()
 }
@@ -165,15 +150,11 @@ func TestFacilitatorThatSettlesNothingIsNotReady(t *testing.T) {
 				f.Always(mode)
 				for i, b := range buyers {
 					payments = append(payments, header(t, b.payment()))
-					if a := w.send(purchase(fmt.Sprint("early ", i), payments[i])); a.status != 503 {
-						t.Errorf("%d %s", a.status, clipped(a.body))
-					}
+					wantStatus(t, "the answer", w.send(purchase(fmt.Sprint("early ", i), payments[i])), 503)
 				}
 			}, func() { f.Always(facilitatortest.Honest) }, "facilitator", fault.FacilitatorDown})
 			for i, b := range buyers {
-				if _, err := b.retry(fmt.Sprint("early ", i), payments[i], 60*time.Second); err != nil {
-					t.Error(err)
-				}
+				b.wantRetrySold(fmt.Sprint("early ", i), payments[i], 60*time.Second)
 			}
 			w.checkBooks()
 		})
@@ -188,7 +169,7 @@ func TestUnpaidRequestsDoNotQueryNode(t *testing.T) {
 	w.awaitSettled(10 * time.Second)
 	before, began := node.callCounts(), time.Now()
 	for range 300 {
-		w.send(request{method: http.MethodGet, path: "/ready"})
+		w.send(get("/ready"))
 		w.send(purchase("stranger", ""))
 	}
 	asked := 0

@@ -48,8 +48,8 @@ type world struct {
 	relayer x402.Address
 	// treasury is zero in a world without one.
 	treasury x402.Address
-	// from is the block at which the world begins.
-	from      uint64
+	// fromBlock is the block at which the world begins.
+	fromBlock uint64
 	issuer    *issuer
 	instances []*instance
 	log       *slog.Logger
@@ -58,10 +58,10 @@ type world struct {
 	databaseURL, rpcURL string
 
 	mu sync.Mutex
-	// told is what buyers were told of their purchases.
-	told []invariants.Answer
-	// down is when something that a sale needs was known to be down.
-	down []invariants.Span
+	// answers are those that buyers got for their purchases.
+	answers []invariants.Answer
+	// downSpans are the times at which something that a sale needs was known to be down.
+	downSpans []invariants.Span
 }
 
 // plan says how a world differs from the usual one.
@@ -97,7 +97,7 @@ func newWorld(t *testing.T, p plan) *world {
 	payee, relayer := newKey(t), newKey(t)
 	w.payTo, w.relayer = addressOf(payee), addressOf(relayer)
 	w.rpc(nil, "anvil_setBalance", w.relayer.String(), "0x3635c9adc5dea00000")
-	w.from = w.blockNumber()
+	w.fromBlock = w.blockNumber()
 	w.config = app.Config{
 		BaseURL: origin, Environment: app.Sandbox, DatabaseURL: secret.New(p.databaseURL),
 		RPCURLs: []string{p.chain.RPCURL}, PaidAt: "latest", DeadAt: "safe",
@@ -172,7 +172,7 @@ func (w *world) start(cfg app.Config) *instance {
 func (w *world) awaitReady(i *instance) {
 	w.t.Helper()
 	eventually(w.t, 20*time.Second, func() (bool, string) {
-		a := w.send(request{at: i, method: "GET", path: "/ready"})
+		a := w.send(get("/ready").on(i))
 		return a.status == http.StatusOK, "not ready: " + string(a.body)
 	})
 }
@@ -182,7 +182,7 @@ func (w *world) awaitReady(i *instance) {
 func (w *world) awaitCaughtUp(i *instance) *instance {
 	w.t.Helper()
 	eventually(w.t, 20*time.Second, func() (bool, string) {
-		a := w.send(request{at: i, method: "GET", path: "/ready"})
+		a := w.send(get("/ready").on(i))
 		behind := a.status != http.StatusOK && strings.Contains(string(a.body), "transfers")
 		return !behind, "not caught up: " + string(a.body)
 	})
@@ -248,6 +248,29 @@ func openDatabase(t *testing.T, url string) *pgxpool.Pool {
 	}
 	t.Cleanup(pool.Close)
 	return pool
+}
+
+// exec changes the database without the program's knowledge.
+func (w *world) exec(sql string, args ...any) {
+	w.t.Helper()
+	if _, err := w.db.Exec(context.WithoutCancel(w.t.Context()), sql, args...); err != nil {
+		w.t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// count is the one number that a query returns.
+func (w *world) count(sql string, args ...any) int {
+	w.t.Helper()
+	return queryOne[int](w, sql, args...)
+}
+
+// queryOne is the one value that a query returns.
+func queryOne[T any](w *world, sql string, args ...any) (value T) {
+	w.t.Helper()
+	if err := w.db.QueryRow(context.WithoutCancel(w.t.Context()), sql, args...).Scan(&value); err != nil {
+		w.t.Fatalf("%s: %v", sql, err)
+	}
+	return value
 }
 
 func dialNode(t *testing.T, url string) *rpc.Client {
