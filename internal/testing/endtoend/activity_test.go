@@ -40,10 +40,16 @@ func TestEventsAreReportedAsCountsOnly(t *testing.T) {
 	visitor, twice := uuid.NewString(),
 		eventBody(map[string]any{"eventName": "error_shown", "properties": map[string]any{"errorCode": "terms_changed"}})
 	for _, body := range []string{
-		eventBody(map[string]any{"visitorId": visitor, "path": "/esim/plans/US",
-			"properties": map[string]any{"product": "esim", "countryCode": "US"}}),
-		eventBody(map[string]any{"visitorId": visitor, "path": "/cards/" + uuid.NewString(),
-			"properties": map[string]any{"product": "card"}}), twice, twice,
+		eventBody(map[string]any{
+			"visitorId":  visitor,
+			"path":       "/esim/plans/US",
+			"properties": map[string]any{"product": "esim", "countryCode": "US"},
+		}),
+		eventBody(map[string]any{
+			"visitorId":  visitor,
+			"path":       "/cards/" + uuid.NewString(),
+			"properties": map[string]any{"product": "card"},
+		}), twice, twice,
 	} {
 		w.send(post("/api/events", body)).into(t, 202, nil)
 	}

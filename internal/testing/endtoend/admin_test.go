@@ -95,8 +95,11 @@ func TestOperatorSeesOrderHistoryWithoutSecrets(t *testing.T) {
 	if err := w.db.QueryRow(t.Context(), "SELECT signature FROM refunds").Scan(&signature); err != nil {
 		t.Fatal(err)
 	}
-	for name, secret := range map[string]string{"the payment's signature": fmt.Sprintf("%x", pay.Signature[:32]),
-		"the refund's signature": fmt.Sprintf("%x", signature[:32]), "the key": "seen~002"} {
+	for name, secret := range map[string]string{
+		"the payment's signature": fmt.Sprintf("%x", pay.Signature[:32]),
+		"the refund's signature":  fmt.Sprintf("%x", signature[:32]),
+		"the key":                 "seen~002",
+	} {
 		if strings.Contains(text, secret) {
 			t.Errorf("%s is shown", name)
 		}
@@ -187,7 +190,7 @@ func TestOperatorRoutesRefuseBadRequests(t *testing.T) {
 	b.awaitStatus(o.OrderID, "operator_review")
 	operator := "Bearer " + operatorToken
 	decide, toggle := "/api/admin/orders/"+o.OrderID+"/decide", "/api/admin/switches/card_issue"
-	var cases []refusal
+	var cases refusals
 	add := func(name, method, path, body, token, key string, status int, code fault.Code) {
 		h := map[string]string{"Authorization": token}
 		if key != "" {
@@ -195,27 +198,40 @@ func TestOperatorRoutesRefuseBadRequests(t *testing.T) {
 		}
 		cases = append(cases, refusal{name, request{method: method, path: path, body: body, header: h}, status, code})
 	}
-	for name, token := range map[string]string{"nobody": "", "a buyer": "Bearer " + b.token,
-		"another token": "Bearer rco_x", "basic": "Basic " + operatorToken} {
+	for name, token := range map[string]string{
+		"nobody":        "",
+		"a buyer":       "Bearer " + b.token,
+		"another token": "Bearer rco_x",
+		"basic":         "Basic " + operatorToken,
+	} {
 		for _, r := range [][3]string{{"GET", "/api/admin/orders", ""}, {"GET", "/api/admin/orders/" + o.OrderID, ""},
 			{"GET", "/api/admin/switches", ""},
 			{"POST", decide, `{"action":"retry","reason":"r"}`}, {"POST", toggle, `{"paused":true,"reason":"r"}`}} {
 			add(name+": "+r[0]+" "+r[1], r[0], r[1], r[2], token, "k", 401, fault.OperatorTokenInvalid)
 		}
 	}
-	for name, body := range map[string]string{"no action": `{"reason":"r"}`, "no reason": `{"action":"retry"}`,
-		"empty reason":   `{"action":"retry","reason":""}`,
-		"long reason":    `{"action":"retry","reason":"` + strings.Repeat("r", 501) + `"}`,
-		"another action": `{"action":"delete","reason":"r"}`,
-		"unknown member": `{"action":"retry","reason":"r","amount":1}`,
-		"twice":          `{"action":"retry","action":"refund","reason":"r"}`, "empty": ``, "a list": `[]`,
-		"the order in the body": `{"orderId":"ord_x","action":"retry","reason":"r"}`} {
+	for name, body := range map[string]string{
+		"no action":             `{"reason":"r"}`,
+		"no reason":             `{"action":"retry"}`,
+		"empty reason":          `{"action":"retry","reason":""}`,
+		"long reason":           `{"action":"retry","reason":"` + strings.Repeat("r", 501) + `"}`,
+		"another action":        `{"action":"delete","reason":"r"}`,
+		"unknown member":        `{"action":"retry","reason":"r","amount":1}`,
+		"twice":                 `{"action":"retry","action":"refund","reason":"r"}`,
+		"empty":                 ``,
+		"a list":                `[]`,
+		"the order in the body": `{"orderId":"ord_x","action":"retry","reason":"r"}`,
+	} {
 		add("decide, "+name, "POST", decide, body, operator, "k", 400, fault.SchemaInvalid)
 	}
-	for name, body := range map[string]string{"no paused": `{"reason":"r"}`, "no reason": `{"paused":true}`,
-		"text":   `{"paused":"true","reason":"r"}`,
-		"number": `{"paused":1,"reason":"r"}`, "null": `{"paused":null,"reason":"r"}`,
-		"long reason": `{"paused":true,"reason":"` + strings.Repeat("r", 501) + `"}`} {
+	for name, body := range map[string]string{
+		"no paused":   `{"reason":"r"}`,
+		"no reason":   `{"paused":true}`,
+		"text":        `{"paused":"true","reason":"r"}`,
+		"number":      `{"paused":1,"reason":"r"}`,
+		"null":        `{"paused":null,"reason":"r"}`,
+		"long reason": `{"paused":true,"reason":"` + strings.Repeat("r", 501) + `"}`,
+	} {
 		add("switch, "+name, "POST", toggle, body, operator, "k", 400, fault.SchemaInvalid)
 	}
 	add("switch of nothing", "POST", "/api/admin/switches/cards", `{"paused":true,"reason":"r"}`, operator, "k", 400,

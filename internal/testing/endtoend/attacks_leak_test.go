@@ -25,10 +25,14 @@ func TestRequestHostIsIgnored(t *testing.T) {
 	w := newWorld(t, plan{})
 	want := callInfoOf(t, w.send(purchase("h", "")))
 	for name, value := range map[string]string{
-		"Host": "evil.example", "X-Forwarded-Host": "evil.example", "X-Forwarded-Proto": "http",
+		"Host":               "evil.example",
+		"X-Forwarded-Host":   "evil.example",
+		"X-Forwarded-Proto":  "http",
 		"X-Forwarded-Prefix": "/evil",
-		"Forwarded":          "host=evil.example;proto=http", "X-Forwarded-Server": "evil.example",
-		"X-Original-Host": "evil.example", "Origin": "https://evil.example",
+		"Forwarded":          "host=evil.example;proto=http",
+		"X-Forwarded-Server": "evil.example",
+		"X-Original-Host":    "evil.example",
+		"Origin":             "https://evil.example",
 	} {
 		r := purchase("h", "")
 		r.header = map[string]string{name: value}
@@ -65,7 +69,7 @@ func TestAnswersAreNotCacheable(t *testing.T) {
 		{method: "GET", path: "/api/orders", header: b.bearer()},
 		{method: "GET", path: "/api/orders/" + order.OrderID, header: b.bearer()},
 		{method: "GET", path: "/api/auth/session", header: b.bearer()},
-		{path: "/api/auth/challenge", body: `{"address":` + quoted(b.address.String()) + `}`},
+		{path: "/api/auth/challenge", body: `{"address":` + jsonText(b.address.String()) + `}`},
 		{path: "/api/auth/verify", body: `{}`}, {path: "/api/auth/logout", header: b.bearer()},
 		{method: "GET", path: "/health"}, {method: "GET", path: "/ready"}, {method: "GET", path: "/nowhere"},
 		{method: "GET", path: "/api/config"}, {method: "GET", path: "/api/card/discovery"},
@@ -173,11 +177,14 @@ func TestSecretsAreNeitherLoggedNorStored(t *testing.T) {
 		t.Fatalf("no card was revealed")
 	}
 	secrets := map[string]string{
-		"the bearer": b.token, "the buyer's key": hex.EncodeToString(crypto.FromECDSA(b.key)),
+		"the bearer":          b.token,
+		"the buyer's key":     hex.EncodeToString(crypto.FromECDSA(b.key)),
 		"the relayer's key":   strings.TrimPrefix(w.config.RelayerKeys[0].Reveal(), "0x"),
 		"the payment":         hex.EncodeToString(p.Signature[:]),
-		"the surplus payment": hex.EncodeToString(surplus.Signature[:]), "the header": header(t, p)[200:260],
-		"the number": shown.Credentials.Number, "the number in fours": grouped(shown.Credentials.Number),
+		"the surplus payment": hex.EncodeToString(surplus.Signature[:]),
+		"the header":          header(t, p)[200:260],
+		"the number":          shown.Credentials.Number,
+		"the number in fours": grouped(shown.Credentials.Number),
 		"the quote key":       w.config.QuoteKey.Reveal(),
 		"the issuer's answer": `"securityCode"`,
 	}

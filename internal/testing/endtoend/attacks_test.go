@@ -126,8 +126,10 @@ func (w *world) dump() string {
 	if err != nil || len(tables) < 12 {
 		w.t.Fatalf("list the tables: %v (%v)", tables, err)
 	}
-	kept := map[string]string{"payments": "(to_jsonb(t) - 'signature')::text",
-		"attempts": "(to_jsonb(t) - 'variants')::text"}
+	kept := map[string]string{
+		"payments": "(to_jsonb(t) - 'signature')::text",
+		"attempts": "(to_jsonb(t) - 'variants')::text",
+	}
 	for _, table := range tables {
 		all.WriteString(w.rows(table, orText(kept[table])))
 	}
@@ -291,9 +293,16 @@ func TestQuoteCannotLowerThePrice(t *testing.T) {
 		bytes.Replace(raw[16:], []byte(`"p":2500`), []byte(`"p":1`), 1)...))
 	unsigned := base64.RawURLEncoding.EncodeToString(append(make([]byte, 16),
 		bytes.Replace(raw[16:], []byte(`"p":2500`), []byte(`"p":1`), 1)...))
-	var cases []refusal
-	for name, id := range map[string]any{"genuine": quote, "price swapped": swapped, "unsigned": unsigned, "number": 5,
-		"object": map[string]any{}, "long": strings.Repeat("A", 4000), "none": nil} {
+	var cases refusals
+	for name, id := range map[string]any{
+		"genuine":       quote,
+		"price swapped": swapped,
+		"unsigned":      unsigned,
+		"number":        5,
+		"object":        map[string]any{},
+		"long":          strings.Repeat("A", 4000),
+		"none":          nil,
+	} {
 		cases = append(cases, refusal{"cheap, quote " + name, purchase("t", header(t, cheap(id))), 402, fault.PaymentRejected})
 	}
 	w.wantRefusals(cases)
@@ -310,9 +319,12 @@ func TestQuoteCannotLowerThePrice(t *testing.T) {
 func TestAccountsWithCodeCannotPay(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
-	var cases []refusal
-	for name, code := range map[string]string{"7702 delegation": "0xef0100" + strings.Repeat("11", 20),
-		"reverts": "0x60006000fd", "stops": "0x00"} {
+	var cases refusals
+	for name, code := range map[string]string{
+		"7702 delegation": "0xef0100" + strings.Repeat("11", 20),
+		"reverts":         "0x60006000fd",
+		"stops":           "0x00",
+	} {
 		b := w.buyer()
 		w.rpc(nil, "anvil_setCode", b.address.String(), code)
 		cases = append(cases, refusal{name, purchase("code", header(t, b.payment())), 402, fault.PaymentRejected})

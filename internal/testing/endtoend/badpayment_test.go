@@ -16,13 +16,13 @@ import (
 )
 
 // headerCases are payment headers that cannot be read, or that are payments of another kind.
-func headerCases(t *testing.T, b *buyer) []refusal {
+func headerCases(t *testing.T, b *buyer) refusals {
 	good := header(t, b.payment())
 	raw, err := base64.StdEncoding.DecodeString(good)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var cases []refusal
+	var cases refusals
 	bad := func(name, payment string) {
 		cases = append(cases, refusal{"header: " + name, purchase("h", payment), 400, fault.PaymentMalformed})
 	}
@@ -53,8 +53,14 @@ func headerCases(t *testing.T, b *buyer) []refusal {
 	bad("deep", std(`{"x402Version":2,"extensions":`+strings.Repeat(`{"a":`, 60)+"1"+strings.Repeat("}", 60)+"}"))
 	bad("deep lists", std(strings.Repeat("[", 4000)+strings.Repeat("]", 4000)))
 	for _, member := range []string{"from", "to", "value", "validAfter", "validBefore", "nonce"} {
-		for name, v := range map[string]any{"absent": nil, "number": 1, "null": json.RawMessage("null"), "list": []any{},
-			"empty": "", "negative": "-1"} {
+		for name, v := range map[string]any{
+			"absent":   nil,
+			"number":   1,
+			"null":     json.RawMessage("null"),
+			"list":     []any{},
+			"empty":    "",
+			"negative": "-1",
+		} {
 			bad(member+" "+name, spoiled(t, b, func(_, a map[string]any) { setOrDelete(a, member, v) }))
 		}
 	}
@@ -65,12 +71,22 @@ func headerCases(t *testing.T, b *buyer) []refusal {
 			spoiled(t, b, func(_, a map[string]any) { a["validBefore"] = number }))
 	}
 	nonce := strings.Repeat("ab", 32)
-	for name, n := range map[string]string{"without 0x": nonce, "short": "0x" + nonce[2:], "long": "0x" + nonce + "00",
-		"0X": "0X" + nonce, "not hex": "0x" + nonce[:62] + "zz"} {
+	for name, n := range map[string]string{
+		"without 0x": nonce,
+		"short":      "0x" + nonce[2:],
+		"long":       "0x" + nonce + "00",
+		"0X":         "0X" + nonce,
+		"not hex":    "0x" + nonce[:62] + "zz",
+	} {
 		bad("nonce "+name, spoiled(t, b, func(_, a map[string]any) { a["nonce"] = n }))
 	}
-	for name, s := range map[string]any{"absent": nil, "number": 7, "no hex": "0xzz", "odd": "0x123",
-		"without 0x": strings.Repeat("11", 65)} {
+	for name, s := range map[string]any{
+		"absent":     nil,
+		"number":     7,
+		"no hex":     "0xzz",
+		"odd":        "0x123",
+		"without 0x": strings.Repeat("11", 65),
+	} {
 		bad("signature "+name,
 			spoiled(t, b, func(m, _ map[string]any) { setOrDelete(m["payload"].(map[string]any), "signature", s) }))
 	}
@@ -119,8 +135,8 @@ func TestUnreadablePaymentsAreRefused(t *testing.T) {
 }
 
 // rejectedCases are payments that can be read and do not meet the terms: A4, A12 to A18, A26 to A28.
-func rejectedCases(t *testing.T, b *buyer) []refusal {
-	var cases []refusal
+func rejectedCases(t *testing.T, b *buyer) refusals {
+	var cases refusals
 	no := func(name, payment string) {
 		cases = append(cases, refusal{"payment: " + name, purchase("r", payment), 402, fault.PaymentRejected})
 	}
@@ -135,23 +151,32 @@ func rejectedCases(t *testing.T, b *buyer) []refusal {
 		"25000000.0", "0x17d7840", "25e6", "٢٥٠٠٠٠٠٠", strings.Repeat("9", 78), strings.Repeat("9", 5000)} {
 		accepted("amount "+amount[:min(len(amount), 22)], "amount", amount)
 	}
-	for name, value := range map[string]int64{"zero": 0, "one less": 24_999_999, "one more": 25_000_001, "cents": 2500,
-		"double": 50_000_000} {
+	for name, value := range map[string]int64{
+		"zero":     0,
+		"one less": 24_999_999,
+		"one more": 25_000_001,
+		"cents":    2500,
+		"double":   50_000_000,
+	} {
 		signed("signed value "+name, func(a *x402.Authorization) { a.Value = moneyOf(value) })
 	}
 	no("signed value 2^256-1", spoiled(t, b, func(_, a map[string]any) {
 		a["value"] = "115792089237316195423570985008687907853269984665640564039457584007913129639935"
 	}))
 	for name, asset := range map[string]string{
-		"USDbC": "0xd9aAEc86B65D86f6A7B5B1b0c42FFA531710b6CA", "Sepolia USDC": "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
-		"EURC": "0x60a3e35cc302bfa44cb288bc5a4f316fdb1adb42", "lookalike": "0x833589fcd6edb6e08f4c7c32d4f71b54bda02914",
-		"zero": "0x0000000000000000000000000000000000000000", "not an address": "USDC", "empty": "",
+		"USDbC":          "0xd9aAEc86B65D86f6A7B5B1b0c42FFA531710b6CA",
+		"Sepolia USDC":   "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
+		"EURC":           "0x60a3e35cc302bfa44cb288bc5a4f316fdb1adb42",
+		"lookalike":      "0x833589fcd6edb6e08f4c7c32d4f71b54bda02914",
+		"zero":           "0x0000000000000000000000000000000000000000",
+		"not an address": "USDC",
+		"empty":          "",
 	} {
 		accepted("asset "+name, "asset", asset)
 	}
 	for _, network := range []string{"base", "eip155:84532", "eip155:1", "8453", "eip155:08453", "EIP155:8453",
 		"eip155:8453 ", "solana:mainnet", ""} {
-		accepted("network "+quoted(network), "network", network)
+		accepted("network "+jsonText(network), "network", network)
 	}
 	stranger := b.w.unfundedBuyer().address
 	accepted("accepted payee another's", "payTo", stranger.String())
@@ -159,7 +184,7 @@ func rejectedCases(t *testing.T, b *buyer) []refusal {
 	signed("signed payee one nibble off", func(a *x402.Authorization) { a.To[19] ^= 1 })
 	signed("signed payee zero", func(a *x402.Authorization) { a.To = x402.Address{} })
 	for _, scheme := range []string{"upto", "Exact", "", "exact "} {
-		accepted("scheme "+quoted(scheme), "scheme", scheme)
+		accepted("scheme "+jsonText(scheme), "scheme", scheme)
 	}
 	for _, version := range []any{1, 3, 0, -2, json.Number("2.0"), json.Number("2e0")} {
 		no(fmt.Sprintf("version %v", version), spoiled(t, b, func(m, _ map[string]any) { m["x402Version"] = version }))
@@ -169,8 +194,15 @@ func rejectedCases(t *testing.T, b *buyer) []refusal {
 			func(m, _ map[string]any) { m["payload"].(map[string]any)[other] = map[string]any{"spender": "0x0"} }))
 	}
 	now := uint64(time.Now().Unix())
-	for name, before := range map[string]uint64{"past": now - 60, "now": now, "in 5 s": now + 5, "in 15 s": now + 15,
-		"in 26 h": now + 26*3600, "never": 1<<64 - 1, "zero": 0} {
+	for name, before := range map[string]uint64{
+		"past":    now - 60,
+		"now":     now,
+		"in 5 s":  now + 5,
+		"in 15 s": now + 15,
+		"in 26 h": now + 26*3600,
+		"never":   1<<64 - 1,
+		"zero":    0,
+	} {
 		signed("validBefore "+name, func(a *x402.Authorization) { a.ValidBefore = before })
 	}
 	for name, after := range map[string]uint64{"in an hour": now + 3600, "in ten minutes": now + 600, "never": 1<<64 - 1} {
@@ -182,8 +214,8 @@ func rejectedCases(t *testing.T, b *buyer) []refusal {
 	return append(cases, signatureCases(t, b)...)
 }
 
-func signatureCases(t *testing.T, b *buyer) []refusal {
-	var cases []refusal
+func signatureCases(t *testing.T, b *buyer) refusals {
+	var cases refusals
 	no := func(name string, signature string) {
 		payment := spoiled(t, b, func(m, _ map[string]any) { m["payload"].(map[string]any)["signature"] = signature })
 		cases = append(cases, refusal{"signature: " + name, purchase("s", payment), 402, fault.PaymentRejected})
@@ -227,9 +259,12 @@ func signatureCases(t *testing.T, b *buyer) []refusal {
 	no("ERC-1271 blob", "0x"+strings.Repeat("ab", 96))
 	no("two signatures", good+good[2:])
 	no("ERC-6492", "0x"+hex.EncodeToString(make([]byte, 128))+strings.Repeat("6492", 16))
-	for name, from := range map[string]string{"zero address": "0x0000000000000000000000000000000000000000",
-		"precompile": "0x0000000000000000000000000000000000000001",
-		"the token":  usdc().String(), "the payee": b.w.payTo.String()} {
+	for name, from := range map[string]string{
+		"zero address": "0x0000000000000000000000000000000000000000",
+		"precompile":   "0x0000000000000000000000000000000000000001",
+		"the token":    usdc().String(),
+		"the payee":    b.w.payTo.String(),
+	} {
 		payment := spoiled(t, b, func(_, a map[string]any) { a["from"] = from })
 		cases = append(cases, refusal{"payer " + name, purchase("s", payment), 402, fault.PaymentRejected})
 	}

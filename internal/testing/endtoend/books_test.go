@@ -37,8 +37,10 @@ func (w *world) transfers() []transfer {
 		Index  hexutil.Uint64 `json:"logIndex"`
 	}
 	w.rpc(&logs, "eth_getLogs", map[string]any{
-		"fromBlock": hexutil.EncodeUint64(w.fromBlock), "toBlock": "latest", "address": usdc().String(),
-		"topics": []any{x402.TopicTransfer.String(), nil, w.payTo.Word().String()},
+		"fromBlock": hexutil.EncodeUint64(w.fromBlock),
+		"toBlock":   "latest",
+		"address":   usdc().String(),
+		"topics":    []any{x402.TopicTransfer.String(), nil, w.payTo.Word().String()},
 	})
 	all := make([]transfer, len(logs))
 	for i, l := range logs {

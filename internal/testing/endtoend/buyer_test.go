@@ -150,11 +150,7 @@ func encodeHeader(t *testing.T, m map[string]any) string {
 
 // purchase is the request that buys a card with a payment header; an empty one asks for the terms.
 func purchase(key, payment string) request {
-	r := post(purchasePath, purchaseBody(key))
-	if payment != "" {
-		r.header = map[string]string{x402.HeaderSignature: payment}
-	}
-	return r
+	return post(purchasePath, purchaseBody(key)).paying(payment)
 }
 
 // buy pays for a card with a fresh authorization.
@@ -194,23 +190,39 @@ func (b *buyer) buyCard(key string) paidOrder {
 	return o
 }
 
+// challenge is a message that a wallet signs to prove itself.
+type challenge struct{ IntentID, Message string }
+
+func challengeRequest(address string) request {
+	return post("/api/auth/challenge", `{"address":`+jsonText(address)+`}`)
+}
+
+func (b *buyer) signInChallenge() (ch challenge) {
+	b.w.t.Helper()
+	b.w.send(challengeRequest(b.address.String()).withHeader("X-Forwarded-For", b.clientIP)).into(b.w.t, 200, &ch)
+	return ch
+}
+
 // signIn gets the buyer a session.
 func (b *buyer) signIn() {
 	b.w.t.Helper()
-	var ch struct {
-		IntentID string `json:"intentId"`
-		Message  string `json:"message"`
-	}
-	here := map[string]string{"X-Forwarded-For": b.clientIP}
-	b.w.send(post("/api/auth/challenge", `{"address":`+quoted(b.address.String())+`}`).with(here)).into(b.w.t, 200, &ch)
-	var session struct {
-		AccessToken string `json:"accessToken"`
-	}
-	body, _ := json.Marshal(map[string]string{ // strings always marshal
-		"address": b.address.String(), "intentId": ch.IntentID, "message": ch.Message, "signature": b.sign(ch.Message),
-	})
-	b.w.send(post("/api/auth/verify", string(body)).with(here)).into(b.w.t, 200, &session)
+	var session struct{ AccessToken string }
+	verify := b.verifying(b.signInChallenge(), nil).withHeader("X-Forwarded-For", b.clientIP)
+	b.w.send(verify).into(b.w.t, 200, &session)
 	b.token = session.AccessToken
+}
+
+func (b *buyer) revealChallenge(card string) (ch challenge) {
+	b.w.t.Helper()
+	b.post("/api/cards/"+card+"/reveal-challenge", "{}").into(b.w.t, 200, &ch)
+	return ch
+}
+
+// reveal asks for the number of a card.
+func (b *buyer) reveal(card string) answer {
+	b.w.t.Helper()
+	ch := b.revealChallenge(card)
+	return b.post("/api/cards/"+card+"/reveal", revealBody(ch.IntentID, b.sign(ch.Message)))
 }
 
 // sign is personal_sign.

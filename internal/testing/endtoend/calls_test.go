@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // request is one call by a client.
@@ -33,16 +34,30 @@ func (r request) on(i *instance) request {
 	return r
 }
 
-// with is the request with other headers, in addition to its own.
+// with is the request with more headers.
 func (r request) with(header map[string]string) request {
-	all := maps.Clone(header)
-	if all == nil {
-		all = map[string]string{}
-	}
+	all := map[string]string{}
 	maps.Copy(all, r.header)
+	maps.Copy(all, header)
 	r.header = all
 	return r
 }
+
+// withHeader is the request with one more header.
+func (r request) withHeader(name, value string) request {
+	return r.with(map[string]string{name: value})
+}
+
+// paying is the request with a payment header; an empty one is none.
+func (r request) paying(payment string) request {
+	if payment == "" {
+		return r
+	}
+	return r.withHeader(x402.HeaderSignature, payment)
+}
+
+// as is the request in a buyer's session, from where the buyer is.
+func (r request) as(b *buyer) request { return r.with(b.bearer()) }
 
 // answer is what came back. problem is set for every answer of 400 and more that holds one.
 type answer struct {

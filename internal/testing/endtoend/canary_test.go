@@ -58,8 +58,12 @@ func forms(secret string) map[string]string {
 	raw := []byte(secret)
 	quoted, _ := json.Marshal(secret) // a string always marshals
 	all := map[string]string{
-		"plain": secret, "hex": hex.EncodeToString(raw), "escaped": strings.Trim(strconv.QuoteToASCII(secret), `"`),
-		"JSON": strings.Trim(string(quoted), `"`), "URL": url.QueryEscape(secret), "spaced": grouped(secret),
+		"plain":   secret,
+		"hex":     hex.EncodeToString(raw),
+		"escaped": strings.Trim(strconv.QuoteToASCII(secret), `"`),
+		"JSON":    strings.Trim(string(quoted), `"`),
+		"URL":     url.QueryEscape(secret),
+		"spaced":  grouped(secret),
 	}
 	// Base64 of a text that begins with something else has another form for each of three places.
 	for shift := range 3 {
@@ -139,13 +143,18 @@ func TestPlantedSecretsAreNeverExposed(t *testing.T) {
 		t.Errorf("send what is queued: %v", err)
 	}
 	places := map[string]string{
-		"the log": log.String(), "what the collector got": out.String(), "the metrics": page, "the database": dump,
-		"what the tools told": told,
+		"the log":                log.String(),
+		"what the collector got": out.String(),
+		"the metrics":            page,
+		"the database":           dump,
+		"what the tools told":    told,
 	}
 	for place, sign := range map[string]string{
-		"the log": `"msg":"job attempt"`, "what the collector got": "checkout.buy",
-		"the metrics": "payment_settlements_total", "the database": "fulfilled",
-		"what the tools told": "payable_url",
+		"the log":                `"msg":"job attempt"`,
+		"what the collector got": "checkout.buy",
+		"the metrics":            "payment_settlements_total",
+		"the database":           "fulfilled",
+		"what the tools told":    "payable_url",
 	} {
 		if !strings.Contains(places[place], sign) {
 			t.Errorf("%s lacks %q: nothing was looked at", place, sign)
@@ -186,12 +195,15 @@ func (w *world) runPurchaseStory(secrets canaries) {
 	w.awaitSettled(60 * time.Second)
 
 	var ch struct{ IntentID, Message string }
-	w.send(post("/api/auth/challenge", `{"address":`+quoted(b.address.String())+`}`)).into(t, 200, &ch)
+	w.send(challengeRequest(b.address.String())).into(t, 200, &ch)
 	signature := b.sign(ch.Message)
 	secrets["the sign-in signature"] = signature
 	// texts always marshal
-	body, _ := json.Marshal(map[string]string{"address": b.address.String(), "intentId": ch.IntentID,
-		"signature": signature})
+	body, _ := json.Marshal(map[string]string{
+		"address":   b.address.String(),
+		"intentId":  ch.IntentID,
+		"signature": signature,
+	})
 	var session struct{ AccessToken string }
 	w.send(post("/api/auth/verify", string(body))).into(t, 200, &session)
 	w.send(post("/api/auth/verify", string(body))) // once more: refused
@@ -259,8 +271,10 @@ func (w *world) sendStrangerSecrets(secrets canaries, operatorToken string) {
 		"a request id": {method: "GET", path: "/api/config",
 			header: map[string]string{"X-Request-Id": "a " + secrets.plant("a request id", "")}},
 		"a trace state": {path: purchasePath, body: purchaseBody("x"),
-			header: map[string]string{"Traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
-				"Tracestate": "k=" + secrets.plant("a trace state", "")}},
+			header: map[string]string{
+				"Traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+				"Tracestate":  "k=" + secrets.plant("a trace state", ""),
+			}},
 		"baggage": {path: purchasePath, body: purchaseBody("x"),
 			header: map[string]string{"Baggage": "k=" + secrets.plant("baggage", "")}},
 		"a sign-in header": {path: purchasePath, body: purchaseBody("x"),

@@ -20,7 +20,8 @@ func (w *world) callTools(secrets canaries) string {
 	b.createOrder(cardOrdersPath, "canary-tools", "")
 	header := b.bearer()
 	maps.Copy(header, map[string]string{
-		"X-Esim-Delivery-Token": secrets.plant("a delivery token for a tool", "rcd_"), "Cookie": "session=" +
+		"X-Esim-Delivery-Token": secrets.plant("a delivery token for a tool", "rcd_"),
+		"Cookie": "session=" +
 			secrets.plant("a cookie for a tool", ""),
 		x402.HeaderSignature: secrets.plant("a payment for a tool", ""),
 		"Sign-In-With-X":     secrets.plant("a sign-in for a tool", ""),
@@ -56,7 +57,8 @@ func (w *world) callTools(secrets canaries) string {
 	}
 	// To these, what was sent may come back; what matters is that it is not written down.
 	for name, params := range map[string]string{
-		"a tool's name": `{"name":"` + secrets.plant("a tool's name", "t") + `"}`, "a cursor": `{"cursor":"` +
+		"a tool's name": `{"name":"` + secrets.plant("a tool's name", "t") + `"}`,
+		"a cursor": `{"cursor":"` +
 			secrets.plant("a cursor", "") + `"}`,
 	} {
 		wantStatus(t, name, w.send(post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":`+

@@ -61,7 +61,7 @@ func (w *world) problemsAreExplained(t *testing.T) {
 		if explained.Type != k.Code.Path() || explained.Code != string(k.Code) || explained.Advice == "" {
 			t.Errorf("%s is explained as %+v", k.Code, explained)
 		}
-		page := w.send(get(k.Code.Path()).with(map[string]string{"Accept": "text/html,*/*;q=0.8"}))
+		page := w.send(get(k.Code.Path()).withHeader("Accept", "text/html,*/*;q=0.8"))
 		if page.status != http.StatusOK || !strings.HasPrefix(page.header.Get("Content-Type"), "text/html") ||
 			page.header.Get("Content-Security-Policy") != "default-src 'none'; frame-ancestors 'none'" {
 			t.Errorf("%s for people: %d %v", k.Code, page.status, page.header)
@@ -249,8 +249,10 @@ func (w *world) namesAgree(t *testing.T, api openAPI) {
 		Network struct{ Network, Asset, PayTo string }
 	}
 	for path, into := range map[string]any{
-		"/api/agent": &contract, "/.well-known/mcp.json": &card, "/.well-known/agent-card.json": &agent,
-		"/api/config": &settings,
+		"/api/agent":                   &contract,
+		"/.well-known/mcp.json":        &card,
+		"/.well-known/agent-card.json": &agent,
+		"/api/config":                  &settings,
 	} {
 		w.send(get(path)).into(t, http.StatusOK, into)
 	}
@@ -293,9 +295,11 @@ func (w *world) namesAgree(t *testing.T, api openAPI) {
 // toolsAgree compares what tools answer with what their routes answer.
 func (w *world) toolsAgree(t *testing.T) {
 	for tool, path := range map[string]string{
-		"get_config": "/api/config", "get_card_contract": "/api/card/discovery",
-		"get_topup_contract": "/api/card/topup/discovery", "get_esim_contract": "/api/esim/discovery",
-		"get_readiness": "/ready",
+		"get_config":         "/api/config",
+		"get_card_contract":  "/api/card/discovery",
+		"get_topup_contract": "/api/card/topup/discovery",
+		"get_esim_contract":  "/api/esim/discovery",
+		"get_readiness":      "/ready",
 	} {
 		var want, got any
 		w.send(get(path)).into(t, http.StatusOK, &want)
@@ -312,7 +316,7 @@ func (w *world) toolsAgree(t *testing.T) {
 			t.Errorf("%s: %s", tool, got.Content[0].Text)
 		}
 	}
-	foreign := w.send(post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`).with(map[string]string{"Host": "evil.example"}))
+	foreign := w.send(post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`).withHeader("Host", "evil.example"))
 	if foreign.status != http.StatusForbidden {
 		t.Errorf("a foreign host got %d", foreign.status)
 	}
@@ -352,7 +356,7 @@ func TestToolsRevealOnlyTheURLOfAnOrder(t *testing.T) {
 	}
 	b.payAndRepeat("POST", o.path(), o.OrderID, 25_000_000)
 	paid := w.send(post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_payable_url","arguments":`+arguments+
-		`}}`).with(b.bearer()))
+		`}}`).as(b))
 	for _, private := range []string{b.address.String(), strings.ToLower(b.address.String()), "card_issue", "0x",
 		"operationId", "amount"} {
 		if bytes.Contains(paid.body, []byte(private)) {

@@ -23,12 +23,19 @@ func TestDoctorFindsEachMisconfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, value := range map[string]string{
-		"ADDR": "127.0.0.1:0", "BASE_URL": "http://127.0.0.1:1", "ENVIRONMENT": "sandbox", "DATABASE__URL": w.databaseURL,
+		"ADDR":            "127.0.0.1:0",
+		"BASE_URL":        "http://127.0.0.1:1",
+		"ENVIRONMENT":     "sandbox",
+		"DATABASE__URL":   w.databaseURL,
 		"CHAIN__RPC_URL":  w.rpcURL,
-		"PAYMENT__PAY_TO": w.payTo.String(), "RELAYER__KEYS": w.config.RelayerKeys[0].Reveal(), "ISSUER__URL": w.issuer.url,
-		"ISSUER__KEY": w.config.IssuerKey.Reveal(), "SUPPLIER__URL": w.issuer.url,
-		"SUPPLIER__KEY": w.config.Esim.Key.Reveal(),
-		"ESIM__KEYS":    w.config.Esim.Keys.Reveal(), "ESIM__TOKEN_KEY": w.config.Esim.TokenKey.Reveal(),
+		"PAYMENT__PAY_TO": w.payTo.String(),
+		"RELAYER__KEYS":   w.config.RelayerKeys[0].Reveal(),
+		"ISSUER__URL":     w.issuer.url,
+		"ISSUER__KEY":     w.config.IssuerKey.Reveal(),
+		"SUPPLIER__URL":   w.issuer.url,
+		"SUPPLIER__KEY":   w.config.Esim.Key.Reveal(),
+		"ESIM__KEYS":      w.config.Esim.Keys.Reveal(),
+		"ESIM__TOKEN_KEY": w.config.Esim.TokenKey.Reveal(),
 		"QUOTE__KEY_FILE": secret,
 	} {
 		t.Setenv("ROAMCARD_"+name, value)

@@ -118,14 +118,14 @@ func TestInvalidPaymentsCountAsUnpaidRequests(t *testing.T) {
 		"order, GET":      {method: "GET", path: o.path(), header: garbage},
 		"alias":           {path: aliasPath + o.OrderID, header: garbage},
 		"alias, GET":      {method: "GET", path: aliasPath + o.OrderID, header: garbage},
-		"order, Connect": {path: rpc + "OrderService/PayOrder", body: `{"orderId":` + quoted(o.OrderID) + `}`,
+		"order, Connect": {path: rpc + "OrderService/PayOrder", body: `{"orderId":` + jsonText(o.OrderID) + `}`,
 			header: garbage},
 		"own order": {path: ordersPath + "/" + o.OrderID + "/pay", body: `{"paymentSignature":"x"}`, header: session(nil)},
 		"own order, Connect": {path: rpc + "OrderService/SubmitPayment", header: session(nil),
-			body: `{"orderId":` + quoted(o.OrderID) + `,"paymentSignature":"x"}`},
+			body: `{"orderId":` + jsonText(o.OrderID) + `,"paymentSignature":"x"}`},
 		"a tool": {path: "/mcp",
 			body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_payable_url","arguments":{"orderId":` +
-				quoted(o.OrderID) + `}}}`,
+				jsonText(o.OrderID) + `}}}`,
 			header: map[string]string{"Host": "cards.example"}},
 	} {
 		let := w.countAllowed(copies(tooMany, r.fromIP(next())))
@@ -237,7 +237,7 @@ func TestUnpaidOrdersAreLimitedAndPruned(t *testing.T) {
 	b.clientIP = "10.4.0.1"
 	b.signIn()
 	open := func(b *buyer, n int) request {
-		r := post("/api/esim/orders", "{}").on(w.instances[n%2]).with(b.bearer())
+		r := post("/api/esim/orders", "{}").on(w.instances[n%2]).as(b)
 		r.header["Idempotency-Key"] = fmt.Sprint("k", n)
 		return r
 	}
@@ -344,7 +344,7 @@ func TestMoneyLimitsAreSharedByAllProcesses(t *testing.T) {
 	b.signIn() // one of four
 	for n, want := range []int{200, 200, 200, 429} {
 		a := w.send(post("/api/auth/challenge", `{"address":`+
-			quoted(b.address.String())+`}`).on(w.instances[n%2]).fromIP(b.clientIP))
+			jsonText(b.address.String())+`}`).on(w.instances[n%2]).fromIP(b.clientIP))
 		if a.status != want || (want == 429 && a.header.Get("Retry-After") == "") {
 			t.Errorf("challenge %d: %d %s", n, a.status, clipped(a.body))
 		}
@@ -354,7 +354,7 @@ func TestMoneyLimitsAreSharedByAllProcesses(t *testing.T) {
 	}
 	terms := w.esimTerms("e")
 	for n, want := range []int{200, 200, 200, 429} {
-		r := post(esimPath, purchaseBody(fmt.Sprint("e", n))).on(w.instances[n%2]).with(map[string]string{x402.HeaderSignature: b.esimPayment(terms)})
+		r := post(esimPath, purchaseBody(fmt.Sprint("e", n))).on(w.instances[n%2]).paying(b.esimPayment(terms))
 		if a := w.send(r.fromIP("10.5.0.2")); a.status != want || (want == 429 && a.header.Get("Retry-After") == "") {
 			t.Errorf("purchase %d: %d %s", n, a.status, clipped(a.body))
 		}
@@ -365,7 +365,7 @@ func TestMoneyLimitsAreSharedByAllProcesses(t *testing.T) {
 	w.awaitSettled(30 * time.Second)
 	card := uuid.NewString()
 	for n, want := range []int{401, 401, 401, 429} {
-		r := post("/api/cards/"+card+"/reveal", revealBody(uuid.NewString(), b.sign("x"))).on(w.instances[n%2]).with(b.bearer())
+		r := post("/api/cards/"+card+"/reveal", revealBody(uuid.NewString(), b.sign("x"))).on(w.instances[n%2]).as(b)
 		wantStatus(t, fmt.Sprintf("reveal %d", n), w.send(r), want)
 	}
 	w.checkBooks()

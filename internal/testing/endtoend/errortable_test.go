@@ -18,211 +18,283 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// TestOwnerRoutesRefuseOtherCallers walks every route that shows or does something of an owner's: no
-// session, a wrong one, another wallet's, and ids of all kinds.
+// ownerCases are requests that other callers than the owner send to the routes of an owner's cards and orders.
+type ownerCases struct {
+	owner, stranger *buyer
+	// card and order are the owner's; unknown is an id of nothing.
+	card, order, unknown string
+	all                  refusals
+}
+
+// TestOwnerRoutesRefuseOtherCallers covers every route of an owner: no session, a wrong one, another wallet's, and ids
+// of all kinds.
 func TestOwnerRoutesRefuseOtherCallers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
-	owner, stranger := w.buyer(), w.buyer()
+	owner, stranger, signedOut := w.buyer(), w.buyer(), w.buyer()
 	mine := owner.buyCard("mine")
 	stranger.signIn()
-	ended := w.buyer()
-	ended.signIn()
-	ended.post("/api/auth/logout", "").into(t, 200, nil)
+	signedOut.signIn()
+	signedOut.post("/api/auth/logout", "").into(t, 200, nil)
 
-	id, unknown := mine.Issuance.CardID, uuid.NewString()
-	type route struct{ method, path, body string }
-	session := []route{
-		{"GET", "/api/cards", ""}, {"POST", "/api/cards", ""}, {"GET", "/api/cards/" + id + "/balance", ""},
-		{"POST", "/api/cards/" + id + "/reveal-challenge", "{}"},
-		{"POST", "/api/cards/" + id + "/reveal", revealBody(unknown, "0x"+strings.Repeat("11", 65))},
-		{"GET", "/api/orders", ""}, {"GET", "/api/orders/" + mine.OrderID, ""}, {"GET", "/api/auth/session", ""},
-		{"POST", "/api/auth/logout", ""},
+	c := ownerCases{
+		owner: owner, stranger: stranger, card: mine.Issuance.CardID, order: mine.OrderID, unknown: uuid.NewString(),
 	}
-	tokens := map[string]string{
-		"none": "", "ended": "Bearer " + ended.token, "garbage": "Bearer garbage", "made up": "Bearer rcs_" +
-			strings.Repeat("A", 43),
-		"basic": "Basic dXNlcjpwYXNz", "no scheme": owner.token, "lower case": "bearer " + owner.token,
-		"two blanks": "Bearer  " + owner.token,
-		"cut":        "Bearer " + owner.token[:len(owner.token)-1], "longer": "Bearer " + owner.token + "A",
-		"quoted": `Bearer "` + owner.token + `"`,
-		"two":    "Bearer " + owner.token + ", Bearer " + owner.token, "huge": "Bearer " + strings.Repeat("x", 8<<10),
-	}
-	var cases []refusal
-	for _, r := range session {
-		for name, token := range tokens {
-			cases = append(cases, refusal{name + ": " + r.method + " " + r.path,
-				request{method: r.method, path: r.path, body: r.body, header: map[string]string{"Authorization": token}}, 401,
-				fault.SessionInvalid})
-		}
-	}
-	as := func(name string, b *buyer, method, path, body string, status int, code fault.Code) {
-		cases = append(cases, refusal{name, request{method: method, path: path, body: body, header: b.bearer()}, status, code})
-	}
-	for name, cardID := range map[string]string{"another's": id, "unknown": unknown, "nil": uuid.Nil.String()} {
-		as(name+" balance", stranger, "GET", "/api/cards/"+cardID+"/balance", "", 404, fault.CardNotFound)
-		as(name+" reveal-challenge", stranger, "POST", "/api/cards/"+cardID+"/reveal-challenge", "{}", 404,
-			fault.CardNotFound)
-		as(name+" reveal", stranger, "POST", "/api/cards/"+cardID+"/reveal",
-			revealBody(unknown, "0x"+strings.Repeat("11", 65)), 401, fault.ChallengeInvalid)
-	}
-	for name, orderID := range map[string]string{"another's": mine.OrderID, "unknown": "ord_" + unknown, "word": "x",
-		"upper case":   strings.ToUpper(mine.OrderID),
-		"with a blank": mine.OrderID + "%20", "with NUL": "a%00b", "like": "%25", "quote": "'%20OR%201=1--"} {
-		status, code := 404, fault.OrderNotFound
-		if strings.Contains(orderID, "%00") {
-			status, code = 400, fault.SchemaInvalid
-		}
-		as("order "+name, stranger, "GET", "/api/orders/"+orderID, "", status, code)
-	}
-	as("order id too long", stranger, "GET", "/api/orders/"+strings.Repeat("o", 65), "", 400, fault.SchemaInvalid)
-	as("no card", stranger, "POST", "/api/cards", "", 409, fault.PaidIssueRequired)
-	as("a body where none is taken", stranger, "POST", "/api/cards", `{"id":"x"}`, 400, fault.SchemaInvalid)
-	for name, bad := range map[string]string{"word": "x", "short": id[:35], "braces": "%7B" + id + "%7D",
-		"urn": "urn:uuid:" + id, "upper hex, wrong": strings.Repeat("G", 36), "no dashes": strings.ReplaceAll(id, "-", "")} {
-		as("card id "+name, owner, "GET", "/api/cards/"+bad+"/balance", "", 400, fault.SchemaInvalid)
-	}
-	for name, query := range map[string]string{"status": "status=paid", "status twice": "status=active&status=active",
-		"page 0": "pageSize=0", "page 101": "pageSize=101",
-		"page -1": "pageSize=-1", "page text": "pageSize=ten", "page exponent": "pageSize=1e1",
-		"page 2^40": "pageSize=1099511627776", "unknown": "owner=" + owner.address.String(), "snake": "page_size=5",
-		"empty token": "pageToken=", "long token": "pageToken=" + strings.Repeat("x", 201),
-		"semicolon": "status=active;pageSize=1"} {
-		as("list "+name, owner, "GET", "/api/orders?"+query, "", 400, fault.SchemaInvalid)
-	}
-	w.wantRefusals(cases)
+	c.addSessions(signedOut.token)
+	c.addCards()
+	c.addOrders()
+	c.addQueries()
+	w.wantRefusals(c.all)
 	w.checkBooks()
+}
+
+// addSessions adds every route of an owner with each token that is not a session.
+func (c *ownerCases) addSessions(signedOut string) {
+	token := c.owner.token
+	tokens := map[string]string{
+		"none":       "",
+		"ended":      "Bearer " + signedOut,
+		"garbage":    "Bearer garbage",
+		"made up":    "Bearer rcs_" + strings.Repeat("A", 43),
+		"basic":      "Basic dXNlcjpwYXNz",
+		"no scheme":  token,
+		"lower case": "bearer " + token,
+		"two blanks": "Bearer  " + token,
+		"cut":        "Bearer " + token[:len(token)-1],
+		"longer":     "Bearer " + token + "A",
+		"quoted":     `Bearer "` + token + `"`,
+		"two":        "Bearer " + token + ", Bearer " + token,
+		"huge":       "Bearer " + strings.Repeat("x", 8<<10),
+	}
+	for _, r := range []request{
+		get("/api/cards"),
+		post("/api/cards", ""),
+		get("/api/cards/" + c.card + "/balance"),
+		post("/api/cards/"+c.card+"/reveal-challenge", "{}"),
+		post("/api/cards/"+c.card+"/reveal", c.unknownReveal()),
+		get("/api/orders"),
+		get("/api/orders/" + c.order),
+		get("/api/auth/session"),
+		post("/api/auth/logout", ""),
+	} {
+		for name, token := range tokens {
+			c.all.add(name+": "+r.method+" "+r.path, r.withHeader("Authorization", token), 401, fault.SessionInvalid)
+		}
+	}
+}
+
+// unknownReveal is the body of a reveal for which there was no challenge.
+func (c *ownerCases) unknownReveal() string {
+	return revealBody(c.unknown, "0x"+strings.Repeat("11", 65))
+}
+
+// addCards adds cards that are not the caller's, and ids that name none.
+func (c *ownerCases) addCards() {
+	byStranger := func(name string, r request, status int, code fault.Code) {
+		c.all.add(name, r.as(c.stranger), status, code)
+	}
+	for name, id := range map[string]string{"another's": c.card, "unknown": c.unknown, "nil": uuid.Nil.String()} {
+		path := "/api/cards/" + id
+		byStranger(name+" balance", get(path+"/balance"), 404, fault.CardNotFound)
+		byStranger(name+" reveal-challenge", post(path+"/reveal-challenge", "{}"), 404, fault.CardNotFound)
+		byStranger(name+" reveal", post(path+"/reveal", c.unknownReveal()), 401, fault.ChallengeInvalid)
+	}
+	byStranger("no card", post("/api/cards", ""), 409, fault.PaidIssueRequired)
+	byStranger("a body where none is taken", post("/api/cards", `{"id":"x"}`), 400, fault.SchemaInvalid)
+	for name, malformed := range map[string]string{
+		"word":             "x",
+		"short":            c.card[:35],
+		"braces":           "%7B" + c.card + "%7D",
+		"urn":              "urn:uuid:" + c.card,
+		"upper hex, wrong": strings.Repeat("G", 36),
+		"no dashes":        strings.ReplaceAll(c.card, "-", ""),
+	} {
+		c.all.add("card id "+name, get("/api/cards/"+malformed+"/balance").as(c.owner), 400, fault.SchemaInvalid)
+	}
+}
+
+// addOrders adds ids of orders that are not the caller's, do not exist or are malformed.
+func (c *ownerCases) addOrders() {
+	for name, id := range map[string]string{
+		"another's":    c.order,
+		"unknown":      "ord_" + c.unknown,
+		"word":         "x",
+		"upper case":   strings.ToUpper(c.order),
+		"with a blank": c.order + "%20",
+		"like":         "%25",
+		"quote":        "'%20OR%201=1--",
+	} {
+		c.all.add("order "+name, get("/api/orders/"+id).as(c.stranger), 404, fault.OrderNotFound)
+	}
+	c.all.add("order with NUL", get("/api/orders/a%00b").as(c.stranger), 400, fault.SchemaInvalid)
+	tooLong := get("/api/orders/" + strings.Repeat("o", 65)).as(c.stranger)
+	c.all.add("order id too long", tooLong, 400, fault.SchemaInvalid)
+}
+
+// addQueries adds malformed queries of the owner's own list.
+func (c *ownerCases) addQueries() {
+	for name, query := range map[string]string{
+		"status":        "status=paid",
+		"status twice":  "status=active&status=active",
+		"page 0":        "pageSize=0",
+		"page 101":      "pageSize=101",
+		"page -1":       "pageSize=-1",
+		"page text":     "pageSize=ten",
+		"page exponent": "pageSize=1e1",
+		"page 2^40":     "pageSize=1099511627776",
+		"unknown":       "owner=" + c.owner.address.String(),
+		"snake":         "page_size=5",
+		"empty token":   "pageToken=",
+		"long token":    "pageToken=" + strings.Repeat("x", 201),
+		"semicolon":     "status=active;pageSize=1",
+	} {
+		c.all.add("list "+name, get("/api/orders?"+query).as(c.owner), 400, fault.SchemaInvalid)
+	}
 }
 
 func revealBody(intent, signature string) string {
 	return fmt.Sprintf(`{"intentId":%q,"signature":%q}`, intent, signature)
 }
 
-// TestSignInRefusesUnprovenWallet is the auth routes' table.
+// TestSignInRefusesUnprovenWallet covers the routes of the sign-in: malformed requests, and proofs by anything but the
+// wallet's own signature of its own challenge.
 func TestSignInRefusesUnprovenWallet(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
 	b, other := w.buyer(), w.buyer()
-	var ch struct{ IntentID, Message string }
-	challenge := func() {
-		w.send(post("/api/auth/challenge", `{"address":`+quoted(b.address.String())+`}`)).into(t, 200, &ch)
-	}
-	verify := func(change map[string]any) string {
-		m := map[string]any{"address": b.address.String(), "intentId": ch.IntentID, "message": ch.Message,
-			"signature": b.sign(ch.Message)}
-		for name, v := range change {
-			setOrDelete(m, name, v)
-		}
-		encoded, err := json.Marshal(m)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(encoded)
-	}
-	var cases []refusal
-	bad := func(name, path, body string, status int, code fault.Code) {
-		cases = append(cases, refusal{name, post(path, body), status, code})
-	}
-	for name, address := range map[string]string{"empty": "", "word": "me", "short": b.address.String()[:41],
-		"long": b.address.String() + "0", "no 0x": b.address.String()[2:],
-		"checksum": swapCase(b.address.String()), "ENS": "vitalik.eth", "huge": "0x" + strings.Repeat("a", 5000)} {
-		bad("challenge, address "+name, "/api/auth/challenge", `{"address":`+quoted(address)+`}`, 400, fault.SchemaInvalid)
-	}
-	bad("challenge, no body", "/api/auth/challenge", "", 400, fault.SchemaInvalid)
-	bad("challenge, snake case", "/api/auth/challenge", `{"address":`+quoted(b.address.String())+
-		`,"preferred_message_schemes":["eip191"]}`, 400, fault.SchemaInvalid)
-	bad("challenge, unknown scheme", "/api/auth/challenge", `{"address":`+quoted(b.address.String())+
-		`,"preferredMessageSchemes":["siwe"]}`, 400, fault.SchemaInvalid)
-	bad("challenge, three schemes", "/api/auth/challenge", `{"address":`+quoted(b.address.String())+
-		`,"preferredMessageSchemes":["eip191","eip712","eip191"]}`, 400, fault.SchemaInvalid)
+	cases := challengeRefusals(b)
 	for name, change := range map[string]map[string]any{
-		"no address": {"address": nil}, "no signature": {"signature": nil}, "signature number": {"signature": 1},
-		"intent no uuid": {"intentId": "x"},
-		"scheme":         {"messageScheme": "eip1271"}, "unknown member": {"nonce": "x"},
-		"message list": {"message": []any{}}, "message too long": {"message": strings.Repeat("m", 8193)},
+		"no address":         {"address": nil},
+		"no signature":       {"signature": nil},
+		"signature number":   {"signature": 1},
+		"intent no uuid":     {"intentId": "x"},
+		"scheme":             {"messageScheme": "eip1271"},
+		"unknown member":     {"nonce": "x"},
+		"message list":       {"message": []any{}},
+		"message too long":   {"message": strings.Repeat("m", 8193)},
 		"signature too long": {"signature": "0x" + strings.Repeat("11", 300)},
 	} {
-		challenge()
-		bad("verify, "+name, "/api/auth/verify", verify(change), 400, fault.SchemaInvalid)
+		cases.add("verify, "+name, b.verifying(b.signInChallenge(), change), 400, fault.SchemaInvalid)
 	}
-	for name, change := range map[string]func() map[string]any{
-		"another wallet's signature": func() map[string]any { return map[string]any{"signature": other.sign(ch.Message)} },
-		"another wallet's name":      func() map[string]any { return map[string]any{"address": other.address.String()} },
-		"another message": func() map[string]any {
-			return map[string]any{"message": ch.Message + " ", "signature": b.sign(ch.Message + " ")}
+	for name, change := range map[string]func(message string) map[string]any{
+		"another wallet's signature": func(m string) map[string]any { return map[string]any{"signature": other.sign(m)} },
+		"another wallet's name":      func(string) map[string]any { return map[string]any{"address": other.address.String()} },
+		"another message": func(m string) map[string]any {
+			return map[string]any{"message": m + " ", "signature": b.sign(m + " ")}
 		},
-		"another scheme": func() map[string]any { return map[string]any{"messageScheme": "eip712"} },
-		"unknown intent": func() map[string]any { return map[string]any{"intentId": uuid.NewString()} },
-		"all zero":       func() map[string]any { return map[string]any{"signature": "0x" + strings.Repeat("00", 65)} },
-		"not hex":        func() map[string]any { return map[string]any{"signature": strings.Repeat("zz", 65)} },
-		"cut":            func() map[string]any { return map[string]any{"signature": b.sign(ch.Message)[:130]} },
-		"with a blob":    func() map[string]any { return map[string]any{"signature": b.sign(ch.Message) + "00"} },
+		"another scheme": func(string) map[string]any { return map[string]any{"messageScheme": "eip712"} },
+		"unknown intent": func(string) map[string]any { return map[string]any{"intentId": uuid.NewString()} },
+		"all zero":       func(string) map[string]any { return map[string]any{"signature": "0x" + strings.Repeat("00", 65)} },
+		"not hex":        func(string) map[string]any { return map[string]any{"signature": strings.Repeat("zz", 65)} },
+		"cut":            func(m string) map[string]any { return map[string]any{"signature": b.sign(m)[:130]} },
+		"with a blob":    func(m string) map[string]any { return map[string]any{"signature": b.sign(m) + "00"} },
 	} {
-		challenge()
-		bad("verify, "+name, "/api/auth/verify", verify(change()), 401, fault.SignatureInvalid)
+		ch := b.signInChallenge()
+		cases.add("verify, "+name, b.verifying(ch, change(ch.Message)), 401, fault.SignatureInvalid)
 	}
-	challenge()
-	good := verify(nil)
-	w.send(post("/api/auth/verify", good)).into(t, 200, nil)
-	bad("verify, twice", "/api/auth/verify", good, 401, fault.SignatureInvalid)
+	good := b.verifying(b.signInChallenge(), nil)
+	w.send(good).into(t, 200, nil)
+	cases.add("verify, twice", good, 401, fault.SignatureInvalid)
 	w.wantRefusals(cases)
 }
 
-// TestOnlyDocumentedPathsAndMethodsAreRouted is A34: no spelling of a path and no header reaches a route that
+// challengeRefusals are malformed requests for a challenge.
+func challengeRefusals(b *buyer) (cases refusals) {
+	address := b.address.String()
+	for name, wrong := range map[string]string{
+		"empty":    "",
+		"word":     "me",
+		"short":    address[:41],
+		"long":     address + "0",
+		"no 0x":    address[2:],
+		"checksum": swapCase(address),
+		"ENS":      "vitalik.eth",
+		"huge":     "0x" + strings.Repeat("a", 5000),
+	} {
+		cases.add("challenge, address "+name, challengeRequest(wrong), 400, fault.SchemaInvalid)
+	}
+	for name, more := range map[string]string{
+		"snake case":     `"preferred_message_schemes":["eip191"]`,
+		"unknown scheme": `"preferredMessageSchemes":["siwe"]`,
+		"three schemes":  `"preferredMessageSchemes":["eip191","eip712","eip191"]`,
+	} {
+		body := `{"address":` + jsonText(address) + `,` + more + `}`
+		cases.add("challenge, "+name, post("/api/auth/challenge", body), 400, fault.SchemaInvalid)
+	}
+	cases.add("challenge, no body", post("/api/auth/challenge", ""), 400, fault.SchemaInvalid)
+	return cases
+}
+
+// verifying is the request that answers a challenge, after changes to its body; nil removes a member.
+func (b *buyer) verifying(ch challenge, changes map[string]any) request {
+	b.w.t.Helper()
+	body := map[string]any{
+		"address":   b.address.String(),
+		"intentId":  ch.IntentID,
+		"message":   ch.Message,
+		"signature": b.sign(ch.Message),
+	}
+	for name, v := range changes {
+		setOrDelete(body, name, v)
+	}
+	encoded, err := json.Marshal(body)
+	if err != nil {
+		b.w.t.Fatal(err)
+	}
+	return post("/api/auth/verify", string(encoded))
+}
+
+// unroutedPaths lead nowhere, however much they look like the path of a purchase or of something internal.
+var unroutedPaths = []string{
+	"/", "/api", "/api/card", "/api/card/purchase/", "/api//card/purchase", "//api/card/purchase", "/api/card/./purchase",
+	"/api/card/x/../purchase", "/api/card/%2e/purchase", "/api/card%2fpurchase", "/api/card/purchase;x=1",
+	"/API/card/purchase", "/api/Card/Purchase", "/api/card/purchase%00", "/api/card/purchase%20",
+	"/api/card/purchase.json", "/v1/api/card/purchase", "/.env", "/debug/pprof/", "/control/books", "/metrics", "/admin",
+	"/api/cards/", "/api/orders/", "/pay", "/pay/x/", "/api/x402/pay", "/%2e%2e/%2e%2e/etc/passwd",
+	"/" + strings.Repeat("a", 4000),
+}
+
+// TestOnlyDocumentedPathsAndMethodsAreRouted is attack A34: no spelling of a path and no header reaches a route that
 // the documented one would not.
 func TestOnlyDocumentedPathsAndMethodsAreRouted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
-	b := w.buyer()
-	paid := map[string]string{x402.HeaderSignature: header(t, b.payment())}
-	var cases []refusal
-	for _, path := range []string{
-		"/", "/api", "/api/card", "/api/card/purchase/", "/api//card/purchase", "//api/card/purchase", "/api/card/./purchase",
-		"/api/card/x/../purchase",
-		"/api/card/%2e/purchase", "/api/card%2fpurchase", "/api/card/purchase;x=1", "/API/card/purchase",
-		"/api/Card/Purchase", "/api/card/purchase%00", "/api/card/purchase%20",
-		"/api/card/purchase.json", "/v1/api/card/purchase", "/.env", "/debug/pprof/", "/control/books", "/metrics", "/admin",
-		"/api/cards/", "/api/orders/",
-		"/pay", "/pay/x/", "/api/x402/pay", "/%2e%2e/%2e%2e/etc/passwd", "/" + strings.Repeat("a", 4000),
-	} {
-		cases = append(cases,
-			refusal{"path " + path[:min(len(path), 60)], post(path, purchaseBody("p")).with(paid), 404,
-				fault.RouteNotFound})
+	payment := header(t, w.buyer().payment())
+	var cases refusals
+	for _, path := range unroutedPaths {
+		r := post(path, purchaseBody("p")).paying(payment)
+		cases.add("path "+path[:min(len(path), 60)], r, 404, fault.RouteNotFound)
 	}
-	for _, method := range []string{"GET", "HEAD", "PUT", "PATCH", "DELETE", "TRACE", "PURGE", "post"} {
-		cases = append(cases,
-			refusal{"method " + method, request{method: method, path: purchasePath, header: paid}, 405, fault.MethodNotAllowed})
+	for _, method := range []string{"GET", "PUT", "PATCH", "DELETE", "TRACE", "PURGE", "post"} {
+		r := request{method: method, path: purchasePath}.paying(payment)
+		cases.add("method "+method, r, 405, fault.MethodNotAllowed)
 	}
 	for _, name := range []string{"X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override"} {
-		cases = append(cases,
-			refusal{name, get(purchasePath).with(map[string]string{name: "POST", x402.HeaderSignature: paid[x402.HeaderSignature]}), 405,
-				fault.MethodNotAllowed})
+		r := get(purchasePath).paying(payment).withHeader(name, "POST")
+		cases.add(name, r, 405, fault.MethodNotAllowed)
 	}
 	for _, name := range []string{"X-Original-URL", "X-Rewrite-URL"} {
-		cases = append(cases,
-			refusal{name, post("/nowhere", "").with(map[string]string{name: purchasePath}), 404, fault.RouteNotFound})
+		cases.add(name, post("/nowhere", "").withHeader(name, purchasePath), 404, fault.RouteNotFound)
 	}
 	for _, path := range []string{"/api/cards", "/api/orders", "/api/auth/session", "/health", "/ready", "/api/config",
 		"/api/card/discovery"} {
-		cases = append(cases, refusal{"DELETE " + path, request{method: "DELETE", path: path}, 405, fault.MethodNotAllowed})
+		cases.add("DELETE "+path, request{method: "DELETE", path: path}, 405, fault.MethodNotAllowed)
 	}
-	// A HEAD answer has no body to be a document.
-	heads := cases[:0:0]
-	for _, c := range cases {
-		if c.request.method != "HEAD" {
-			heads = append(heads, c)
-		} else if a := w.send(c.request); a.status != c.status {
-			t.Errorf("%s: %d, want %d", c.name, a.status, c.status)
-		}
-	}
-	w.wantRefusals(heads)
-	old := map[string]string{x402.HeaderSignatureV1: paid[x402.HeaderSignature]}
+	w.wantRefusals(cases)
+	// The answer to HEAD has no body, and so no problem document.
+	wantStatus(t, "method HEAD", w.send(request{method: "HEAD", path: purchasePath}.paying(payment)), 405)
+	w.wantVersion1Refused(payment)
+}
+
+// wantVersion1Refused checks that a payment in the header of x402 version 1 is answered with the terms of version 2.
+func (w *world) wantVersion1Refused(payment string) {
+	w.t.Helper()
 	for _, path := range []string{purchasePath, roamcardv1connect.CardServicePurchaseCardProcedure} {
-		a := w.send(post(path, purchaseBody("v1")).with(old))
-		again, err := x402.DecodeRequired(a.header.Get(x402.HeaderRequired))
+		a := w.send(post(path, purchaseBody("v1")).withHeader(x402.HeaderSignatureV1, payment))
+		terms, err := x402.DecodeRequired(a.header.Get(x402.HeaderRequired))
 		if a.status != 402 || !bytes.Contains(a.body, []byte("x402 version 2 only")) || err != nil ||
-			again.Error != x402.ReasonVersion || len(again.Accepts) != 1 {
-			t.Errorf("X-PAYMENT at %s: %d %s, %v %v", path, a.status, clipped(a.body), again, err)
+			terms.Error != x402.ReasonVersion || len(terms.Accepts) != 1 {
+			w.t.Errorf("X-PAYMENT at %s: %d %s, %v %v", path, a.status, clipped(a.body), terms, err)
 		}
 	}
 }
@@ -364,8 +436,8 @@ func TestUnavailableStatesAnswerAsDocumented(t *testing.T) {
 	}
 
 	unavailable("issue paused", closed, "", fault.IssuePaused)
-	wantProblem(t, "POST /api/cards while paused", w.send(post("/api/cards", "").on(closed).with(buyer.bearer())), 503, fault.IssuePaused)
-	wantStatus(t, "POST /api/cards of an owner while paused", w.send(post("/api/cards", "").on(closed).with(owner.bearer())), 200)
+	wantProblem(t, "POST /api/cards while paused", w.send(post("/api/cards", "").on(closed).as(buyer)), 503, fault.IssuePaused)
+	wantStatus(t, "POST /api/cards of an owner while paused", w.send(post("/api/cards", "").on(closed).as(owner)), 200)
 
 	until503 := func(code fault.Code) {
 		t.Helper()

@@ -64,7 +64,7 @@ func (b *buyer) esimPayment(terms x402.PaymentRequired) string {
 
 // esimPurchase is the request that buys the cheapest eSIM with a payment header.
 func esimPurchase(key, payment string) request {
-	return post(esimPath, purchaseBody(key)).with(map[string]string{x402.HeaderSignature: payment})
+	return post(esimPath, purchaseBody(key)).paying(payment)
 }
 
 // buyEsim buys the cheapest eSIM.
@@ -122,8 +122,9 @@ func TestEsimsAreNotSoldWhileUndeliverable(t *testing.T) {
 		session := b.bearer()
 		session["Idempotency-Key"] = "state-order"
 		for leg, r := range map[string]request{
-			"unpaid": {at: at, path: esimPath, body: purchaseBody("state")}, "paid": esimPurchase("state", good).on(at),
-			"order": {at: at, path: "/api/esim/orders", body: "{}", header: session},
+			"unpaid": {at: at, path: esimPath, body: purchaseBody("state")},
+			"paid":   esimPurchase("state", good).on(at),
+			"order":  {at: at, path: "/api/esim/orders", body: "{}", header: session},
 		} {
 			if a := w.send(r); a.status != 503 || a.problem.Code != string(code) || a.header.Get(x402.HeaderRequired) != "" {
 				t.Errorf("%s, %s: %d %s, want 503 %s", name, leg, a.status, clipped(a.body), code)
@@ -192,17 +193,23 @@ func TestEsimCredentialsAreNeitherLoggedNorStoredUnsealed(t *testing.T) {
 	c := o.Credentials
 	key := strings.TrimPrefix(w.config.Esim.Keys.Reveal(), "k1:")
 	secrets := map[string]string{
-		"the ICCID": c.ICCID, "the matching id": c.MatchingID, "the LPA": c.LPA, "the token": o.Delivery.Token,
-		"the next token": rotated.Token,
-		"the key":        key, "the token key": w.config.Esim.TokenKey.Reveal(), "the QR code": c.QRPNG[100:160],
+		"the ICCID":       c.ICCID,
+		"the matching id": c.MatchingID,
+		"the LPA":         c.LPA,
+		"the token":       o.Delivery.Token,
+		"the next token":  rotated.Token,
+		"the key":         key,
+		"the token key":   w.config.Esim.TokenKey.Reveal(),
+		"the QR code":     c.QRPNG[100:160],
 	}
 	absent := func() {
 		t.Helper()
 		dump, said := w.dump(), log.String()
 		for name, secret := range secrets {
 			for form, text := range map[string]string{
-				"plain": secret, "base64": base64.StdEncoding.EncodeToString([]byte(secret)),
-				"hex": hex.EncodeToString([]byte(secret)),
+				"plain":  secret,
+				"base64": base64.StdEncoding.EncodeToString([]byte(secret)),
+				"hex":    hex.EncodeToString([]byte(secret)),
 			} {
 				if strings.Contains(said, text) {
 					t.Errorf("%s is in the log (%s)", name, form)

@@ -193,8 +193,11 @@ func TestFacilitatorWithoutRelayerSettlesAfterFaults(t *testing.T) {
 	t.Parallel()
 	w, f := newFacilitatorWorld(t, "facilitator", nil)
 	for name, fault := range map[string]facilitatortest.Fault{
-		"lost reply": facilitatortest.Lose, "error": facilitatortest.Fail, "lie": facilitatortest.Lie,
-		"pending 500": facilitatortest.Pending500, "denial": facilitatortest.Deny,
+		"lost reply":  facilitatortest.Lose,
+		"error":       facilitatortest.Fail,
+		"lie":         facilitatortest.Lie,
+		"pending 500": facilitatortest.Pending500,
+		"denial":      facilitatortest.Deny,
 	} {
 		f.Next(fault)
 		b := w.buyer()

@@ -78,7 +78,7 @@ func TestOperatorResolvesFindings(t *testing.T) {
 		"without a reason": {w.explain(credit[0], "", "k"), 400, fault.SchemaInvalid},
 		"no number":        {w.explain(finding{ID: "x"}, "r", "k"), 400, fault.SchemaInvalid},
 		"no such finding":  {w.explain(finding{ID: "4711"}, "r", "k"), 404, fault.FindingNotFound},
-		"by the owner": {w.send(post(findingsPath+"/"+credit[0].ID+"/resolve", `{"reason":"r"}`).with(b.bearer())),
+		"by the owner": {w.send(post(findingsPath+"/"+credit[0].ID+"/resolve", `{"reason":"r"}`).as(b)),
 			401, fault.OperatorTokenInvalid},
 	} {
 		if tt.answer.status != tt.status || tt.answer.problem.Code != string(tt.code) {

@@ -258,11 +258,14 @@ func TestOperatorProvesPaymentByTransaction(t *testing.T) {
 	})
 	prove := func(order, transaction, key string) answer {
 		t.Helper()
-		return w.operatorCall("POST", "/api/admin/orders/"+order+"/payment", `{"transaction":`+quoted(transaction)+
+		return w.operatorCall("POST", "/api/admin/orders/"+order+"/payment", `{"transaction":`+jsonText(transaction)+
 			`,"reason":"the node's logs are gone"}`, key)
 	}
-	for name, hash := range map[string]string{"of another payment": earlier.Payment.Transaction, "of nothing": "0x" +
-		strings.Repeat("ab", 32)} {
+	for name, hash := range map[string]string{
+		"of another payment": earlier.Payment.Transaction,
+		"of nothing": "0x" +
+			strings.Repeat("ab", 32),
+	} {
 		wantProblem(t, name, prove(id, hash, name), 409, fault.TransferUnproven)
 	}
 	if len(w.issuer.books().Cards) != 1 {

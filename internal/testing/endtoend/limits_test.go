@@ -92,6 +92,5 @@ func TestRevealsAndSignInsAreLimited(t *testing.T) {
 	}
 	b.get("/api/cards").into(t, 200, nil)
 	w.unfundedBuyer().signIn()
-	wantStatus(t, "the third sign-in of an address", w.send(post("/api/auth/challenge", `{"address":`+quoted(b.address.String())+
-		`}`)), 429)
+	wantStatus(t, "the third sign-in of an address", w.send(challengeRequest(b.address.String())), 429)
 }

@@ -80,9 +80,14 @@ func TestDashboardAndAlertMetricsAreExported(t *testing.T) {
 			}
 		}
 	}
-	for name, secret := range map[string]string{"the wallet": strings.ToLower(b.address.String()),
-		"the address": "127.0.0.1", "the token": b.token, "the delivery token": travels.Delivery.Token,
-		"the eSIM's order": travels.OrderID, "the key": "watched"} {
+	for name, secret := range map[string]string{
+		"the wallet":         strings.ToLower(b.address.String()),
+		"the address":        "127.0.0.1",
+		"the token":          b.token,
+		"the delivery token": travels.Delivery.Token,
+		"the eSIM's order":   travels.OrderID,
+		"the key":            "watched",
+	} {
 		if strings.Contains(strings.ToLower(page), strings.ToLower(secret)) {
 			t.Errorf("%s is shown in the metrics", name)
 		}

@@ -285,7 +285,7 @@ func TestPreemptedPaymentForUnavailableProductIsRefunded(t *testing.T) {
 	}
 	topup := func(b *buyer) request {
 		pay := b.payment(func(p *x402.Payment) { p.Resource.URL = origin + "/api/card/topup" })
-		return post("/api/card/topup", purchaseBody("no card")).with(map[string]string{x402.HeaderSignature: header(t, pay)})
+		return post("/api/card/topup", purchaseBody("no card")).paying(header(t, pay))
 	}
 	for name, request := range map[string]func(b *buyer) request{"eSIM": esim, "top-up without a card": topup} {
 		b := w.buyer()

@@ -35,7 +35,7 @@ func (o unpaidOrder) path() string { return strings.TrimPrefix(o.PayableURL, ori
 // createOrder opens an order; an empty key sends none.
 func (b *buyer) createOrder(path, key, body string) unpaidOrder {
 	b.w.t.Helper()
-	r := post(path, body).with(b.bearer())
+	r := post(path, body).as(b)
 	if key != "" {
 		r.header["Idempotency-Key"] = key
 	}
@@ -187,7 +187,7 @@ func (c refusal) asSubmission(b *buyer, id string) refusal {
 	// a string always marshals
 	body, _ := json.Marshal(map[string]string{"paymentSignature": c.request.header[x402.HeaderSignature]})
 	c.name, c.request = "submitted: "+c.name,
-		post(ordersPath+"/"+id+"/pay", string(body)).with(b.bearer())
+		post(ordersPath+"/"+id+"/pay", string(body)).as(b)
 	if len(c.request.body) > 16<<10 {
 		c.code = fault.SchemaInvalid
 	}
@@ -206,7 +206,7 @@ func TestPayRoutesRefuseWhatPurchasesRefuse(t *testing.T) {
 		func(c refusal) refusal { return c.asPayRoute("GET", aliasPath+o.OrderID) },
 		func(c refusal) refusal { return c.asSubmission(b, o.OrderID) },
 	}
-	var cases []refusal
+	var cases refusals
 	for i, c := range append(headerCases(t, b), rejectedCases(t, b)...) {
 		if !torture() {
 			cases = append(cases, routes[i%len(routes)](c))
@@ -221,114 +221,184 @@ func TestPayRoutesRefuseWhatPurchasesRefuse(t *testing.T) {
 	w.checkBooks()
 }
 
-// TestOrderRoutesRefuseBadRequests is the table of the routes that open and pay orders: whose they are, what
-// they cost, ids and bodies of all kinds.
+// orderCases are requests about two open orders: a top-up of 40 dollars of an owner with a card, and a card of a wallet
+// without money.
+type orderCases struct {
+	t                     *testing.T
+	owner, stranger, poor *buyer
+	topUp, poorOrder      unpaidOrder
+	// payment is a good one for the top-up.
+	payment string
+	all     refusals
+}
+
+const topUpAmount money.USDC = 40_000_000
+
+// TestOrderRoutesRefuseBadRequests covers the routes that create and pay orders: wrong callers, prices, ids and bodies.
 func TestOrderRoutesRefuseBadRequests(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
-	b, stranger, poor := w.buyer(), w.buyer(), w.unfundedBuyer()
-	b.buyCard("mine")
-	for _, who := range []*buyer{stranger, poor} {
-		who.signIn()
-	}
-	o, other := b.createOrder(ordersPath, "fund", `{"amount":40}`), poor.createOrder(cardOrdersPath, "poor", "")
-	good := header(t, b.payment(withAmount(40_000_000)))
-	var cases []refusal
-	add := func(name string, r request, status int, code fault.Code) {
-		cases = append(cases, refusal{name, r, status, code})
-	}
-	pay := ordersPath + "/" + o.OrderID + "/pay"
-	signed := `{"paymentSignature":"` + good + `"}`
+	c := &orderCases{t: t, owner: w.buyer(), stranger: w.buyer(), poor: w.unfundedBuyer()}
+	c.owner.buyCard("mine")
+	c.stranger.signIn()
+	c.poor.signIn()
+	c.topUp = c.owner.createOrder(ordersPath, "fund", `{"amount":40}`)
+	c.poorOrder = c.poor.createOrder(cardOrdersPath, "poor", "")
+	c.payment = header(t, c.owner.payment(withAmount(topUpAmount)))
 
-	for _, path := range []string{o.path(), aliasPath + o.OrderID} {
-		for _, method := range []string{"GET", "POST"} {
-			for name, payment := range map[string]string{
-				"a stranger's":     header(t, stranger.payment(withAmount(40_000_000))),
-				"another price":    header(t, b.payment()),
-				"the cents for it": header(t, b.payment(withAmount(4000))),
-			} {
-				add(name+" payment by "+method+" "+path[:8], payRequest(method, path, payment), 402, fault.PaymentRejected)
-			}
-			add("a query by "+method, request{method: method, path: path + "?amount=1"}, 400, fault.SchemaInvalid)
-		}
-		for _, method := range []string{"PUT", "DELETE", "PATCH"} {
-			add(method, request{method: method, path: path}, 405, fault.MethodNotAllowed)
-		}
-		for name, body := range map[string]string{"a member": `{"amount":1}`, "a key": `{"idempotencyKey":"x"}`,
-			"null": "null", "a list": "[]", "a word": "x", "two objects": "{}{}", "blanks": "{ } ,"} {
-			add("body "+name, post(path, body).with(payRequest("", "", good).header), 400, fault.SchemaInvalid)
-		}
-		add("an oversized body", post(path, "{"+strings.Repeat(" ", 5000)+"}"), 413, fault.BodyTooLarge)
-		add("a body of text", post(path, "{}").with(map[string]string{"Content-Type": "text/plain"}), 415,
-			fault.MediaTypeUnsupported)
-	}
-	add("a wallet without money", payRequest("GET", other.path(), header(t, poor.payment())), 402, fault.PaymentRejected)
-	add("an owner without a card", post(ordersPath, "").with(stranger.bearer()), 409, fault.ActiveCardMissing)
-	add("an owner with a card", post(cardOrdersPath, "").with(b.bearer()), 409, fault.CardAlreadyExists)
-	for name, id := range map[string]string{
-		"unknown": "ord_" + strings.Repeat("0", 44), "word": "x", "upper case": strings.ToUpper(o.OrderID),
-		"with a blank": o.OrderID + "%20", "quote": "'%20OR%20'1'='1",
-		"comment": "x';--", "like": "%25", "union": "x'%20UNION%20SELECT%201--", "escaped": o.OrderID + "%5C",
-		"combining": o.OrderID + "%CC%81", "right to left": "%E2%80%AE" + o.OrderID,
-		"full width": strings.Replace(o.OrderID, "ord", "%EF%BD%8Frd", 1),
-		"zero width": o.OrderID + "%E2%80%8B", "another's with a line": o.OrderID + "%0A",
-	} {
-		add("id "+name, get("/pay/"+id), 404, fault.OrderNotFound)
-		add("id "+name+", paid", payRequest("POST", aliasPath+id, good), 404, fault.OrderNotFound)
-		add("id "+name+", submitted", post(ordersPath+"/"+id+"/pay", signed).with(b.bearer()), 404,
-			fault.OrderNotFound)
-	}
-	for name, id := range map[string]string{"with NUL": "a%00b", "not UTF-8": "%ff", "too long": strings.Repeat("o", 65)} {
-		add("id "+name, get("/pay/"+id), 400, fault.SchemaInvalid)
-	}
-	add("no id", get("/pay/"), 404, fault.RouteNotFound)
-	add("a path in the id", get("/pay/a%2Fb"), 404, fault.OrderNotFound)
-
-	add("a foreign order submitted", post(pay, signed).with(stranger.bearer()), 404, fault.OrderNotFound)
-	for _, path := range []string{ordersPath, cardOrdersPath, pay} {
-		add("no session "+path, post(path, ""), 401, fault.SessionInvalid)
-		add("a wrong session "+path, post(path, "").with(map[string]string{"Authorization": "Bearer x"}), 401,
-			fault.SessionInvalid)
-	}
-	for name, body := range map[string]string{
-		"none": "", "empty": "{}", "empty payment": `{"paymentSignature":""}`, "number": `{"paymentSignature":1}`,
-		"null": `{"paymentSignature":null}`, "unknown member": `{"paymentSignature":"x","amount":1}`,
-		"its id": `{"paymentSignature":"x","orderId":"y"}`, "twice": `{"paymentSignature":"x","paymentSignature":"x"}`,
-		"list": "[]", "snake case": `{"payment_signature":"x"}`,
-	} {
-		add("submitted body "+name, post(pay, body).with(b.bearer()), 400, fault.SchemaInvalid)
-	}
-	add("submitted, unreadable", post(pay, `{"paymentSignature":"x"}`).with(b.bearer()), 400,
-		fault.PaymentMalformed)
-	add("submitted, too large",
-		post(pay, `{"paymentSignature":"`+strings.Repeat("A", 21<<10)+`"}`).with(b.bearer()), 413,
-		fault.BodyTooLarge)
-	add("submitted, a stranger's",
-		post(pay, `{"paymentSignature":"`+header(t, stranger.payment(withAmount(40_000_000)))+`"}`).with(b.bearer()), 402, fault.PaymentRejected)
-	w.wantRefusals(append(cases, createOrderCases(b)...))
+	c.addPayRoutes()
+	c.addOwners()
+	c.addIDs()
+	c.addSubmissions()
+	c.addAmounts()
+	c.addResources()
+	c.addKeys()
+	w.wantRefusals(c.all)
 	w.checkBooks()
 }
 
-// createOrderCases are orders that are not opened: A40, amounts, resources and keys.
-func createOrderCases(b *buyer) []refusal {
-	var cases []refusal
-	bad := func(name, body string) {
-		cases = append(cases,
-			refusal{"open: " + name, post(ordersPath, body).with(b.bearer()), 400, fault.SchemaInvalid})
+// addPayRoutes adds wrong payments, methods, queries and bodies at the order's own addresses.
+func (c *orderCases) addPayRoutes() {
+	payments := map[string]string{
+		"a stranger's":     header(c.t, c.stranger.payment(withAmount(topUpAmount))),
+		"another price":    header(c.t, c.owner.payment()),
+		"the cents for it": header(c.t, c.owner.payment(withAmount(4000))),
 	}
+	bodies := map[string]string{
+		"a member":    `{"amount":1}`,
+		"a key":       `{"idempotencyKey":"x"}`,
+		"null":        "null",
+		"a list":      "[]",
+		"a word":      "x",
+		"two objects": "{}{}",
+		"blanks":      "{ } ,",
+	}
+	for _, path := range []string{c.topUp.path(), aliasPath + c.topUp.OrderID} {
+		for _, method := range []string{"GET", "POST"} {
+			for name, payment := range payments {
+				r := payRequest(method, path, payment)
+				c.all.add(name+" payment by "+method+" "+path[:8], r, 402, fault.PaymentRejected)
+			}
+			r := request{method: method, path: path + "?amount=1"}
+			c.all.add("a query by "+method, r, 400, fault.SchemaInvalid)
+		}
+		for _, method := range []string{"PUT", "DELETE", "PATCH"} {
+			c.all.add(method, request{method: method, path: path}, 405, fault.MethodNotAllowed)
+		}
+		for name, body := range bodies {
+			c.all.add("body "+name, post(path, body).paying(c.payment), 400, fault.SchemaInvalid)
+		}
+		oversized := post(path, "{"+strings.Repeat(" ", 5000)+"}")
+		c.all.add("an oversized body", oversized, 413, fault.BodyTooLarge)
+		text := post(path, "{}").withHeader("Content-Type", "text/plain")
+		c.all.add("a body of text", text, 415, fault.MediaTypeUnsupported)
+	}
+}
+
+// addOwners adds callers who may not create or pay the order that they ask for.
+func (c *orderCases) addOwners() {
+	unfunded := payRequest("GET", c.poorOrder.path(), header(c.t, c.poor.payment()))
+	c.all.add("a wallet without money", unfunded, 402, fault.PaymentRejected)
+	c.all.add("an owner without a card", post(ordersPath, "").as(c.stranger), 409, fault.ActiveCardMissing)
+	c.all.add("an owner with a card", post(cardOrdersPath, "").as(c.owner), 409, fault.CardAlreadyExists)
+	submission := post(c.submitPath(), paymentBody(c.payment)).as(c.stranger)
+	c.all.add("a foreign order submitted", submission, 404, fault.OrderNotFound)
+	for _, path := range []string{ordersPath, cardOrdersPath, c.submitPath()} {
+		c.all.add("no session "+path, post(path, ""), 401, fault.SessionInvalid)
+		wrong := post(path, "").withHeader("Authorization", "Bearer x")
+		c.all.add("a wrong session "+path, wrong, 401, fault.SessionInvalid)
+	}
+}
+
+// addIDs adds ids that name no order, or none at all.
+func (c *orderCases) addIDs() {
+	id := c.topUp.OrderID
+	for name, id := range map[string]string{
+		"unknown":               "ord_" + strings.Repeat("0", 44),
+		"word":                  "x",
+		"upper case":            strings.ToUpper(id),
+		"with a blank":          id + "%20",
+		"quote":                 "'%20OR%20'1'='1",
+		"comment":               "x';--",
+		"like":                  "%25",
+		"union":                 "x'%20UNION%20SELECT%201--",
+		"escaped":               id + "%5C",
+		"combining":             id + "%CC%81",
+		"right to left":         "%E2%80%AE" + id,
+		"full width":            strings.Replace(id, "ord", "%EF%BD%8Frd", 1),
+		"zero width":            id + "%E2%80%8B",
+		"another's with a line": id + "%0A",
+	} {
+		c.all.add("id "+name, get("/pay/"+id), 404, fault.OrderNotFound)
+		c.all.add("id "+name+", paid", payRequest("POST", aliasPath+id, c.payment), 404, fault.OrderNotFound)
+		submission := post(ordersPath+"/"+id+"/pay", paymentBody(c.payment)).as(c.owner)
+		c.all.add("id "+name+", submitted", submission, 404, fault.OrderNotFound)
+	}
+	for name, id := range map[string]string{
+		"with NUL":  "a%00b",
+		"not UTF-8": "%ff",
+		"too long":  strings.Repeat("o", 65),
+	} {
+		c.all.add("id "+name, get("/pay/"+id), 400, fault.SchemaInvalid)
+	}
+	c.all.add("no id", get("/pay/"), 404, fault.RouteNotFound)
+	c.all.add("a path in the id", get("/pay/a%2Fb"), 404, fault.OrderNotFound)
+}
+
+// addSubmissions adds bodies of the route that takes a payment in a session.
+func (c *orderCases) addSubmissions() {
+	submit := func(name, body string, status int, code fault.Code) {
+		c.all.add(name, post(c.submitPath(), body).as(c.owner), status, code)
+	}
+	for name, body := range map[string]string{
+		"none":           "",
+		"empty":          "{}",
+		"empty payment":  `{"paymentSignature":""}`,
+		"number":         `{"paymentSignature":1}`,
+		"null":           `{"paymentSignature":null}`,
+		"unknown member": `{"paymentSignature":"x","amount":1}`,
+		"its id":         `{"paymentSignature":"x","orderId":"y"}`,
+		"twice":          `{"paymentSignature":"x","paymentSignature":"x"}`,
+		"list":           "[]",
+		"snake case":     `{"payment_signature":"x"}`,
+	} {
+		submit("submitted body "+name, body, 400, fault.SchemaInvalid)
+	}
+	submit("submitted, unreadable", paymentBody("x"), 400, fault.PaymentMalformed)
+	submit("submitted, too large", paymentBody(strings.Repeat("A", 21<<10)), 413, fault.BodyTooLarge)
+	foreign := header(c.t, c.stranger.payment(withAmount(topUpAmount)))
+	submit("submitted, a stranger's", paymentBody(foreign), 402, fault.PaymentRejected)
+}
+
+func (c *orderCases) submitPath() string { return ordersPath + "/" + c.topUp.OrderID + "/pay" }
+
+// paymentBody is the body that submits a payment.
+func paymentBody(payment string) string { return `{"paymentSignature":` + jsonText(payment) + `}` }
+
+// create adds a body with which no order is created.
+func (c *orderCases) create(name, body string) {
+	c.all.add("open: "+name, post(ordersPath, body).as(c.owner), 400, fault.SchemaInvalid)
+}
+
+// addAmounts adds amounts outside the limits, more precise than a cent, or not numbers.
+func (c *orderCases) addAmounts() {
+	nines := strings.Repeat("9", 400)
 	for _, amount := range []string{
 		"0", "-25", "24.99", "250.01", "25.001", "25.0000000000000001", "250.00000000000000001", "2500", "1e3", "1e400",
 		"null", "true", "[]", "{}", "[25]", `""`, `"25.001"`, `"25,00"`, `"$25"`, `"25 "`, `"+25"`,
-		`"025"`, `"25."`, `".5"`, `"2.5e1"`, `"0x19"`, `"٢٥"`, `"24.99"`, `"250.01"`, `"NaN"`, `"` +
-			strings.Repeat("9", 400) + `"`, strings.Repeat("9", 400),
+		`"025"`, `"25."`, `".5"`, `"2.5e1"`, `"0x19"`, `"٢٥"`, `"24.99"`, `"250.01"`, `"NaN"`, `"` + nines + `"`, nines,
 	} {
-		bad("amount "+amount[:min(len(amount), 24)], `{"amount":`+amount+`}`)
+		c.create("amount "+amount[:min(len(amount), 24)], `{"amount":`+amount+`}`)
 	}
 	for _, cents := range []string{"0", "2499", "25001", "-2500", "2500.5", "25e2", `"2500"`, "null", "4294967296", "[]"} {
-		bad("cents "+cents, `{"amountUsdCents":`+cents+`}`)
+		c.create("cents "+cents, `{"amountUsdCents":`+cents+`}`)
 	}
-	bad("amounts that differ", `{"amount":25,"amountUsdCents":2501}`)
-	bad("amounts that differ, as text", `{"amount":"26.00","amountUsdCents":2500}`)
+	c.create("amounts that differ", `{"amount":25,"amountUsdCents":2501}`)
+	c.create("amounts that differ, as text", `{"amount":"26.00","amountUsdCents":2500}`)
+}
+
+// addResources adds resources that are no URL of the service (attack A40), and bodies of another shape.
+func (c *orderCases) addResources() {
 	host := strings.TrimPrefix(origin, "https://")
 	for _, resource := range []string{
 		"", "/pay", "pay", "//" + host + "/x", "http://" + host + "/x", "HTTPS:" + host, "https://" + host + ".evil.example/",
@@ -337,34 +407,33 @@ func createOrderCases(b *buyer) []refusal {
 		"file:///etc/passwd", "ftp://" + host, origin + "/#x", origin + "/a b", origin + `\\@evil.example`, "https://",
 		origin + "/" + strings.Repeat("a", 2048),
 	} {
-		encoded, _ := json.Marshal(map[string]string{"resource": resource}) // a string always marshals
-		bad("resource "+resource[:min(len(resource), 40)], string(encoded))
+		c.create("resource "+resource[:min(len(resource), 40)], `{"resource":`+jsonText(resource)+`}`)
 	}
-	bad("resource number", `{"resource":1}`)
-	bad("resource too long, each character as two escapes", `{"resource":"`+strings.Repeat(`\ud99a\udf15`, 2049)+`"}`)
-	bad("unknown member", `{"amount":25,"cardId":"x"}`)
-	bad("snake case", `{"amount_usd_cents":2500}`)
-	bad("twice", `{"amount":25,"amount":26}`)
-	bad("list", `[]`)
+	c.create("resource number", `{"resource":1}`)
+	tooLong := strings.Repeat(`\ud99a\udf15`, 2049)
+	c.create("resource too long, each character as two escapes", `{"resource":"`+tooLong+`"}`)
+	c.create("unknown member", `{"amount":25,"cardId":"x"}`)
+	c.create("snake case", `{"amount_usd_cents":2500}`)
+	c.create("twice", `{"amount":25,"amount":26}`)
+	c.create("list", `[]`)
+	withBody := post(cardOrdersPath, `{"amount":25}`).as(c.owner)
+	c.all.add("open: a card order with a body", withBody, 400, fault.SchemaInvalid)
+}
+
+// addKeys adds idempotency keys that are malformed or belong to another order.
+func (c *orderCases) addKeys() {
 	for _, path := range []string{ordersPath, cardOrdersPath} {
 		for name, key := range map[string]string{"too long": strings.Repeat("k", 201), "not UTF-8": "\xff"} {
-			h := b.bearer()
-			h["Idempotency-Key"] = key
-			cases = append(cases, refusal{path + ", key " + name, post(path, "").with(h), 400, fault.SchemaInvalid})
+			r := post(path, "").as(c.owner).withHeader("Idempotency-Key", key)
+			c.all.add(path+", key "+name, r, 400, fault.SchemaInvalid)
 		}
 	}
-	h := b.bearer()
-	h["Idempotency-Key"] = "fund"
-	cases = append(cases,
-		refusal{"open: key of another amount", post(ordersPath, `{"amount":41}`).with(h), 409,
-			fault.IdempotencyKeyReused},
-		refusal{"open: key of another resource",
-			post(ordersPath, `{"amount":40,"resource":"`+origin+`/x"}`).with(h), 409,
-			fault.IdempotencyKeyReused})
-	cases = append(cases,
-		refusal{"open: a card order with a body", post(cardOrdersPath, `{"amount":25}`).with(b.bearer()), 400,
-			fault.SchemaInvalid})
-	return cases
+	reuse := func(name, body string) {
+		r := post(ordersPath, body).as(c.owner).withHeader("Idempotency-Key", "fund")
+		c.all.add("open: key of another "+name, r, 409, fault.IdempotencyKeyReused)
+	}
+	reuse("amount", `{"amount":41}`)
+	reuse("resource", `{"amount":40,"resource":"`+origin+`/x"}`)
 }
 
 func TestUnpaidOrdersExpire(t *testing.T) {
@@ -382,7 +451,8 @@ func TestUnpaidOrdersExpire(t *testing.T) {
 	refused := func() {
 		t.Helper()
 		for name, r := range map[string]request{
-			"asked": {method: "GET", path: o.path()}, "paid": payRequest("POST", o.path(), payment),
+			"asked":             {method: "GET", path: o.path()},
+			"paid":              payRequest("POST", o.path(), payment),
 			"bought by its key": purchase("k", payment),
 			"submitted": {path: ordersPath + "/" + o.OrderID + "/pay", body: `{"paymentSignature":"` + payment + `"}`,
 				header: b.bearer()},

@@ -77,7 +77,10 @@ func (b *buyer) sendUnmatched(amount money.USDC) {
 		common.LeftPadBytes(amount.Big().Bytes(), 32))
 	var hash string
 	b.w.rpc(&hash, "eth_sendTransaction", map[string]string{
-		"from": b.address.String(), "to": usdc().String(), "data": "0x" + hex.EncodeToString(call), "gas": "0x30d40",
+		"from": b.address.String(),
+		"to":   usdc().String(),
+		"data": "0x" + hex.EncodeToString(call),
+		"gas":  "0x30d40",
 	})
 	b.w.rpc(nil, "anvil_mine", "0x1")
 }
@@ -89,7 +92,7 @@ func (b *buyer) topUp(key string, gross money.Cents) answer {
 		p.Accepted.Amount, p.Authorization.Value = gross.USDC().String(), gross.USDC()
 		p.Resource.URL = origin + "/api/card/topup"
 	})
-	return b.w.send(post("/api/card/topup", fmt.Sprintf(`{"amountUsdCents":%d,"idempotencyKey":%q}`, gross, key)).with(map[string]string{x402.HeaderSignature: header(b.w.t, pay)}))
+	return b.w.send(post("/api/card/topup", fmt.Sprintf(`{"amountUsdCents":%d,"idempotencyKey":%q}`, gross, key)).paying(header(b.w.t, pay)))
 }
 
 func TestUnmatchedTransferIsPostedOnceAndReported(t *testing.T) {

@@ -89,8 +89,10 @@ func (w *world) payouts(to x402.Address) (transactions []string) {
 		Tx common.Hash `json:"transactionHash"`
 	}
 	w.rpc(&logs, "eth_getLogs", map[string]any{
-		"fromBlock": hexutil.EncodeUint64(w.fromBlock), "toBlock": "latest", "address": usdc().String(),
-		"topics": []any{x402.TopicTransfer.String(), w.treasury.Word().String(), to.Word().String()},
+		"fromBlock": hexutil.EncodeUint64(w.fromBlock),
+		"toBlock":   "latest",
+		"address":   usdc().String(),
+		"topics":    []any{x402.TopicTransfer.String(), w.treasury.Word().String(), to.Word().String()},
 	})
 	for _, l := range logs {
 		transactions = append(transactions, l.Tx.Hex())
@@ -132,7 +134,7 @@ func TestRefusedCardIsRefunded(t *testing.T) {
 	}
 	// The same over Connect.
 	var rpc struct{ Order orderView }
-	b.post("/roamcard.v1.OrderService/GetOrder", `{"orderId":`+quoted(o.OrderID)+`}`).into(t, 200, &rpc)
+	b.post("/roamcard.v1.OrderService/GetOrder", `{"orderId":`+jsonText(o.OrderID)+`}`).into(t, 200, &rpc)
 	if rpc.Order.Refund == nil || *rpc.Order.Refund != *o.Refund {
 		t.Errorf("over Connect %+v", rpc.Order.Refund)
 	}
@@ -154,7 +156,7 @@ func TestRefusedTopUpIsRefunded(t *testing.T) {
 		p.Accepted.Amount, p.Authorization.Value, p.Resource.URL = "33330000", 33_330_000, origin+"/api/card/topup"
 	})
 	var o orderView
-	w.send(post("/api/card/topup", `{"amountUsdCents":3333,"idempotencyKey":"more~002"}`).with(map[string]string{x402.HeaderSignature: header(t, pay)})).into(t, 200, &o)
+	w.send(post("/api/card/topup", `{"amountUsdCents":3333,"idempotencyKey":"more~002"}`).paying(header(t, pay))).into(t, 200, &o)
 	o = b.awaitStatus(o.OrderID, "refunded")
 	if o.Refund == nil || o.Refund.Amount != "33330000" || o.Topup.Status != "refused" {
 		t.Errorf("order %+v, refund %+v", o, o.Refund)

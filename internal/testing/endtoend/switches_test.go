@@ -132,8 +132,11 @@ func TestPauseIsShownInEveryDocument(t *testing.T) {
 				fmt.Sprint(n)).into(t, 200, nil)
 			eventually(t, 5*time.Second, func() (bool, string) { return at(where.discovery).Paused == paused, product })
 			c := at("/api/config")
-			all := map[string]bool{"card_issue": c.Card.IssuePaused, "card_topup": c.Card.TopupPaused,
-				"esim": c.Esim.PurchasePaused}
+			all := map[string]bool{
+				"card_issue": c.Card.IssuePaused,
+				"card_topup": c.Card.TopupPaused,
+				"esim":       c.Esim.PurchasePaused,
+			}
 			for other, closed := range all {
 				if closed != (paused && other == product) {
 					t.Errorf("while %s is paused (%t), the configuration says of %s: %t", product, paused, other, closed)
@@ -178,7 +181,8 @@ func TestNoTermsForEsimSupplierCannotDeliver(t *testing.T) {
 				fmt.Sprintf("%s: %d %s", what, a.status, clipped(a.body))
 		})
 		for leg, r := range map[string]request{
-			"preview": {path: esimPath}, "open order": {method: "GET", path: opened.path()},
+			"preview":    {path: esimPath},
+			"open order": {method: "GET", path: opened.path()},
 		} {
 			if a := w.send(r); a.status != status || a.problem.Code != string(code) ||
 				a.header.Get(x402.HeaderRequired) != "" != (status == 402) {
@@ -211,8 +215,16 @@ func TestCountryWithoutPlansHasEmptyList(t *testing.T) {
 		w.send(get("/api/esim/plans?countryCode="+country)).into(t, 200, &list)
 		return len(list.Plans)
 	}
-	for country, want := range map[string]bool{"FR": true, "fr": true, "Fr": true, "AQ": false, "XK": false, "xk": false,
-		"ZZ": false, "qq": false} {
+	for country, want := range map[string]bool{
+		"FR": true,
+		"fr": true,
+		"Fr": true,
+		"AQ": false,
+		"XK": false,
+		"xk": false,
+		"ZZ": false,
+		"qq": false,
+	} {
 		if n := plans(country); (n > 0) != want {
 			t.Errorf("%s: %d plans", country, n)
 		}

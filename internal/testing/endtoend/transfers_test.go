@@ -132,8 +132,10 @@ func (w *world) wantIdempotentResolution(s unmatched) (given unmatched) {
 	if diff := cmp.Diff(given, again); diff != "" {
 		w.t.Errorf("a repeat (-first +again):\n%s", diff)
 	}
-	for name, a := range map[string]answer{"another reason": w.resolve(s, "donation", "other", "one"),
-		"another word": w.resolve(s, "known", "nobody asked", "one")} {
+	for name, a := range map[string]answer{
+		"another reason": w.resolve(s, "donation", "other", "one"),
+		"another word":   w.resolve(s, "known", "nobody asked", "one"),
+	} {
 		if a.status != http.StatusConflict || a.problem.Code != string(fault.IdempotencyKeyReused) {
 			w.t.Errorf("the key with %s: %d %s", name, a.status, a.body)
 		}
@@ -169,7 +171,7 @@ func (w *world) wantResolutionRefused(s unmatched, b *buyer) {
 		"no hash":            {w.resolve(malformed, "known", "r", "k"), 400, fault.SchemaInvalid},
 		"no such transfer":   {w.resolve(elsewhere, "known", "r", "k"), 404, fault.TransferNotFound},
 		"an order's payment": {w.resolve(paid, "donation", "r", "k"), 404, fault.TransferNotFound},
-		"by the sender":      {w.send(post(transfersPath+"/"+s.subject()+"/resolve", `{"resolution":"known","reason":"r"}`).with(b.bearer())), 401, fault.OperatorTokenInvalid},
+		"by the sender":      {w.send(post(transfersPath+"/"+s.subject()+"/resolve", `{"resolution":"known","reason":"r"}`).as(b)), 401, fault.OperatorTokenInvalid},
 		"a page of nonsense": {w.send(get(transfersPath + "?pageToken=x").with(operatorHeader())), 400,
 			fault.SchemaInvalid},
 		"a status of nothing": {w.send(get(transfersPath + "?status=lost").with(operatorHeader())), 400,

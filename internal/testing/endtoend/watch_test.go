@@ -34,8 +34,11 @@ func watch(t *testing.T, client roamcardv1connect.OrderServiceClient, token stri
 
 func TestOnlyTheOwnerWatchesAnOrder(t *testing.T) {
 	w := newWorld(t, plan{})
-	for name, opts := range map[string][]connect.ClientOption{"Connect": nil, "Connect JSON": {connect.WithProtoJSON()},
-		"gRPC-Web": {connect.WithGRPCWeb()}} {
+	for name, opts := range map[string][]connect.ClientOption{
+		"Connect":      nil,
+		"Connect JSON": {connect.WithProtoJSON()},
+		"gRPC-Web":     {connect.WithGRPCWeb()},
+	} {
 		t.Run(name, func(t *testing.T) {
 			b := w.buyer()
 			b.signIn()

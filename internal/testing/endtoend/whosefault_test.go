@@ -137,8 +137,10 @@ func TestBlacklistedPayerAloneIsRefused(t *testing.T) {
 // settle.
 func TestFacilitatorThatSettlesNothingIsNotReady(t *testing.T) {
 	t.Parallel()
-	for name, mode := range map[string]facilitatortest.Fault{"fails": facilitatortest.Fail,
-		"refuses": facilitatortest.Refuse} {
+	for name, mode := range map[string]facilitatortest.Fault{
+		"fails":   facilitatortest.Fail,
+		"refuses": facilitatortest.Refuse,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w, f := newFacilitatorWorld(t, "facilitator",

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -372,8 +371,6 @@ func rounds() int {
 	}
 	return 20
 }
-
-func quoted(s string) string { return strconv.Quote(s) }
 
 func purchaseBody(key string) string { return fmt.Sprintf(`{"idempotencyKey":%s}`, jsonText(key)) }
 
