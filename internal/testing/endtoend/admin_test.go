@@ -127,7 +127,7 @@ func TestOperatorRetriesRefusedOrder(t *testing.T) {
 	}
 	path := "/api/admin/orders/" + o.OrderID + "/decide"
 	no := w.operatorCall("POST", path, `{"action":"refund","reason":"give it back"}`, "0")
-	if no.status != http.StatusConflict || no.problem.Code != string(fault.RefundUnavailable) {
+	if no.status != http.StatusConflict || !no.is(fault.RefundUnavailable) {
 		t.Errorf("a refund without a treasury: %d %s", no.status, no.body)
 	}
 	w.operatorCall("POST", path, `{"action":"retry","reason":"the issuer says it is mended"}`, "1").into(t, 200, nil)
@@ -146,7 +146,7 @@ func TestOperatorRetriesRefusedOrder(t *testing.T) {
 		t.Errorf("timeline %s", text)
 	}
 	late := w.operatorCall("POST", path, `{"action":"fulfilled","reason":"too late"}`, "3")
-	if late.status != http.StatusConflict || late.problem.Code != string(fault.OrderNotInReview) {
+	if late.status != http.StatusConflict || !late.is(fault.OrderNotInReview) {
 		t.Errorf("a decision about a fulfilled order: %d %s", late.status, late.body)
 	}
 	var acts, looks int
@@ -289,7 +289,7 @@ func TestKillSwitchStopsSalesInEveryProcess(t *testing.T) {
 		eventually(t, 5*time.Second, func() (bool, string) {
 			r := purchase("closed", "").on(at)
 			a := w.send(r)
-			return a.status == 503 && a.problem.Code == string(fault.IssuePaused),
+			return a.status == 503 && a.is(fault.IssuePaused),
 				fmt.Sprintf("instance %d: %d %s", n, a.status, a.body)
 		})
 		r := purchase("closed", header(t, other.payment())).on(at)
@@ -307,13 +307,13 @@ func TestKillSwitchStopsSalesInEveryProcess(t *testing.T) {
 	wantStatus(t, "a top-up", w.send(post("/api/card/topup", `{"idempotencyKey":"t"}`)), http.StatusPaymentRequired)
 	set("card_issue", true, "1")
 	if a := w.operatorCall("POST", "/api/admin/switches/card_issue", `{"paused":false,"reason":"drill"}`,
-		"1"); a.problem.Code != string(fault.IdempotencyKeyReused) {
+		"1"); !a.is(fault.IdempotencyKeyReused) {
 		t.Errorf("another act with the key: %d %s", a.status, a.body)
 	}
 	set("card_topup", true, "1")
 	eventually(t, 5*time.Second, func() (bool, string) {
 		a := w.send(post("/api/card/topup", `{"idempotencyKey":"t"}`))
-		return a.status == 503 && a.problem.Code == string(fault.TopupPaused), string(a.body)
+		return a.status == 503 && a.is(fault.TopupPaused), string(a.body)
 	})
 	set("card_issue", false, "2")
 	for _, at := range w.instances {
@@ -340,7 +340,7 @@ func TestKillSwitchStopsSalesInEveryProcess(t *testing.T) {
 func TestOperatorCannotOverrideConfiguredPause(t *testing.T) {
 	t.Parallel()
 	w := newAdminWorld(t, -1, plan{change: func(c *app.Config) { c.IssuePaused = true }})
-	w.operatorCall("POST", "/api/admin/switches/card_issue", `{"paused":false,"reason":"open up"}`, "1").into(t, 200, nil)
+	w.setSwitch("card_issue", false, "1")
 	wantProblem(t, "the answer", w.send(purchase("k", "")), 503, fault.IssuePaused)
 	var config struct{ Card struct{ IssuePaused bool } }
 	w.send(get("/api/config")).into(t, 200, &config)

@@ -14,7 +14,6 @@ import (
 
 	"github.com/ethereum/go-ethereum/crypto"
 
-	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/testing/invariants"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -98,8 +97,7 @@ func TestAnswersAreNotCacheable(t *testing.T) {
 // nothing, and ask the chain nothing unless somebody has signed a payment to us.
 func TestUnpaidRequestsCostNothing(t *testing.T) {
 	t.Parallel()
-	node := newNodeProxy(t, sharedChain(t).RPCURL)
-	w := newWorld(t, plan{change: func(c *app.Config) { c.RPCURLs = []string{node.url} }})
+	w, node := newProxyWorld(t, nil)
 	b := w.buyer()
 	unsigned := []request{purchase("u", ""), {path: purchasePath}, purchase("u", "!"), {path: purchasePath, body: "{}"}}
 	for _, c := range headerCases(t, b) {

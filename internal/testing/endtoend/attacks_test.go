@@ -162,7 +162,7 @@ func TestOneAuthorizationPaysForOneKey(t *testing.T) {
 	w.awaitSettled(30 * time.Second)
 	for _, key := range []string{"other", "mine ", "Mine", "mine\u200b"} {
 		a := w.send(purchase(key, payment))
-		if a.status != 409 || a.problem.Code != string(fault.AuthorizationAlreadyUsed) || a.problem.OrderID != "" {
+		if a.status != 409 || !a.is(fault.AuthorizationAlreadyUsed) || a.problem.OrderID != "" {
 			t.Errorf("key %q: %d %s", key, a.status, clipped(a.body))
 		}
 		if bytes.Contains(a.body, []byte(order.OrderID)) || bytes.Contains(a.body, []byte(order.Payment.Transaction)) {

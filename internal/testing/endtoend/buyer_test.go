@@ -61,7 +61,7 @@ func (w *world) buyers(n int) []*buyer {
 			}
 		}
 	}
-	w.rpc(nil, "anvil_mine", "0x1") // as in fund
+	w.mine(1) // as in fund
 	return all
 }
 

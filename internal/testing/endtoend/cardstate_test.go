@@ -117,7 +117,7 @@ func TestCardStatesAreSyncedFromIssuer(t *testing.T) {
 	}
 	wantProblem(t, "a balance meanwhile", b.get("/api/cards/"+had.Issuance.CardID+"/balance"),
 		http.StatusServiceUnavailable, fault.DependencyDown)
-	w.issuer.call("DELETE", "faults", nil)
+	w.issuer.clearFaults()
 	stored("CLOSED")
 	if n := w.count(
 		"SELECT count(*) FROM jobs WHERE kind = 'card_states' AND status IN ('failed', 'operator_review')"); n != 0 {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/fault"
 )
 
@@ -71,13 +70,13 @@ func (w *world) wantClosedForCatchUp(owner *buyer) {
 	}
 	wantStatus(w.t, "readiness of eSIMs", w.send(get("/api/esim/ready")), 503)
 	for _, r := range []request{purchase("closed", ""), {path: "/api/card/topup", body: purchaseBody("closed")}} {
-		if a := w.send(r); a.status != 503 || a.problem.Code != string(fault.DependencyDown) ||
+		if a := w.send(r); a.status != 503 || !a.is(fault.DependencyDown) ||
 			a.header.Get("Payment-Required") != "" {
 			w.t.Errorf("%s unpaid: %d %s", r.path, a.status, clipped(a.body))
 		}
 	}
 	for what, a := range map[string]answer{"a card": fresh.buy("closed"), "a top-up": owner.topUp("closed", 2500)} {
-		if a.status != 503 || a.problem.Code != string(fault.SettlementUnknown) ||
+		if a.status != 503 || !a.is(fault.SettlementUnknown) ||
 			a.problem.NextAction != "retry_same_request" || a.problem.SafeToPayAgain == nil || *a.problem.SafeToPayAgain {
 			w.t.Errorf("%s: %d %s", what, a.status, clipped(a.body))
 		}
@@ -89,8 +88,7 @@ func (w *world) wantClosedForCatchUp(owner *buyer) {
 // the same server, claims nothing in it before it has read the transfers again.
 func TestRestoredDatabaseIsDetected(t *testing.T) {
 	t.Parallel()
-	node := newNodeProxy(t, sharedChain(t).RPCURL)
-	w := newWorld(t, plan{change: func(c *app.Config) { c.RPCURLs = []string{node.url} }})
+	w, node := newProxyWorld(t, nil)
 	w.instances[0].stop()
 	w.instances = nil
 	older := w.copyDatabase()
@@ -104,7 +102,7 @@ func TestRestoredDatabaseIsDetected(t *testing.T) {
 	w.restore(older)
 	eventually(t, 20*time.Second, func() (bool, string) {
 		a := w.buyer().buy("at once")
-		return a.problem.Code == string(fault.SettlementUnknown), fmt.Sprintf("%d %s", a.status, clipped(a.body))
+		return a.is(fault.SettlementUnknown), fmt.Sprintf("%d %s", a.status, clipped(a.body))
 	})
 	eventually(t, 20*time.Second, func() (bool, string) {
 		a := w.send(get("/ready"))

@@ -40,7 +40,7 @@ func TestDoctorFindsEachMisconfiguration(t *testing.T) {
 	} {
 		t.Setenv("ROAMCARD_"+name, value)
 	}
-	w.rpc(nil, "anvil_mine", "0x1") // so that the chain's clock is now
+	w.mine(1) // so that the chain's clock is now
 	examine := func() (failed []string, err error) {
 		var out bytes.Buffer
 		err = doctor.Run(t.Context(), doctor.Config{JSON: true, Out: &out})

@@ -424,7 +424,7 @@ func TestUnavailableStatesAnswerAsDocumented(t *testing.T) {
 				r = get(path).on(at)
 			}
 			a := w.send(r)
-			if a.status != 503 || a.problem.Code != string(code) || a.header.Get(x402.HeaderRequired) != "" {
+			if a.status != 503 || !a.is(code) || a.header.Get(x402.HeaderRequired) != "" {
 				t.Errorf("%s, %s: %d %s, want 503 %s", name, leg, a.status, clipped(a.body), code)
 			}
 		}
@@ -443,26 +443,26 @@ func TestUnavailableStatesAnswerAsDocumented(t *testing.T) {
 		t.Helper()
 		eventually(t, 5*time.Second, func() (bool, string) {
 			a := w.send(purchase("state", ""))
-			return a.problem.Code == string(code), string(a.body)
+			return a.is(code), string(a.body)
 		})
 	}
-	w.issuer.call("POST", "bins", map[string]any{"prefix": "400000", "open": false})
+	w.issuer.openBIN(false)
 	until503(fault.BINUnavailable)
 	unavailable("BIN closed", nil, "", fault.BINUnavailable)
-	w.issuer.call("POST", "bins", map[string]any{"prefix": "400000", "open": true})
+	w.issuer.openBIN(true)
 	forget()
 
-	w.issuer.call("POST", "float", map[string]any{"cents": 2499})
+	w.issuer.setFloat(2499)
 	until503(fault.FloatUnavailable)
 	unavailable("float a cent short", nil, "", fault.FloatUnavailable)
-	w.issuer.call("POST", "float", map[string]any{"cents": 10_000_000})
+	w.issuer.setFloat(10_000_000)
 	forget()
 
 	w.issuer.fault("stock", "error_before", 0, 0)
 	until503(fault.DependencyDown)
 	unavailable("issuer down", nil, "", fault.DependencyDown)
 	unavailable("not ready", nil, "/ready", fault.NotReady)
-	w.issuer.call("DELETE", "faults", nil)
+	w.issuer.clearFaults()
 	forget()
 
 	w.issuer.fault("balance", "error_before", 1, 0)
@@ -484,7 +484,7 @@ func TestNothingIsSoldWithoutWorker(t *testing.T) {
 		eventually(t, 10*time.Second, func() (bool, string) {
 			r := purchase("alone", payment).on(i) // a paid one waits until the process has read what was paid
 			a := w.send(r)
-			return a.status == 503 && a.problem.Code == string(fault.WorkersUnavailable), string(a.body)
+			return a.status == 503 && a.is(fault.WorkersUnavailable), string(a.body)
 		})
 		r := purchase("alone", payment).on(i)
 		wantProblem(t, "the answer", w.send(r), 503, fault.WorkersUnavailable)

@@ -70,14 +70,13 @@ func TestOperatorRetryOrdersEsimUnderNewReference(t *testing.T) {
 	w.awaitEsimReady(nil)
 	b := w.buyer()
 	b.signIn()
-	w.issuer.call("POST", "esim/faults", map[string]any{"op": "order", "mode": "refused", "times": 1})
+	w.issuer.esimFault("order", "refused", 1)
 	o := b.buyEsim("refused-and-retried")
 	b.awaitStatus(o.OrderID, "operator_review")
 	at := "/api/esim/orders/" + o.OrderID
 	token := map[string]string{"X-Esim-Delivery-Token": o.Delivery.Token}
 	wantProblem(t, "credentials in review", w.send(get(at+"/credentials").with(token)), 409, fault.OrderNotFulfilled)
-	w.operatorCall("POST", "/api/admin/orders/"+o.OrderID+"/decide", `{"action":"retry","reason":"back in stock"}`, "1").into(t,
-		200, nil)
+	w.decide(o.OrderID, "retry", "back in stock", "1").into(t, 200, nil)
 	b.awaitStatus(o.OrderID, "fulfilled")
 	var c esimCredentials
 	w.send(get(at+"/credentials").with(token)).into(t, 200, &c)

@@ -48,7 +48,7 @@ func TestEsimBooksAgree(t *testing.T) {
 		t.Fatalf("bought %+v", o)
 	}
 	w.wantFindings("a delivered eSIM")
-	w.issuer.call("POST", "esim/faults", map[string]any{"op": "order", "mode": "refused", "times": 1})
+	w.issuer.esimFault("order", "refused", 1)
 	c.awaitStatus(c.buyEsim("books-of-the-second").OrderID, "refunded")
 	w.awaitSettled(30 * time.Second)
 

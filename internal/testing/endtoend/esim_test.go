@@ -88,8 +88,8 @@ func TestEsimSalesDoNotDependOnCardIssuer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
 	w.awaitEsimReady(nil)
-	w.issuer.call("POST", "bins", map[string]any{"prefix": "400000", "open": false})
-	w.issuer.call("POST", "float", map[string]any{"cents": 0})
+	w.issuer.openBIN(false)
+	w.issuer.setFloat(0)
 	w.issuer.fault("*", "error_before", 0, 0)
 	eventually(t, 10*time.Second, func() (bool, string) {
 		a := w.send(get("/ready"))
@@ -100,7 +100,7 @@ func TestEsimSalesDoNotDependOnCardIssuer(t *testing.T) {
 	if o.Status != "fulfilled" || o.Credentials == nil || o.Credentials.LPA == "" {
 		t.Errorf("bought %+v", o)
 	}
-	w.issuer.call("DELETE", "faults", nil)
+	w.issuer.clearFaults()
 	w.checkBooks()
 }
 
@@ -126,7 +126,7 @@ func TestEsimsAreNotSoldWhileUndeliverable(t *testing.T) {
 			"paid":   esimPurchase("state", good).on(at),
 			"order":  {at: at, path: "/api/esim/orders", body: "{}", header: session},
 		} {
-			if a := w.send(r); a.status != 503 || a.problem.Code != string(code) || a.header.Get(x402.HeaderRequired) != "" {
+			if a := w.send(r); a.status != 503 || !a.is(code) || a.header.Get(x402.HeaderRequired) != "" {
 				t.Errorf("%s, %s: %d %s, want 503 %s", name, leg, a.status, clipped(a.body), code)
 			}
 		}
@@ -136,12 +136,12 @@ func TestEsimsAreNotSoldWhileUndeliverable(t *testing.T) {
 	}
 	eventually(t, 15*time.Second, func() (bool, string) {
 		a := w.send(post(esimPath, purchaseBody("state")).on(closed))
-		return a.problem.Code == string(fault.EsimPaused), "it does not know yet what has been paid: " +
+		return a.is(fault.EsimPaused), "it does not know yet what has been paid: " +
 			string(clipped(a.body))
 	})
 	refused("paused", closed, fault.EsimPaused)
 
-	w.issuer.call("POST", "esim/faults", map[string]any{"op": "*", "mode": "error_before", "times": 0})
+	w.issuer.esimFault("*", "error_before", 0)
 	// At once, the confirmation before the claim fails; a moment later nobody is told the terms, and then the catalogue
 	// is stale, too.
 	wantProblem(t, "paid while the supplier is down", w.send(esimPurchase("state", good)), 503, fault.DependencyDown)
@@ -151,14 +151,14 @@ func TestEsimsAreNotSoldWhileUndeliverable(t *testing.T) {
 	})
 	eventually(t, 15*time.Second, func() (bool, string) {
 		a := w.send(get("/api/esim/ready"))
-		return a.status == 503 && a.problem.Code == string(fault.NotReady) &&
+		return a.status == 503 && a.is(fault.NotReady) &&
 				a.problem.Detail == "Failing: catalogue, supplier.",
 			fmt.Sprintf("ready without a supplier: %d %s", a.status, clipped(a.body))
 	})
 	refused("stale", nil, fault.DependencyDown)
 	// The catalogue is still shown.
 	w.send(get("/api/esim/plans")).into(t, 200, nil)
-	w.issuer.call("DELETE", "esim/faults", nil)
+	w.issuer.clearEsimFaults()
 	w.awaitEsimReady(nil)
 	if o := b.buyEsim("open-again-by-itself"); o.Status != "fulfilled" {
 		t.Errorf("then bought %+v", o)
@@ -175,7 +175,7 @@ func TestEsimCredentialsAreNeitherLoggedNorStoredUnsealed(t *testing.T) {
 	w.awaitEsimReady(nil)
 	b := w.buyer()
 	for _, mode := range []string{"error_after", "malformed"} { // their texts repeat what must not be seen
-		w.issuer.call("POST", "esim/faults", map[string]any{"op": "ordered", "mode": mode, "times": 1})
+		w.issuer.esimFault("ordered", mode, 1)
 	}
 	o := b.buyEsim("nothing-is-written-down")
 	if o.Credentials == nil {
@@ -263,7 +263,7 @@ func TestRefusedEsimKeepsEvidence(t *testing.T) {
 	b := w.buyer()
 	terms := w.esimTerms("refused-by-the-supplier")
 	// Sold out between the confirmation and the order.
-	w.issuer.call("POST", "esim/faults", map[string]any{"op": "order", "mode": "refused", "times": 1})
+	w.issuer.esimFault("order", "refused", 1)
 	var o esimOrder
 	w.send(esimPurchase("refused-by-the-supplier", b.esimPayment(terms))).into(t, 200, &o)
 	if o.Credentials != nil || o.Status == "fulfilled" || o.Delivery.Status == "fulfilled" {

@@ -88,7 +88,7 @@ func TestPayersDeceivingSimulationDelayNobody(t *testing.T) {
 	for _, b := range wallets {
 		w.delegate(b.address, liar)
 	}
-	w.rpc(nil, "anvil_mine", "0x1")
+	w.mine(1)
 
 	answers := w.buyEsimsAtOnce(wallets, 6)
 	paid, there := w.measureCards("attacked", 3)
@@ -104,7 +104,7 @@ func TestPayersDeceivingSimulationDelayNobody(t *testing.T) {
 		t.Errorf("once all were answered, a card was paid in %v and there in %v", paid, there)
 	}
 	for _, a := range told {
-		if a.status != 402 || a.problem.Code != string(fault.PaymentRejected) {
+		if a.status != 402 || !a.is(fault.PaymentRejected) {
 			t.Errorf("answered %d %s, want 402 %s", a.status, clipped(a.body), fault.PaymentRejected)
 			break
 		}
@@ -137,18 +137,16 @@ func TestManyClaimsOnOneBalanceDelayNobody(t *testing.T) {
 		w.fund(b.address, moneyOf(cost))
 	}
 	// While no block is made, each claim is simulated against the whole balance.
-	w.rpc(nil, "evm_setIntervalMining", 0)
-	w.rpc(nil, "evm_setAutomine", false)
+	w.pauseMining()
 	answers := w.buyEsimsAtOnce(wallets, 6)
 	eventually(t, time.Minute, func() (bool, string) {
 		n := w.count("SELECT count(*) FROM payments WHERE status = 'claimed'")
 		return n == 4*len(wallets), fmt.Sprint(n, " payments are undecided")
 	})
-	w.rpc(nil, "evm_setAutomine", true)
-	w.rpc(nil, "evm_setIntervalMining", 1)
+	w.resumeMining()
 	refused := 0
 	for _, a := range answers() {
-		if a.status == 429 && a.problem.Code == string(fault.PaymentsUndecided) &&
+		if a.status == 429 && a.is(fault.PaymentsUndecided) &&
 			a.problem.NextAction == "retry_same_request" {
 			refused++
 		}
@@ -192,7 +190,7 @@ func TestAuthorizationValidForTooLongIsRefused(t *testing.T) {
 		return header(t, b.payment(func(p *x402.Payment) { p.Authorization.ValidBefore = uint64(time.Now().Add(in).Unix()) }))
 	}
 	a := w.send(purchase("late", ending(71*time.Minute)))
-	if a.status != 402 || a.problem.Code != string(fault.PaymentRejected) ||
+	if a.status != 402 || !a.is(fault.PaymentRejected) ||
 		!strings.Contains(a.problem.Detail, "at most 4200 s ahead") {
 		t.Errorf("71 minutes: %d %s", a.status, clipped(a.body))
 	}
@@ -218,8 +216,7 @@ func TestUnpaidOrdersLeaveFloatToOthers(t *testing.T) {
 	for i, b := range buyers {
 		headers[i] = header(t, b.payment())
 	}
-	w.rpc(nil, "evm_setIntervalMining", 0)
-	w.rpc(nil, "evm_setAutomine", false)
+	w.pauseMining()
 	claimed, reserved := map[int]bool{}, -1
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -229,9 +226,9 @@ func TestUnpaidOrdersLeaveFloatToOthers(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
-			case a.problem.Code == string(fault.SettlementUnknown):
+			case a.is(fault.SettlementUnknown):
 				claimed[i] = true
-			case a.status == 503 && a.problem.Code == string(fault.FloatReserved) &&
+			case a.status == 503 && a.is(fault.FloatReserved) &&
 				a.problem.NextAction == "retry_same_request":
 				reserved = i
 			default:
@@ -243,8 +240,7 @@ func TestUnpaidOrdersLeaveFloatToOthers(t *testing.T) {
 	if len(claimed) != 6 || reserved < 0 {
 		t.Fatalf("%d claimed, want 6 of %d", len(claimed), len(buyers))
 	}
-	w.rpc(nil, "evm_setAutomine", true)
-	w.rpc(nil, "evm_setIntervalMining", 1)
+	w.resumeMining()
 	eventually(t, 30*time.Second, func() (bool, string) {
 		a := w.send(purchase(fmt.Sprint("unpaid-", reserved), headers[reserved]))
 		return a.status == 200, string(a.body)
@@ -266,29 +262,27 @@ func TestUnfundedClaimsReleaseReservations(t *testing.T) {
 			return (a.status == 402) == (cards > 0), string(a.body)
 		})
 	}
-	w.rpc(nil, "evm_setIntervalMining", 0)
-	w.rpc(nil, "evm_setAutomine", false)
+	w.pauseMining()
 	payers, honest := w.buyers(6), w.buyer()
 	var all sync.WaitGroup
 	for i, b := range payers {
 		all.Go(func() {
 			if a := w.send(purchase(fmt.Sprint("poor-", i),
-				header(t, b.payment()))); a.problem.Code != string(fault.SettlementUnknown) {
+				header(t, b.payment()))); !a.is(fault.SettlementUnknown) {
 				t.Errorf("answered %d %s", a.status, clipped(a.body))
 			}
 		})
 	}
 	all.Wait()
 	payment := header(t, honest.payment())
-	if a := w.send(purchase("honest", payment)); a.problem.Code != string(fault.FloatReserved) {
+	if a := w.send(purchase("honest", payment)); !a.is(fault.FloatReserved) {
 		t.Fatalf("answered %d %s, want %s", a.status, clipped(a.body), fault.FloatReserved)
 	}
 	for _, b := range payers {
 		slot, nothing := balanceSlot(b.address, 0)
 		w.rpc(nil, "anvil_setStorageAt", usdc().String(), slot, nothing)
 	}
-	w.rpc(nil, "evm_setAutomine", true)
-	w.rpc(nil, "evm_setIntervalMining", 1)
+	w.resumeMining()
 	eventually(t, 30*time.Second, func() (bool, string) {
 		a := w.send(purchase("honest", payment))
 		return a.status == 200, string(a.body)
@@ -315,23 +309,21 @@ func TestUnfundedClaimsReleaseReservations(t *testing.T) {
 func TestUndecidedPaymentEndsAfterItsJobRunsOutOfAttempts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{chain: ownChain(t), change: func(c *app.Config) { c.Wait = time.Second }})
-	w.rpc(nil, "evm_setIntervalMining", 0)
-	w.rpc(nil, "evm_setAutomine", false)
+	w.pauseMining()
 	paid, void := w.buyer(), w.buyer()
-	if a := paid.buy("paid"); a.problem.Code != string(fault.SettlementUnknown) {
+	if a := paid.buy("paid"); !a.is(fault.SettlementUnknown) {
 		t.Fatalf("answered %d %s", a.status, clipped(a.body))
 	}
 	short := header(t,
 		void.payment(func(p *x402.Payment) { p.Authorization.ValidBefore = uint64(time.Now().Add(25 * time.Second).Unix()) }))
-	if a := w.send(purchase("void", short)); a.problem.Code != string(fault.SettlementUnknown) {
+	if a := w.send(purchase("void", short)); !a.is(fault.SettlementUnknown) {
 		t.Fatalf("answered %d %s", a.status, clipped(a.body))
 	}
 	// The second one's transaction will find nothing, and its job has no attempt left; nor has the first one's.
 	w.exec("UPDATE jobs SET uncounted_attempts = 0, attempt = attempt + 2000 WHERE kind = 'order_fulfill' AND status " +
 		"= 'queued'")
 	w.fund(void.address, 0)
-	w.rpc(nil, "evm_setAutomine", true)
-	w.rpc(nil, "evm_setIntervalMining", 1)
+	w.resumeMining()
 	status := func(key string) (status string) {
 		t.Helper()
 		if err := w.db.QueryRow(t.Context(), "SELECT status FROM orders WHERE idempotency_key = $1",

@@ -81,7 +81,7 @@ func TestOperatorResolvesFindings(t *testing.T) {
 		"by the owner": {w.send(post(findingsPath+"/"+credit[0].ID+"/resolve", `{"reason":"r"}`).as(b)),
 			401, fault.OperatorTokenInvalid},
 	} {
-		if tt.answer.status != tt.status || tt.answer.problem.Code != string(tt.code) {
+		if tt.answer.status != tt.status || !tt.answer.is(tt.code) {
 			t.Errorf("%s: %d %s", name, tt.answer.status, tt.answer.body)
 		}
 	}
@@ -120,7 +120,7 @@ func (w *world) wantOneExplanation(f finding) {
 	for _, a := range answers {
 		if a.status == http.StatusOK {
 			well++
-		} else if a.status != http.StatusConflict || a.problem.Code != string(fault.FindingResolved) {
+		} else if a.status != http.StatusConflict || !a.is(fault.FindingResolved) {
 			w.t.Errorf("%d %s", a.status, a.body)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/fault"
 )
 
@@ -19,8 +18,7 @@ func TestNoTermsWhileSettlementIsDown(t *testing.T) {
 	for _, name := range []string{"the chain", "the gas"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			node := newNodeProxy(t, sharedChain(t).RPCURL)
-			w := newWorld(t, plan{change: func(c *app.Config) { c.RPCURLs = []string{node.url} }})
+			w, node := newProxyWorld(t, nil)
 			b := w.buyer()
 			b.buyCard("card")
 			w.awaitSettled(30 * time.Second)
@@ -36,7 +34,7 @@ func TestNoTermsWhileSettlementIsDown(t *testing.T) {
 				for _, r := range unpaid {
 					a := w.send(r)
 					invites, waits := a.header.Get("Payment-Required") != "", a.header.Get("Retry-After") != ""
-					if a.status != status || a.problem.Code != string(code) || invites != (status == 402) || waits != (status == 503) {
+					if a.status != status || !a.is(code) || invites != (status == 402) || waits != (status == 503) {
 						t.Errorf("%s %s: %d %s %v, want %d %s", r.method, r.path, a.status, clipped(a.body), a.header, status, code)
 					}
 				}

@@ -112,7 +112,7 @@ func TestInventedTransferStopsNoPayer(t *testing.T) {
 			w.inventTransfer(nodes[place], thorough.payment().Authorization, true)
 			payment := header(t, thorough.payment())
 			for range 2 {
-				if a := w.send(purchase("k", payment)); a.status != 503 || a.problem.Code != string(fault.SettlementUnknown) ||
+				if a := w.send(purchase("k", payment)); a.status != 503 || !a.is(fault.SettlementUnknown) ||
 					a.problem.NextAction != string(fault.RetrySameRequest) {
 					t.Errorf("while it lies: %d %s", a.status, clipped(a.body))
 				}
@@ -156,7 +156,7 @@ func TestOneLyingNodeCausesNoDelivery(t *testing.T) {
 			claimed := w.send(purchase("forged", header(t, p)))
 			tt.other(other)
 			for range 4 {
-				if claimed.status != 503 || claimed.problem.Code != string(fault.SettlementUnknown) {
+				if claimed.status != 503 || !claimed.is(fault.SettlementUnknown) {
 					t.Fatalf("%d %s, want 503 settlement_unknown", claimed.status, clipped(claimed.body))
 				}
 				if len(w.issuer.books().Cards) != 0 || w.transferCount(b) != 0 {
@@ -202,7 +202,7 @@ func TestSecondNodeIsRequiredFromAmount(t *testing.T) {
 		t.Errorf("unpaid: %d %s", a.status, clipped(a.body))
 	}
 	payment := header(t, b.payment())
-	if a := w.send(purchase("alone", payment)); a.status != 503 || a.problem.Code != string(fault.DependencyDown) ||
+	if a := w.send(purchase("alone", payment)); a.status != 503 || !a.is(fault.DependencyDown) ||
 		a.problem.NextAction != string(fault.RetrySameRequest) {
 		t.Errorf("paid: %d %s", a.status, clipped(a.body))
 	}
@@ -244,7 +244,7 @@ func TestOperatorProvesPaymentByTransaction(t *testing.T) {
 	node.inject(nodeFault{method: "eth_getLogs", mode: answerEmpty})
 	b := w.buyer()
 	a := b.buy("lost")
-	if a.status != 503 || a.problem.Code != string(fault.SettlementUnknown) {
+	if a.status != 503 || !a.is(fault.SettlementUnknown) {
 		t.Fatalf("%d %s", a.status, clipped(a.body))
 	}
 	id := a.problem.OrderID
@@ -281,7 +281,7 @@ func TestOperatorProvesPaymentByTransaction(t *testing.T) {
 		"another act":    {id, earlier.Payment.Transaction, "the key", fault.IdempotencyKeyReused},
 		"no such order":  {"ord_none", right, "k", fault.OrderNotFound},
 	} {
-		if a := prove(tt.order, tt.hash, tt.key); a.problem.Code != string(tt.code) {
+		if a := prove(tt.order, tt.hash, tt.key); !a.is(tt.code) {
 			t.Errorf("%s: %d %s, want %s", name, a.status, clipped(a.body), tt.code)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -19,7 +18,7 @@ type thirdParty struct {
 func (w *world) thirdParty() *thirdParty {
 	w.t.Helper()
 	s := &thirdParty{buyer: w.buyer()}
-	w.rpc(nil, "anvil_setBalance", s.address.String(), "0x3635c9adc5dea00000")
+	w.giveGas(s.address)
 	return s
 }
 
@@ -34,7 +33,7 @@ func (s *thirdParty) broadcast(p x402.Payment) {
 // wantUnclaimed is the answer to a payment whose money has arrived and whose sender is not proven.
 func (w *world) wantUnclaimed(a answer) {
 	w.t.Helper()
-	if a.status != 402 || a.problem.Code != string(fault.PaymentUnclaimed) || a.header.Get(x402.HeaderRequired) == "" ||
+	if a.status != 402 || !a.is(fault.PaymentUnclaimed) || a.header.Get(x402.HeaderRequired) == "" ||
 		a.problem.OrderID != "" {
 		w.t.Fatalf("%d %s, want 402 %s", a.status, clipped(a.body), fault.PaymentUnclaimed)
 	}
@@ -130,8 +129,7 @@ func TestPreemptedEsimIsShownToItsPayerOnly(t *testing.T) {
 // TestUsedAuthorizationIsUnknownWhileItsLogIsHidden: the token says that it is used, and the node shows no event.
 func TestUsedAuthorizationIsUnknownWhileItsLogIsHidden(t *testing.T) {
 	t.Parallel()
-	node := newNodeProxy(t, sharedChain(t).RPCURL)
-	w := newWorld(t, plan{change: func(c *app.Config) { c.RPCURLs = []string{node.url} }})
+	w, node := newProxyWorld(t, nil)
 	third, b := w.thirdParty(), w.buyer()
 	for _, mode := range []nodeMode{answerEmpty, answerNull, failBefore} {
 		p := b.payment()
@@ -160,7 +158,7 @@ func TestCancelledOrSpentAuthorizationIsSafeToReplace(t *testing.T) {
 	third := w.thirdParty()
 	for name, spoil := range map[string]func(b *buyer, p x402.Payment){
 		"cancelled": func(b *buyer, p x402.Payment) {
-			w.rpc(nil, "anvil_setBalance", b.address.String(), "0x3635c9adc5dea00000")
+			w.giveGas(b.address)
 			b.transact(0, b.cancelCall(p.Authorization.Nonce))
 		},
 		"used_elsewhere": func(b *buyer, p x402.Payment) {
@@ -173,7 +171,7 @@ func TestCancelledOrSpentAuthorizationIsSafeToReplace(t *testing.T) {
 		spoil(b, p)
 		eventually(t, 20*time.Second, func() (bool, string) { return w.spent(p.Authorization), "not in a block" })
 		a := w.send(purchase(name, header(t, p)))
-		if a.status != 402 || a.problem.Code != string(fault.PaymentRejected) || !*a.problem.SafeToPayAgain {
+		if a.status != 402 || !a.is(fault.PaymentRejected) || !*a.problem.SafeToPayAgain {
 			t.Errorf("%s: %d %s", name, a.status, clipped(a.body))
 		}
 		if told, err := x402.DecodeSettlement(a.header.Get(x402.HeaderResponse)); err != nil || told.Success ||
@@ -230,7 +228,7 @@ func TestLostOrderIsFoundByItsPayer(t *testing.T) {
 
 	w.wantUnclaimed(w.send(purchase("the key", header(t, p))))
 	if a := w.send(purchase("another key", header(t, b.payment()))); a.status != 503 ||
-		a.problem.Code != string(fault.SettlementUnknown) || *a.problem.SafeToPayAgain {
+		!a.is(fault.SettlementUnknown) || *a.problem.SafeToPayAgain {
 		t.Errorf("under another key: %d %s", a.status, clipped(a.body))
 	}
 	w.send(purchase("the key", header(t, b.payment()))).into(t, 200, &after)
@@ -296,7 +294,7 @@ func TestPreemptedPaymentForUnavailableProductIsRefunded(t *testing.T) {
 		}
 		third.broadcast(pay)
 		a := w.send(r)
-		if a.status != 409 && a.problem.Code != string(fault.PaymentUnclaimed) {
+		if a.status != 409 && !a.is(fault.PaymentUnclaimed) {
 			t.Errorf("%s: a stranger: %d %s", name, a.status, clipped(a.body))
 		}
 		if a.status == 409 && *a.problem.SafeToPayAgain {
@@ -305,7 +303,7 @@ func TestPreemptedPaymentForUnavailableProductIsRefunded(t *testing.T) {
 		b.signIn()
 		r.header["Authorization"] = b.bearer()["Authorization"]
 		a = w.send(r)
-		if a.status != 409 || a.problem.Code != string(fault.TermsChanged) || a.problem.OrderID == "" ||
+		if a.status != 409 || !a.is(fault.TermsChanged) || a.problem.OrderID == "" ||
 			*a.problem.SafeToPayAgain {
 			t.Fatalf("%s: %d %s", name, a.status, clipped(a.body))
 		}
@@ -337,7 +335,7 @@ func TestLostRefundIsNotSpentAgain(t *testing.T) {
 	w.wantUnclaimed(w.send(purchase("refused~002", header(t, p))))
 	for _, key := range []string{"refused~002", "another"} {
 		a := w.send(purchase(key, header(t, b.payment())))
-		if a.status != 503 || a.problem.Code != string(fault.SettlementUnknown) || *a.problem.SafeToPayAgain {
+		if a.status != 503 || !a.is(fault.SettlementUnknown) || *a.problem.SafeToPayAgain {
 			t.Errorf("%s: %d %s", key, a.status, clipped(a.body))
 		}
 	}

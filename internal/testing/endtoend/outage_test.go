@@ -28,7 +28,7 @@ func (w *world) outages(node *nodeProxy, server *devnet.Postgres, dir string) ma
 	gas := func(wei string) func() { return func() { w.rpc(nil, "anvil_setBalance", w.relayer.String(), wei) } }
 	return map[string]outage{
 		"the issuer": {code: fault.DependencyDown, begin: func() { w.issuer.fault("stock", "error_before", 0, 0) },
-			heal: func() { w.issuer.call("DELETE", "faults", nil) }},
+			heal: func() { w.issuer.clearFaults() }},
 		"the chain": {code: fault.DependencyDown, unread: true,
 			begin: func() { node.inject(nodeFault{method: "*", mode: hangUp}) }, heal: node.clearFaults},
 		"the gas": {code: fault.DependencyDown, begin: gas(poor), heal: gas(rich)},
@@ -93,8 +93,8 @@ func TestNothingIsClaimedDuringOutage(t *testing.T) {
 
 // claimsNothing reports that an answer claims nothing because of the outage.
 func (o outage) claimsNothing(a answer) bool {
-	unread := o.unread && a.problem.Code == string(fault.SettlementUnknown)
-	return a.status == 503 && a.problem.OrderID == "" && (unread || a.problem.Code == string(o.code))
+	unread := o.unread && a.is(fault.SettlementUnknown)
+	return a.status == 503 && a.problem.OrderID == "" && (unread || a.is(o.code))
 }
 
 // buyDuringOutage buys until the outage is noticed, which may take a moment, and then for each buyer left, in vain.

@@ -35,8 +35,7 @@ func TestPurchaseSurvivesNodeFaults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			node := newNodeProxy(t, sharedChain(t).RPCURL)
-			w := newWorld(t, plan{change: func(c *app.Config) { c.RPCURLs = []string{node.url} }})
+			w, node := newProxyWorld(t, nil)
 			modes := nodeModes
 			method, part, _ := strings.Cut(name, " ")
 			switch method {
@@ -103,15 +102,14 @@ func (w *world) transferCount(b *buyer) int {
 // well after the block is final: no answer of a node may pass for a payment that went elsewhere.
 func TestMissingLogDoesNotVoidPayment(t *testing.T) {
 	t.Parallel()
-	node := newNodeProxy(t, sharedChain(t).RPCURL)
-	w := newWorld(t, plan{change: func(c *app.Config) { c.RPCURLs = []string{node.url} }})
+	w, node := newProxyWorld(t, nil)
 	if _, err := w.buyer().buyRetrying("before", 30*time.Second); err != nil { // whose logs are the old ones
 		t.Fatal(err)
 	}
 	for event, asks := range map[string]string{"use": asksForUse, "transfer": asksForTransfer} {
 		for _, mode := range []nodeMode{answerEmpty, answerOther, answerNull} {
 			// Whoever asks has seen the authorization used, so the block of that is final after these.
-			final := sync.OnceFunc(func() { w.rpc(nil, "anvil_mine", "0x3") })
+			final := sync.OnceFunc(func() { w.mine(3) })
 			node.inject(nodeFault{method: "eth_getLogs", mode: mode, only: asks, times: 10, before: final})
 			b := w.buyer()
 			b.wantSold(event+string(mode), 60*time.Second)
@@ -148,10 +146,9 @@ func TestTwoNodesReplaceTheThird(t *testing.T) {
 // ours reverts, and the money has arrived all the same.
 func TestThirdPartyMaySettleFirst(t *testing.T) {
 	t.Parallel()
-	node := newNodeProxy(t, sharedChain(t).RPCURL)
-	w := newWorld(t, plan{change: func(c *app.Config) { c.RPCURLs = []string{node.url} }})
+	w, node := newProxyWorld(t, nil)
 	stranger := w.buyer()
-	w.rpc(nil, "anvil_setBalance", stranger.address.String(), "0x3635c9adc5dea00000")
+	w.giveGas(stranger.address)
 	for n := range 3 {
 		b := w.buyer()
 		p := b.payment()
@@ -214,16 +211,15 @@ func (b *buyer) cancelCall(nonce x402.Hash) []byte {
 // its way. Nothing is delivered, the 402 comes only once it is proven dead, and the key stays good.
 func TestCancelledPaymentDeliversNothingAndMayBeReplaced(t *testing.T) {
 	t.Parallel()
-	node := newNodeProxy(t, sharedChain(t).RPCURL)
-	w := newWorld(t, plan{change: func(c *app.Config) { c.RPCURLs = []string{node.url} }})
+	w, node := newProxyWorld(t, nil)
 	b := w.buyer()
-	w.rpc(nil, "anvil_setBalance", b.address.String(), "0x3635c9adc5dea00000")
+	w.giveGas(b.address)
 	p := b.payment()
 	node.inject(nodeFault{method: "eth_sendRawTransaction", mode: passOn, times: 1, before: func() {
 		b.transact(0, b.cancelCall(p.Authorization.Nonce))
 	}})
 	a := w.send(purchase("cancelled", header(t, p)))
-	if a.status != 402 || a.problem.Code != string(fault.PaymentRejected) || a.header.Get(x402.HeaderRequired) == "" ||
+	if a.status != 402 || !a.is(fault.PaymentRejected) || a.header.Get(x402.HeaderRequired) == "" ||
 		a.header.Get(x402.HeaderResponse) == "" {
 		t.Fatalf("%d %s", a.status, clipped(a.body))
 	}
@@ -245,16 +241,13 @@ func TestCancelledPaymentDeliversNothingAndMayBeReplaced(t *testing.T) {
 // way. The authorization may still be used, so the answer is unknown, and few transactions are spent on it.
 func TestEmptiedWalletLeavesPaymentUndecided(t *testing.T) {
 	t.Parallel()
-	node := newNodeProxy(t, sharedChain(t).RPCURL)
-	w := newWorld(t, plan{change: func(c *app.Config) {
-		c.RPCURLs, c.Wait = []string{node.url}, 3*time.Second
-	}})
+	w, node := newProxyWorld(t, func(c *app.Config) { c.Wait = 3 * time.Second })
 	b := w.buyer()
 	payment := header(t, b.payment())
 	node.inject(nodeFault{method: "eth_sendRawTransaction", mode: passOn, times: 1,
 		before: sync.OnceFunc(func() { w.fund(b.address, 0) })})
 	a := w.send(purchase("emptied", payment))
-	if a.status != 503 || a.problem.Code != string(fault.SettlementUnknown) || a.problem.OrderID == "" ||
+	if a.status != 503 || !a.is(fault.SettlementUnknown) || a.problem.OrderID == "" ||
 		a.header.Get("Retry-After") == "" || a.header.Get(x402.HeaderRequired) != "" {
 		t.Fatalf("%d %s", a.status, clipped(a.body))
 	}
@@ -279,10 +272,7 @@ func TestEmptiedWalletLeavesPaymentUndecided(t *testing.T) {
 // over. Only a safe block beyond its time makes the 402, and the key can be paid anew.
 func TestAuthorizationExpiredInFlightIsVoid(t *testing.T) {
 	t.Parallel()
-	node := newNodeProxy(t, sharedChain(t).RPCURL)
-	w := newWorld(t, plan{change: func(c *app.Config) {
-		c.RPCURLs, c.Wait = []string{node.url}, 2*time.Second
-	}})
+	w, node := newProxyWorld(t, func(c *app.Config) { c.Wait = 2 * time.Second })
 	b := w.buyer()
 	node.inject(nodeFault{method: "eth_sendRawTransaction", mode: acceptAndDrop})
 	p := b.payment(func(p *x402.Payment) { p.Authorization.ValidBefore = uint64(time.Now().Unix()) + 22 })
@@ -316,7 +306,7 @@ func TestReorganisedSettlementIsSentAgain(t *testing.T) {
 			chain := ownChain(t)
 			w := newWorld(t, plan{chain: chain})
 			b := w.buyer()
-			w.rpc(nil, "anvil_mine", "0xa") // the buyer's money is older than what is undone
+			w.mine(10) // the buyer's money is older than what is undone
 			var o paidOrder
 			b.buy("undone").into(t, 200, &o)
 			w.rpc(nil, "anvil_reorg", depth, []any{})
@@ -346,7 +336,7 @@ func TestStalledChainLeavesPaymentsUndecided(t *testing.T) {
 	for _, b := range buyers {
 		payments = append(payments, header(t, b.payment()))
 		a := w.send(purchase("still", payments[len(payments)-1]))
-		if a.status != 503 || a.problem.Code != string(fault.SettlementUnknown) || a.problem.OrderID == "" {
+		if a.status != 503 || !a.is(fault.SettlementUnknown) || a.problem.OrderID == "" {
 			t.Fatalf("%d %s", a.status, clipped(a.body))
 		}
 	}
@@ -356,7 +346,7 @@ func TestStalledChainLeavesPaymentsUndecided(t *testing.T) {
 	for i, b := range buyers {
 		b.wantRetrySold("still", payments[i], 60*time.Second)
 	}
-	w.rpc(nil, "anvil_mine", "0x3")
+	w.mine(3)
 	w.checkBooks()
 	w.wantAllDelivered()
 }

@@ -91,7 +91,7 @@ func (w *world) wantEndDespiteFault(op, mode string, ends map[string]outcome, bu
 		return
 	}
 	w.awaitSettled(60 * time.Second)
-	w.issuer.call("DELETE", "faults", nil)
+	w.issuer.clearFaults()
 	want, special := ends[op]
 	if !special {
 		want = delivered
@@ -142,7 +142,7 @@ func TestCardReadsSurviveIssuerFaults(t *testing.T) {
 		default:
 			t.Errorf("balance, %s: %d %s", mode, a.status, clipped(a.body))
 		}
-		w.issuer.call("DELETE", "faults", nil)
+		w.issuer.clearFaults()
 
 		var ch struct{ IntentID, Message string }
 		b.post("/api/cards/"+o.Issuance.CardID+"/reveal-challenge", "{}").into(t, 200, &ch)
@@ -158,7 +158,7 @@ func TestCardReadsSurviveIssuerFaults(t *testing.T) {
 			(a.status != 200 || len(revealed.Credentials.Number) != 16 || len(revealed.Credentials.SecurityCode) != 3) {
 			t.Errorf("reveal, %s: %d", mode, a.status)
 		}
-		w.issuer.call("DELETE", "faults", nil)
+		w.issuer.clearFaults()
 	}
 	w.checkBooks()
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// newNodeWorld makes several proxies before the shared chain, and a world that knows only them.
+// newNodeWorld makes several proxies in front of the shared chain, and a world that knows only them.
 func newNodeWorld(t *testing.T, n int, change func(*app.Config)) (*world, []*nodeProxy) {
 	t.Helper()
 	proxies, urls := make([]*nodeProxy, n), make([]string, n)
@@ -25,6 +25,13 @@ func newNodeWorld(t *testing.T, n int, change func(*app.Config)) (*world, []*nod
 		}
 	}})
 	return w, proxies
+}
+
+// newProxyWorld is newNodeWorld with one node.
+func newProxyWorld(t *testing.T, change func(*app.Config)) (*world, *nodeProxy) {
+	t.Helper()
+	w, proxies := newNodeWorld(t, 1, change)
+	return w, proxies[0]
 }
 
 // TestPurchaseSurvivesLaggingNode lets one of three nodes be behind the others, by a little and by more than is borne.

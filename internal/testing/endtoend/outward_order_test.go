@@ -31,7 +31,7 @@ func orderings() []ordering {
 				if claims < 2 {
 					return fmt.Errorf("the job was claimed %d times, so no worker took it from the request", claims)
 				}
-				if a.status != 200 && a.problem.Code != string(fault.SettlementUnknown) {
+				if a.status != 200 && !a.is(fault.SettlementUnknown) {
 					return fmt.Errorf("%d %s", a.status, clipped(a.body))
 				}
 				return nil
@@ -42,7 +42,7 @@ func orderings() []ordering {
 			name:  "the buyer first",
 			admin: []string{"FAULT=fulfill.leased:sleep=3s@*", "PAYMENT__WAIT=2s", "WORKER__LEASE=1s"},
 			right: func(a answer, _ int) error {
-				if a.status != 503 || a.problem.Code != string(fault.SettlementUnknown) || a.problem.OrderID == "" {
+				if a.status != 503 || !a.is(fault.SettlementUnknown) || a.problem.OrderID == "" {
 					return fmt.Errorf("%d %s, want 503 with the order", a.status, clipped(a.body))
 				}
 				return nil

@@ -138,7 +138,7 @@ func (b *buyer) wantActive(ids ...string) {
 // terms is the challenge of a 402.
 func (a answer) terms(t *testing.T) x402.PaymentRequired {
 	t.Helper()
-	if a.err != nil || a.status != http.StatusPaymentRequired || a.problem.Code != string(fault.PaymentRequired) {
+	if a.err != nil || a.status != http.StatusPaymentRequired || !a.is(fault.PaymentRequired) {
 		t.Fatalf("%d %v: %s", a.status, a.err, clipped(a.body))
 	}
 	terms, err := x402.DecodeRequired(a.header.Get(x402.HeaderRequired))
@@ -486,12 +486,12 @@ func TestNoOrderIsCreatedWhileSalesAreClosed(t *testing.T) {
 	b, owner := w.buyer(), w.buyer()
 	b.signIn()
 	owner.buyCard("mine")
-	w.issuer.call("POST", "float", map[string]any{"cents": 2449})
+	w.issuer.setFloat(2449)
 	refused := func(who *buyer, path string, code fault.Code) {
 		t.Helper()
 		eventually(t, 10*time.Second, func() (bool, string) {
 			a := who.post(path, "")
-			return a.status == 503 && a.problem.Code == string(code), string(a.body)
+			return a.status == 503 && a.is(code), string(a.body)
 		})
 	}
 	refused(b, cardOrdersPath, fault.FloatUnavailable)

@@ -116,7 +116,7 @@ func (w *world) leaveFloatForOne(round int) {
 // setFloat sets the issuer's to the price of so many cards.
 func (w *world) setFloat(cards int) {
 	w.t.Helper()
-	w.issuer.call("POST", "float", map[string]any{"cents": 2500 * cards})
+	w.issuer.setFloat(2500 * cards)
 }
 
 // runContests runs rounds of contests, all of a round at once, and checks that each had exactly one winner: by the
@@ -151,7 +151,7 @@ func (w *world) runContests(contests []contest, rounds int) {
 			return
 		}
 	}
-	w.issuer.call("DELETE", "faults", nil)
+	w.issuer.clearFaults()
 	w.awaitSettled(90 * time.Second)
 	paid := map[string]int{}
 	for _, tr := range w.transfers() {
@@ -205,7 +205,7 @@ func (c contest) winners(w *world, round int, answers []answer) map[string]int {
 
 func (c contest) mayLose(a answer) bool {
 	for _, code := range c.losers {
-		if a.problem.Code == string(code) {
+		if a.is(code) {
 			return true
 		}
 	}

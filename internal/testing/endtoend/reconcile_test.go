@@ -45,7 +45,7 @@ func operatorHeader() map[string]string {
 func (w *world) reconcileNow() reconcile.Report {
 	w.t.Helper()
 	// What was just mined is not safe yet.
-	w.rpc(nil, "anvil_mine", "0x4")
+	w.mine(4)
 	var r reconcile.Report
 	w.send(post(reconcilePath, "").with(operatorHeader())).into(w.t, 200, &r)
 	return r
@@ -82,7 +82,7 @@ func (b *buyer) sendUnmatched(amount money.USDC) {
 		"data": "0x" + hex.EncodeToString(call),
 		"gas":  "0x30d40",
 	})
-	b.w.rpc(nil, "anvil_mine", "0x1")
+	b.w.mine(1)
 }
 
 // topUp pays for a top-up and waits until it is on the card.
@@ -121,7 +121,7 @@ func TestUnmatchedTransferIsPostedOnceAndReported(t *testing.T) {
 
 	b.sendUnmatched(7)
 	b.sendUnmatched(0) // moves nothing, and is nobody's business
-	w.rpc(nil, "anvil_mine", "0x4")
+	w.mine(4)
 	reports := make([]reconcile.Report, 8)
 	var group sync.WaitGroup
 	for i := range reports {
@@ -274,7 +274,7 @@ func TestTopUpsStayClosedWhileTreasuryIsUnreconciled(t *testing.T) {
 		// What the last report says is remembered for a moment.
 		eventually(t, 5*time.Second, func() (bool, string) {
 			a := w.send(topup)
-			return a.status == status && a.problem.Code == string(code), fmt.Sprintf("%s: %d %s", what, a.status, a.body)
+			return a.status == status && a.is(code), fmt.Sprintf("%s: %d %s", what, a.status, a.body)
 		})
 	}
 	is("good books", 402, fault.PaymentRequired)

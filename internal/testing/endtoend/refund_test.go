@@ -51,6 +51,20 @@ func (w *world) operatorCall(method, path, body, key string) answer {
 	return w.send(request{method: method, path: path, body: body, header: h})
 }
 
+// setSwitch pauses or resumes the sale of a product, as the operator.
+func (w *world) setSwitch(product string, paused bool, key string) {
+	w.t.Helper()
+	body := fmt.Sprintf(`{"paused":%t,"reason":"drill"}`, paused)
+	w.operatorCall("POST", "/api/admin/switches/"+product, body, key).into(w.t, 200, nil)
+}
+
+// decide decides an order in review, as the operator.
+func (w *world) decide(order, action, reason, key string) answer {
+	w.t.Helper()
+	body := fmt.Sprintf(`{"action":%q,"reason":%q}`, action, reason)
+	return w.operatorCall("POST", "/api/admin/orders/"+order+"/decide", body, key)
+}
+
 // orderView is the part of an order that tells of its refund.
 type orderView struct {
 	OrderID string `json:"orderId"`
@@ -234,7 +248,7 @@ func TestExpiredRefundIsLeftToOperator(t *testing.T) {
 	b.buy("never~002").into(t, 200, &o)
 	b.awaitStatus(o.OrderID, "refund_pending")
 	// The safe block of this chain is far behind: it has to pass the authorization's time.
-	w.rpc(nil, "anvil_mine", "0x80")
+	w.mine(128)
 	b.awaitStatus(o.OrderID, "operator_review")
 	w.fund(w.treasury, 2*price())
 	decide := "/api/admin/orders/" + o.OrderID + "/decide"

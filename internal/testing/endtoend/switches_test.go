@@ -47,7 +47,7 @@ func TestNoProcessSellsAfterSwitchIsSet(t *testing.T) {
 				early.Go(func() { w.send(r) })
 			}
 			early.Wait()
-			w.operatorCall("POST", "/api/admin/switches/"+product.name, `{"paused":true,"reason":"drill"}`, "1").into(t, 200, nil)
+			w.setSwitch(product.name, true, "1")
 			var late sync.WaitGroup
 			for _, r := range requests[8:] {
 				late.Go(func() {
@@ -79,12 +79,12 @@ func TestOrderOfPausedProductIsNotPayable(t *testing.T) {
 	o := b.createOrder("/api/orders", "", `{}`)
 	r := payRequest("POST", o.path(), header(t, b.payment())).on(w.instances[1])
 	w.send(get(o.path()).on(r.at)).into(t, http.StatusPaymentRequired, nil)
-	w.operatorCall("POST", "/api/admin/switches/card_topup", `{"paused":true,"reason":"drill"}`, "1").into(t, 200, nil)
+	w.setSwitch("card_topup", true, "1")
 	wantProblem(t, "the payment", w.send(r), http.StatusServiceUnavailable, fault.TopupPaused)
 	if n := len(w.transfersFrom(b.address)); n != 1 {
 		t.Errorf("%d transfers", n)
 	}
-	w.operatorCall("POST", "/api/admin/switches/card_topup", `{"paused":false,"reason":"drill"}`, "2").into(t, 200, nil)
+	w.setSwitch("card_topup", false, "2")
 	eventually(t, 5*time.Second, func() (bool, string) {
 		a := w.send(r)
 		return a.status == http.StatusOK, string(clipped(a.body))
@@ -177,14 +177,14 @@ func TestNoTermsForEsimSupplierCannotDeliver(t *testing.T) {
 		t.Helper()
 		eventually(t, 10*time.Second, func() (bool, string) {
 			a := w.send(post(esimPath, purchaseBody("terms")))
-			return a.status == status && a.problem.Code == string(code),
+			return a.status == status && a.is(code),
 				fmt.Sprintf("%s: %d %s", what, a.status, clipped(a.body))
 		})
 		for leg, r := range map[string]request{
 			"preview":    {path: esimPath},
 			"open order": {method: "GET", path: opened.path()},
 		} {
-			if a := w.send(r); a.status != status || a.problem.Code != string(code) ||
+			if a := w.send(r); a.status != status || !a.is(code) ||
 				a.header.Get(x402.HeaderRequired) != "" != (status == 402) {
 				t.Errorf("%s, %s: %d %s", what, leg, a.status, clipped(a.body))
 			}
@@ -194,9 +194,9 @@ func TestNoTermsForEsimSupplierCannotDeliver(t *testing.T) {
 			t.Errorf("%s: readiness %d %s", what, ready.status, ready.body)
 		}
 	}
-	w.issuer.call("POST", "esim/faults", map[string]any{"op": "check", "mode": "error_before", "times": 0})
+	w.issuer.esimFault("check", "error_before", 0)
 	look("down", 503, fault.DependencyDown, "supplier")
-	w.issuer.call("DELETE", "esim/faults", nil)
+	w.issuer.clearEsimFaults()
 	look("up again", 402, fault.PaymentRequired, "")
 	w.issuer.call("POST", "esim/float", map[string]any{"micros": 1})
 	look("no float", 503, fault.FloatUnavailable, "float")

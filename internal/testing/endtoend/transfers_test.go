@@ -136,12 +136,12 @@ func (w *world) wantIdempotentResolution(s unmatched) (given unmatched) {
 		"another reason": w.resolve(s, "donation", "other", "one"),
 		"another word":   w.resolve(s, "known", "nobody asked", "one"),
 	} {
-		if a.status != http.StatusConflict || a.problem.Code != string(fault.IdempotencyKeyReused) {
+		if a.status != http.StatusConflict || !a.is(fault.IdempotencyKeyReused) {
 			w.t.Errorf("the key with %s: %d %s", name, a.status, a.body)
 		}
 	}
 	if a := w.resolve(s, "refunded_by_hand", "too late", "two"); a.status != http.StatusConflict ||
-		a.problem.Code != string(fault.TransferResolved) {
+		!a.is(fault.TransferResolved) {
 		w.t.Errorf("a second word: %d %s", a.status, a.body)
 	}
 	return given
@@ -177,7 +177,7 @@ func (w *world) wantResolutionRefused(s unmatched, b *buyer) {
 		"a status of nothing": {w.send(get(transfersPath + "?status=lost").with(operatorHeader())), 400,
 			fault.SchemaInvalid},
 	} {
-		if tt.answer.status != tt.status || tt.answer.problem.Code != string(tt.code) {
+		if tt.answer.status != tt.status || !tt.answer.is(tt.code) {
 			w.t.Errorf("%s: %d %s", name, tt.answer.status, tt.answer.body)
 		}
 	}
@@ -200,7 +200,7 @@ func (w *world) wantOneResolution(s unmatched) {
 	for _, a := range answers {
 		if a.status == http.StatusOK {
 			well++
-		} else if a.status != http.StatusConflict || a.problem.Code != string(fault.TransferResolved) {
+		} else if a.status != http.StatusConflict || !a.is(fault.TransferResolved) {
 			w.t.Errorf("%d %s", a.status, a.body)
 		}
 	}

@@ -95,7 +95,7 @@ func newWorld(t *testing.T, p plan) *world {
 	w.node = dialNode(t, p.chain.RPCURL)
 	payee, relayer := newKey(t), newKey(t)
 	w.payTo, w.relayer = addressOf(payee), addressOf(relayer)
-	w.rpc(nil, "anvil_setBalance", w.relayer.String(), "0x3635c9adc5dea00000")
+	w.giveGas(w.relayer)
 	w.fromBlock = w.blockNumber()
 	w.config = app.Config{
 		BaseURL: origin, Environment: app.Sandbox, DatabaseURL: secret.New(p.databaseURL),
@@ -166,6 +166,14 @@ func (w *world) start(cfg app.Config) *instance {
 	w.t.Cleanup(i.stop)
 	w.instances = append(w.instances, i)
 	return i
+}
+
+// restart replaces the first instance by one with other settings. It does not wait until that is ready.
+func (w *world) restart(cfg app.Config) *instance {
+	w.t.Helper()
+	w.instances[0].stop()
+	w.instances = w.instances[1:]
+	return w.start(cfg)
 }
 
 func (w *world) awaitReady(i *instance) {
@@ -297,6 +305,32 @@ func (w *world) blockNumber() uint64 {
 	return uint64(n)
 }
 
+// pauseMining stops the chain from making blocks.
+func (w *world) pauseMining() {
+	w.t.Helper()
+	w.rpc(nil, "evm_setIntervalMining", 0)
+	w.rpc(nil, "evm_setAutomine", false)
+}
+
+// resumeMining makes a block each second again, and one for each transaction.
+func (w *world) resumeMining() {
+	w.t.Helper()
+	w.rpc(nil, "evm_setAutomine", true)
+	w.rpc(nil, "evm_setIntervalMining", 1)
+}
+
+// mine makes blocks at once.
+func (w *world) mine(blocks int) {
+	w.t.Helper()
+	w.rpc(nil, "anvil_mine", hexutil.EncodeUint64(uint64(blocks)))
+}
+
+// giveGas gives an account 1,000 ETH.
+func (w *world) giveGas(account x402.Address) {
+	w.t.Helper()
+	w.rpc(nil, "anvil_setBalance", account.String(), "0x3635c9adc5dea00000")
+}
+
 // balance is what an account holds in USDC.
 func (w *world) balance(of x402.Address) money.USDC {
 	w.t.Helper()
@@ -311,7 +345,7 @@ func (w *world) fund(account x402.Address, amount money.USDC) {
 	slot, value := balanceSlot(account, amount)
 	w.rpc(nil, "anvil_setStorageAt", usdc().String(), slot, value)
 	// Only a block made after it holds it for good: the service asks about blocks by their hash.
-	w.rpc(nil, "anvil_mine", "0x1")
+	w.mine(1)
 }
 
 // balanceSlot is a balance in the token's storage: it keeps them in its slot 2.
