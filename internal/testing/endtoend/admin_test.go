@@ -179,7 +179,27 @@ func TestOperatorDecidesRefusedTopUp(t *testing.T) {
 	}
 }
 
-// TestOperatorRoutesRefuseBadRequests changes nothing by any of it.
+// operatorCases are wrong requests to the operators' routes, about an order in review.
+type operatorCases struct {
+	order, decide, toggle string
+	all                   refusals
+}
+
+const (
+	retryBody = `{"action":"retry","reason":"r"}`
+	pauseBody = `{"paused":true,"reason":"r"}`
+)
+
+// add adds a request with a token and, unless empty, an idempotency key.
+func (c *operatorCases) add(name string, r request, token, key string, status int, code fault.Code) {
+	r = r.withHeader("Authorization", token)
+	if key != "" {
+		r = r.withHeader("Idempotency-Key", key)
+	}
+	c.all.add(name, r, status, code)
+}
+
+// TestOperatorRoutesRefuseBadRequests changes nothing by any of them.
 func TestOperatorRoutesRefuseBadRequests(t *testing.T) {
 	t.Parallel()
 	w := newAdminWorld(t, -1, plan{})
@@ -188,33 +208,48 @@ func TestOperatorRoutesRefuseBadRequests(t *testing.T) {
 	var o orderView
 	b.buy("k~002").into(t, 200, &o)
 	b.awaitStatus(o.OrderID, "operator_review")
-	operator := "Bearer " + operatorToken
-	decide, toggle := "/api/admin/orders/"+o.OrderID+"/decide", "/api/admin/switches/card_issue"
-	var cases refusals
-	add := func(name, method, path, body, token, key string, status int, code fault.Code) {
-		h := map[string]string{"Authorization": token}
-		if key != "" {
-			h["Idempotency-Key"] = key
-		}
-		cases = append(cases, refusal{name, request{method: method, path: path, body: body, header: h}, status, code})
+	order := "/api/admin/orders/" + o.OrderID
+	c := operatorCases{order: order, decide: order + "/decide", toggle: "/api/admin/switches/card_issue"}
+	c.addTokens(b.token)
+	c.addBodies()
+	c.addKeysAndPaths()
+	w.wantRefusals(c.all)
+	if status := queryOne[string](w, "SELECT status FROM orders"); status != "operator_review" {
+		t.Errorf("the order is %s", status)
 	}
-	for name, token := range map[string]string{
+	if n := w.count(`SELECT (SELECT count(*) FROM kill_switches) +
+		(SELECT count(*) FROM audit WHERE idempotency_key <> '')`); n != 0 {
+		t.Errorf("%d things changed", n)
+	}
+	w.checkBooks()
+}
+
+// addTokens adds every route with each token that is not an operator's.
+func (c *operatorCases) addTokens(session string) {
+	tokens := map[string]string{
 		"nobody":        "",
-		"a buyer":       "Bearer " + b.token,
+		"a buyer":       "Bearer " + session,
 		"another token": "Bearer rco_x",
 		"basic":         "Basic " + operatorToken,
+	}
+	for _, r := range []request{
+		get("/api/admin/orders"), get(c.order), get("/api/admin/switches"), post(c.decide, retryBody),
+		post(c.toggle, pauseBody),
 	} {
-		for _, r := range [][3]string{{"GET", "/api/admin/orders", ""}, {"GET", "/api/admin/orders/" + o.OrderID, ""},
-			{"GET", "/api/admin/switches", ""},
-			{"POST", decide, `{"action":"retry","reason":"r"}`}, {"POST", toggle, `{"paused":true,"reason":"r"}`}} {
-			add(name+": "+r[0]+" "+r[1], r[0], r[1], r[2], token, "k", 401, fault.OperatorTokenInvalid)
+		for name, token := range tokens {
+			c.add(name+": "+r.method+" "+r.path, r, token, "k", 401, fault.OperatorTokenInvalid)
 		}
 	}
+}
+
+// addBodies adds malformed decisions and switches.
+func (c *operatorCases) addBodies() {
+	longReason := strings.Repeat("r", 501)
 	for name, body := range map[string]string{
 		"no action":             `{"reason":"r"}`,
 		"no reason":             `{"action":"retry"}`,
 		"empty reason":          `{"action":"retry","reason":""}`,
-		"long reason":           `{"action":"retry","reason":"` + strings.Repeat("r", 501) + `"}`,
+		"long reason":           `{"action":"retry","reason":"` + longReason + `"}`,
 		"another action":        `{"action":"delete","reason":"r"}`,
 		"unknown member":        `{"action":"retry","reason":"r","amount":1}`,
 		"twice":                 `{"action":"retry","action":"refund","reason":"r"}`,
@@ -222,7 +257,7 @@ func TestOperatorRoutesRefuseBadRequests(t *testing.T) {
 		"a list":                `[]`,
 		"the order in the body": `{"orderId":"ord_x","action":"retry","reason":"r"}`,
 	} {
-		add("decide, "+name, "POST", decide, body, operator, "k", 400, fault.SchemaInvalid)
+		c.add("decide, "+name, post(c.decide, body), "Bearer "+operatorToken, "k", 400, fault.SchemaInvalid)
 	}
 	for name, body := range map[string]string{
 		"no paused":   `{"reason":"r"}`,
@@ -230,37 +265,28 @@ func TestOperatorRoutesRefuseBadRequests(t *testing.T) {
 		"text":        `{"paused":"true","reason":"r"}`,
 		"number":      `{"paused":1,"reason":"r"}`,
 		"null":        `{"paused":null,"reason":"r"}`,
-		"long reason": `{"paused":true,"reason":"` + strings.Repeat("r", 501) + `"}`,
+		"long reason": `{"paused":true,"reason":"` + longReason + `"}`,
 	} {
-		add("switch, "+name, "POST", toggle, body, operator, "k", 400, fault.SchemaInvalid)
+		c.add("switch, "+name, post(c.toggle, body), "Bearer "+operatorToken, "k", 400, fault.SchemaInvalid)
 	}
-	add("switch of nothing", "POST", "/api/admin/switches/cards", `{"paused":true,"reason":"r"}`, operator, "k", 400,
-		fault.SchemaInvalid)
-	add("decide without key", "POST", decide, `{"action":"retry","reason":"r"}`, operator, "", 400,
-		fault.IdempotencyKeyMissing)
-	add("switch without key", "POST", toggle, `{"paused":true,"reason":"r"}`, operator, "", 400,
-		fault.IdempotencyKeyMissing)
-	add("key too long", "POST", decide, `{"action":"retry","reason":"r"}`, operator, strings.Repeat("k", 201), 400,
-		fault.SchemaInvalid)
-	add("no such order", "POST", "/api/admin/orders/ord_x/decide", `{"action":"retry","reason":"r"}`, operator, "k", 404,
-		fault.OrderNotFound)
-	add("no such order to see", "GET", "/api/admin/orders/ord_x", "", operator, "", 404, fault.OrderNotFound)
-	add("another status", "GET", "/api/admin/orders?status=lost", "", operator, "", 400, fault.SchemaInvalid)
-	add("page of 101", "GET", "/api/admin/orders?pageSize=101", "", operator, "", 400, fault.SchemaInvalid)
-	w.wantRefusals(cases)
-	var status string
-	var changed int
-	err := w.db.QueryRow(context.WithoutCancel(t.Context()), `SELECT (SELECT status FROM orders),
-		(SELECT count(*) FROM kill_switches) + (SELECT count(*) FROM audit WHERE idempotency_key <> '')`).Scan(&status,
-		&changed)
-	if err != nil || status != "operator_review" || changed != 0 {
-		t.Errorf("the order is %s, %d things changed, %v", status, changed, err)
-	}
-	w.checkBooks()
 }
 
-// TestKillSwitchStopsSalesInEveryProcess: challenge and claim are refused, what is claimed goes on, and
-// the configuration's pause is not overruled.
+// addKeysAndPaths adds wrong keys, ids and queries.
+func (c *operatorCases) addKeysAndPaths() {
+	add := func(name string, r request, key string, status int, code fault.Code) {
+		c.add(name, r, "Bearer "+operatorToken, key, status, code)
+	}
+	add("switch of nothing", post("/api/admin/switches/cards", pauseBody), "k", 400, fault.SchemaInvalid)
+	add("decide without key", post(c.decide, retryBody), "", 400, fault.IdempotencyKeyMissing)
+	add("switch without key", post(c.toggle, pauseBody), "", 400, fault.IdempotencyKeyMissing)
+	add("key too long", post(c.decide, retryBody), strings.Repeat("k", 201), 400, fault.SchemaInvalid)
+	add("no such order", post("/api/admin/orders/ord_x/decide", retryBody), "k", 404, fault.OrderNotFound)
+	add("no such order to see", get("/api/admin/orders/ord_x"), "", 404, fault.OrderNotFound)
+	add("another status", get("/api/admin/orders?status=lost"), "", 400, fault.SchemaInvalid)
+	add("page of 101", get("/api/admin/orders?pageSize=101"), "", 400, fault.SchemaInvalid)
+}
+
+// TestKillSwitchStopsSalesInEveryProcess: terms and claims are refused, and what was claimed before is delivered.
 func TestKillSwitchStopsSalesInEveryProcess(t *testing.T) {
 	t.Parallel()
 	w := newAdminWorld(t, -1, plan{instances: 2})
@@ -269,82 +295,99 @@ func TestKillSwitchStopsSalesInEveryProcess(t *testing.T) {
 	w.issuer.fault("open", "slow", 1, 2500)
 	var claimed orderView
 	b.buy("claimed").into(t, 200, &claimed)
-
-	set := func(product string, paused bool, key string) {
-		t.Helper()
-		var s struct {
-			Product, Operator, Reason string
-			Paused                    bool
-		}
-		w.operatorCall("POST", "/api/admin/switches/"+product, fmt.Sprintf(`{"paused":%t,"reason":"drill"}`, paused), key).into(t, 200,
-			&s)
-		if s.Product != product || s.Paused != paused || s.Operator != "ann" || s.Reason != "drill" {
-			t.Errorf("switch %+v", s)
-		}
-	}
-	set("card_issue", true, "1")
+	w.wantSwitch("card_issue", true, "1")
 	other := w.buyer()
-	var config struct{ Card struct{ IssuePaused bool } }
-	for n, at := range w.instances {
-		eventually(t, 5*time.Second, func() (bool, string) {
-			r := purchase("closed", "").on(at)
-			a := w.send(r)
-			return a.status == 503 && a.is(fault.IssuePaused),
-				fmt.Sprintf("instance %d: %d %s", n, a.status, a.body)
-		})
-		r := purchase("closed", header(t, other.payment())).on(at)
-		wantProblem(t, fmt.Sprintf("a paid purchase on instance %d", n), w.send(r), 503, fault.IssuePaused)
-		w.send(get("/api/config").on(at)).into(t, 200, &config)
-		if !config.Card.IssuePaused {
-			t.Errorf("instance %d says that cards are sold", n)
-		}
+	for _, at := range w.instances {
+		other.wantCardsPaused(at)
 	}
 	if w.balance(other.address) != 1_000_000_000 {
 		t.Error("a paused purchase was paid")
 	}
 	b.awaitStatus(claimed.OrderID, "fulfilled")
-	// Top-ups have a switch of their own; a repeated act changes nothing, another with its key is refused.
-	wantStatus(t, "a top-up", w.send(post("/api/card/topup", `{"idempotencyKey":"t"}`)), http.StatusPaymentRequired)
-	set("card_issue", true, "1")
-	if a := w.operatorCall("POST", "/api/admin/switches/card_issue", `{"paused":false,"reason":"drill"}`,
-		"1"); !a.is(fault.IdempotencyKeyReused) {
-		t.Errorf("another act with the key: %d %s", a.status, a.body)
+
+	// Top-ups have a switch of their own.
+	topUp := post("/api/card/topup", `{"idempotencyKey":"t"}`)
+	wantStatus(t, "a top-up", w.send(topUp), http.StatusPaymentRequired)
+	// A repeated action changes nothing; another one under its key is refused.
+	w.wantSwitch("card_issue", true, "1")
+	reused := w.operatorCall("POST", "/api/admin/switches/card_issue", `{"paused":false,"reason":"drill"}`, "1")
+	if !reused.is(fault.IdempotencyKeyReused) {
+		t.Errorf("another action with the key: %d %s", reused.status, reused.body)
 	}
-	set("card_topup", true, "1")
+	w.wantSwitch("card_topup", true, "1")
 	eventually(t, 5*time.Second, func() (bool, string) {
-		a := w.send(post("/api/card/topup", `{"idempotencyKey":"t"}`))
+		a := w.send(topUp)
 		return a.status == 503 && a.is(fault.TopupPaused), string(a.body)
 	})
-	set("card_issue", false, "2")
+	w.wantSwitch("card_issue", false, "2")
 	for _, at := range w.instances {
 		eventually(t, 5*time.Second, func() (bool, string) {
-			r := purchase("closed", "").on(at)
-			a := w.send(r)
+			a := w.send(purchase("closed", "").on(at))
 			return a.status == http.StatusPaymentRequired, string(a.body)
 		})
 	}
+	w.wantSwitches(`[{"Product":"card_issue","Paused":false},{"Product":"card_topup","Paused":true},` +
+		`{"Product":"esim","Paused":false}]`)
+	w.checkBooks()
+}
+
+// wantSwitch sets a switch and checks what the operator is told.
+func (w *world) wantSwitch(product string, paused bool, key string) {
+	w.t.Helper()
+	var s struct {
+		Product, Operator, Reason string
+		Paused                    bool
+	}
+	body := fmt.Sprintf(`{"paused":%t,"reason":"drill"}`, paused)
+	w.operatorCall("POST", "/api/admin/switches/"+product, body, key).into(w.t, 200, &s)
+	if s.Product != product || s.Paused != paused || s.Operator != "ann" || s.Reason != "drill" {
+		w.t.Errorf("switch %+v", s)
+	}
+}
+
+// wantSwitches checks the list of all switches.
+func (w *world) wantSwitches(want string) {
+	w.t.Helper()
 	var all struct {
 		Switches []struct {
 			Product string
 			Paused  bool
 		}
 	}
-	w.operatorCall("GET", "/api/admin/switches", "", "").into(t, 200, &all)
-	if text, _ := json.Marshal(all.Switches); string(text) != `[{"Product":"card_issue","Paused":false},`+
-		`{"Product":"card_topup","Paused":true},{"Product":"esim","Paused":false}]` {
-		t.Errorf("switches %s", text)
+	w.operatorCall("GET", "/api/admin/switches", "", "").into(w.t, 200, &all)
+	if text, _ := json.Marshal(all.Switches); string(text) != want {
+		w.t.Errorf("switches %s, want %s", text, want)
 	}
-	w.checkBooks()
+}
+
+// wantCardsPaused waits until an instance refuses the terms of a card, and checks that it then takes no payment.
+func (b *buyer) wantCardsPaused(at *instance) {
+	b.w.t.Helper()
+	eventually(b.w.t, 5*time.Second, func() (bool, string) {
+		a := b.w.send(purchase("closed", "").on(at))
+		return a.status == 503 && a.is(fault.IssuePaused), fmt.Sprintf("%s: %d %s", at.url, a.status, a.body)
+	})
+	paid := b.w.send(purchase("closed", header(b.w.t, b.payment())).on(at))
+	wantProblem(b.w.t, "a paid purchase at "+at.url, paid, 503, fault.IssuePaused)
+	if !b.w.cardsPaused(at) {
+		b.w.t.Errorf("the configuration at %s says that cards are sold", at.url)
+	}
+}
+
+// cardsPaused is what the public configuration says of the sale of cards.
+func (w *world) cardsPaused(at *instance) bool {
+	w.t.Helper()
+	var config struct{ Card struct{ IssuePaused bool } }
+	w.send(get("/api/config").on(at)).into(w.t, 200, &config)
+	return config.Card.IssuePaused
 }
 
 func TestOperatorCannotOverrideConfiguredPause(t *testing.T) {
 	t.Parallel()
 	w := newAdminWorld(t, -1, plan{change: func(c *app.Config) { c.IssuePaused = true }})
 	w.setSwitch("card_issue", false, "1")
-	wantProblem(t, "the answer", w.send(purchase("k", "")), 503, fault.IssuePaused)
-	var config struct{ Card struct{ IssuePaused bool } }
-	w.send(get("/api/config")).into(t, 200, &config)
-	if !config.Card.IssuePaused {
-		t.Error("the configuration's pause is not shown")
+	wantProblem(t, "the terms", w.send(purchase("k", "")), 503, fault.IssuePaused)
+	if !w.cardsPaused(nil) {
+		t.Error("the configured pause is not shown")
 	}
 }

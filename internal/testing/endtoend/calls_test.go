@@ -26,7 +26,9 @@ type request struct {
 func get(path string) request { return request{method: http.MethodGet, path: path} }
 
 // post is a POST request; an empty body is none.
-func post(path, body string) request { return request{path: path, body: body} }
+func post(path, body string) request {
+	return request{method: http.MethodPost, path: path, body: body}
+}
 
 // on is the request as it is sent to one of several instances.
 func (r request) on(i *instance) request {

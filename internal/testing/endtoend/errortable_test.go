@@ -299,76 +299,79 @@ func (w *world) wantVersion1Refused(payment string) {
 	}
 }
 
-// TestSmuggledRequestsAreRefused is A30 and A32: what a lenient parser would read in two ways is
-// refused, and whatever follows it on the connection is not served.
+// smuggledRequests are what a lenient parser would read in two ways, or should not read at all. Each has a payment, and
+// the first has a second request behind it.
+func smuggledRequests(payment, another string) map[string]string {
+	body := purchaseBody("raw")
+	length := fmt.Sprintf("Content-Length: %d\r\n", len(body))
+	post := "POST " + purchasePath + " HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+	signature := signatureLine(payment)
+	paidBody := signature + "\r\n" + body
+	paidChunks := signature + "\r\n" + fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body)
+	inChunks := "Transfer-Encoding: chunked\r\n" + signature + "\r\n"
+	return map[string]string{
+		"length and chunks":        post + length + inChunks + "0\r\n\r\n" + post + length + paidBody,
+		"two lengths":              post + length + "Content-Length: 5\r\n" + paidBody,
+		"length with a sign":       post + "Content-Length: +23\r\n" + paidBody,
+		"length in hex":            post + "Content-Length: 0x17\r\n" + paidBody,
+		"negative length":          post + "Content-Length: -1\r\n" + paidBody,
+		"huge length":              post + "Content-Length: 99999999999999999999\r\n" + paidBody,
+		"chunked twice":            post + "Transfer-Encoding: chunked, chunked\r\n" + paidChunks,
+		"chunked with identity":    post + "Transfer-Encoding: identity, chunked\r\n" + paidChunks,
+		"chunked misspelt":         post + "Transfer-Encoding: xchunked\r\n" + paidChunks,
+		"blank before the colon":   post + "Content-Length : 23\r\n" + paidBody,
+		"folded header":            post + length + signatureLine(payment[:100]+"\r\n "+payment[100:]) + "\r\n" + body,
+		"two hosts":                "POST " + purchasePath + " HTTP/1.1\r\nHost: a\r\nHost: b\r\n" + length + paidBody,
+		"no host":                  "POST " + purchasePath + " HTTP/1.1\r\n" + length + paidBody,
+		"host with a path":         "POST " + purchasePath + " HTTP/1.1\r\nHost: a/b\r\n" + length + paidBody,
+		"chunk size with a sign":   post + inChunks + "+17\r\n" + body + "\r\n0\r\n\r\n",
+		"chunk ended by a bare LF": post + inChunks + "17;a\nb\r\n" + body + "\r\n0\r\n\r\n",
+		"huge chunk extension":     post + inChunks + "17;" + strings.Repeat("x", 64<<10) + "\r\n" + body + "\r\n0\r\n\r\n",
+		"NUL in a header":          post + length + "X: a\x00b\r\n" + paidBody,
+		"two payments":             post + length + signature + paidBody,
+		"two different payments":   post + length + signature + signatureLine(another) + "\r\n" + body,
+		"payment of 64 kB":         post + length + signatureLine(strings.Repeat("A", 64<<10)) + "\r\n" + body,
+		"payment of 1 MB":          post + length + signatureLine(strings.Repeat("A", 1<<20)) + "\r\n" + body,
+		"a thousand headers":       post + length + strings.Repeat("X-A: "+strings.Repeat("b", 100)+"\r\n", 1000) + paidBody,
+		"HTTP/0.9":                 "GET " + purchasePath + "\r\n\r\n",
+		"HTTP/3.0":                 "POST " + purchasePath + " HTTP/3.0\r\nHost: x\r\n" + length + paidBody,
+		"garbage":                  "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+		"cut body":                 post + "Content-Length: 500\r\n" + paidBody,
+	}
+}
+
+// TestSmuggledRequestsAreRefused is attacks A30 and A32: nothing is served of such a request, nor of what follows it on
+// the connection.
 func TestSmuggledRequestsAreRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
 	b := w.buyer()
 	payment := header(t, b.payment())
-	body := purchaseBody("raw")
-	length := fmt.Sprintf("Content-Length: %d\r\n", len(body))
-	post := "POST " + purchasePath + " HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-	chunked := fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body)
 	before := w.footprint()
-	for name, raw := range map[string]string{
-		"length and chunks": post + length + "Transfer-Encoding: chunked\r\n" + signatureLine(payment) + "\r\n" + "0\r\n\r\n" +
-			post + length + signatureLine(payment) + "\r\n" + body,
-		"two lengths":            post + length + "Content-Length: 5\r\n" + signatureLine(payment) + "\r\n" + body,
-		"length with a sign":     post + "Content-Length: +23\r\n" + signatureLine(payment) + "\r\n" + body,
-		"length in hex":          post + "Content-Length: 0x17\r\n" + signatureLine(payment) + "\r\n" + body,
-		"negative length":        post + "Content-Length: -1\r\n" + signatureLine(payment) + "\r\n" + body,
-		"huge length":            post + "Content-Length: 99999999999999999999\r\n" + signatureLine(payment) + "\r\n" + body,
-		"chunked twice":          post + "Transfer-Encoding: chunked, chunked\r\n" + signatureLine(payment) + "\r\n" + chunked,
-		"chunked with identity":  post + "Transfer-Encoding: identity, chunked\r\n" + signatureLine(payment) + "\r\n" + chunked,
-		"chunked misspelt":       post + "Transfer-Encoding: xchunked\r\n" + signatureLine(payment) + "\r\n" + chunked,
-		"blank before the colon": post + "Content-Length : 23\r\n" + signatureLine(payment) + "\r\n" + body,
-		"folded header":          post + length + signatureLine(payment[:100]+"\r\n "+payment[100:]) + "\r\n" + body,
-		"two hosts": "POST " + purchasePath + " HTTP/1.1\r\nHost: a\r\nHost: b\r\n" + length + signatureLine(payment) +
-			"\r\n" + body,
-		"no host": "POST " + purchasePath + " HTTP/1.1\r\n" + length + signatureLine(payment) + "\r\n" + body,
-		"host with a path": "POST " + purchasePath + " HTTP/1.1\r\nHost: a/b\r\n" + length + signatureLine(payment) + "\r\n" +
-			body,
-		"chunk size with a sign": post + "Transfer-Encoding: chunked\r\n" + signatureLine(payment) + "\r\n+17\r\n" + body +
-			"\r\n0\r\n\r\n",
-		"chunk ended by a bare LF": post + "Transfer-Encoding: chunked\r\n" + signatureLine(payment) + "\r\n17;a\nb\r\n" + body +
-			"\r\n0\r\n\r\n",
-		"huge chunk extension": post + "Transfer-Encoding: chunked\r\n" + signatureLine(payment) + "\r\n17;" +
-			strings.Repeat("x", 64<<10) + "\r\n" + body + "\r\n0\r\n\r\n",
-		"NUL in a header":        post + length + "X: a\x00b\r\n" + signatureLine(payment) + "\r\n" + body,
-		"two payments":           post + length + signatureLine(payment) + signatureLine(payment) + "\r\n" + body,
-		"two different payments": post + length + signatureLine(payment) + signatureLine(header(t, b.payment())) + "\r\n" + body,
-		"payment of 64 kB":       post + length + signatureLine(strings.Repeat("A", 64<<10)) + "\r\n" + body,
-		"payment of 1 MB":        post + length + signatureLine(strings.Repeat("A", 1<<20)) + "\r\n" + body,
-		"a thousand headers": post + length + strings.Repeat("X-A: "+strings.Repeat("b", 100)+"\r\n",
-			1000) + signatureLine(payment) + "\r\n" + body,
-		"HTTP/0.9": "GET " + purchasePath + "\r\n\r\n",
-		"HTTP/3.0": "POST " + purchasePath + " HTTP/3.0\r\nHost: x\r\n" + length + signatureLine(payment) + "\r\n" + body,
-		"garbage":  "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-		"cut body": post + "Content-Length: 500\r\n" + signatureLine(payment) + "\r\n" + body,
-	} {
-		status := rawStatus(t, w, raw, strings.HasPrefix(name, "cut"))
-		switch {
-		case status == 0, status == 400, status == 431, status == 501, status == 505, status == 413, status == 404,
-			status == 415:
+	for name, raw := range smuggledRequests(payment, header(t, b.payment())) {
+		switch status := rawStatus(t, w, raw, strings.HasPrefix(name, "cut")); status {
+		case 0, 400, 404, 413, 415, 431, 501, 505:
 		default:
 			t.Errorf("%s: status %d", name, status)
 		}
 	}
-	w.wantFootprint("a smuggled request left a trace", before)
-	// What comes as a trailer is no header: this asks for the terms.
-	trailers := post + "Transfer-Encoding: chunked\r\nTrailer: PAYMENT-SIGNATURE\r\n\r\n0\r\n" + signatureLine(payment) + "\r\n"
+	w.wantFootprint("a smuggled request changed something", before)
+	// A trailer is no header, so this asks for the terms.
+	trailers := "POST " + purchasePath + " HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n" +
+		"Transfer-Encoding: chunked\r\nTrailer: PAYMENT-SIGNATURE\r\n\r\n0\r\n" + signatureLine(payment) + "\r\n"
 	if status := rawStatus(t, w, trailers, false); status != 402 {
 		t.Errorf("a payment in the trailers: status %d, want the challenge", status)
 	}
 	// An absolute request target names the same route, and not another resource.
-	raw := "POST http://evil.example" + purchasePath +
-		" HTTP/1.1\r\nHost: evil.example\r\nContent-Type: application/json\r\n" + length + "\r\n" + body
+	body := purchaseBody("raw")
+	raw := "POST http://evil.example" + purchasePath + " HTTP/1.1\r\nHost: evil.example\r\n" +
+		fmt.Sprintf("Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	if status := rawStatus(t, w, raw, false); status != 402 {
 		t.Errorf("absolute target: status %d, want the challenge", status)
 	}
 }
 
+// signatureLine is the header line of a payment.
 func signatureLine(payment string) string { return "PAYMENT-SIGNATURE: " + payment + "\r\n" }
 
 // rawStatus sends bytes and returns the status of the first answer; 0 when the connection just ends. A
@@ -411,64 +414,68 @@ func TestUnavailableStatesAnswerAsDocumented(t *testing.T) {
 	paused := w.config
 	paused.IssuePaused = true
 	closed := w.awaitCaughtUp(w.start(paused))
-	owner, buyer := w.buyer(), w.buyer()
-	mine := owner.buyCard("mine")
-	buyer.signIn()
+	owner, b := w.buyer(), w.buyer()
+	card := owner.buyCard("mine").Issuance.CardID
+	b.signIn()
 
-	unavailable := func(name string, at *instance, path string, code fault.Code) {
-		t.Helper()
-		before := w.footprint()
-		for leg, payment := range map[string]string{"unpaid": "", "paid": header(t, buyer.payment())} {
-			r := purchase("state", payment).on(at)
-			if path != "" {
-				r = get(path).on(at)
-			}
-			a := w.send(r)
-			if a.status != 503 || !a.is(code) || a.header.Get(x402.HeaderRequired) != "" {
-				t.Errorf("%s, %s: %d %s, want 503 %s", name, leg, a.status, clipped(a.body), code)
-			}
-		}
-		w.wantFootprint(fmt.Sprintf("%s left a trace", name), before)
-	}
-	forget := func() {
-		eventually(t, 5*time.Second,
-			func() (bool, string) { return w.send(purchase("probe", "")).status == 402, "no challenge" })
-	}
+	b.wantUnavailable("issue paused", closed, fault.IssuePaused)
+	ensureCard := post("/api/cards", "").on(closed)
+	wantProblem(t, "POST /api/cards while paused", w.send(ensureCard.as(b)), 503, fault.IssuePaused)
+	wantStatus(t, "POST /api/cards of an owner while paused", w.send(ensureCard.as(owner)), 200)
 
-	unavailable("issue paused", closed, "", fault.IssuePaused)
-	wantProblem(t, "POST /api/cards while paused", w.send(post("/api/cards", "").on(closed).as(buyer)), 503, fault.IssuePaused)
-	wantStatus(t, "POST /api/cards of an owner while paused", w.send(post("/api/cards", "").on(closed).as(owner)), 200)
-
-	until503 := func(code fault.Code) {
-		t.Helper()
-		eventually(t, 5*time.Second, func() (bool, string) {
-			a := w.send(purchase("state", ""))
-			return a.is(code), string(a.body)
-		})
-	}
 	w.issuer.openBIN(false)
-	until503(fault.BINUnavailable)
-	unavailable("BIN closed", nil, "", fault.BINUnavailable)
+	w.awaitTerms(fault.BINUnavailable)
+	b.wantUnavailable("BIN closed", nil, fault.BINUnavailable)
 	w.issuer.openBIN(true)
-	forget()
+	w.awaitTerms(fault.PaymentRequired)
 
 	w.issuer.setFloat(2499)
-	until503(fault.FloatUnavailable)
-	unavailable("float a cent short", nil, "", fault.FloatUnavailable)
+	w.awaitTerms(fault.FloatUnavailable)
+	b.wantUnavailable("float a cent short", nil, fault.FloatUnavailable)
 	w.issuer.setFloat(10_000_000)
-	forget()
+	w.awaitTerms(fault.PaymentRequired)
 
 	w.issuer.fault("stock", "error_before", 0, 0)
-	until503(fault.DependencyDown)
-	unavailable("issuer down", nil, "", fault.DependencyDown)
-	unavailable("not ready", nil, "/ready", fault.NotReady)
+	w.awaitTerms(fault.DependencyDown)
+	b.wantUnavailable("issuer down", nil, fault.DependencyDown)
+	before := w.footprint()
+	notReady := w.send(get("/ready"))
+	wantProblem(t, "not ready", notReady, 503, fault.NotReady)
+	if notReady.header.Get(x402.HeaderRequired) != "" {
+		t.Error("/ready offers terms")
+	}
+	w.wantFootprint("/ready changed something", before)
 	w.issuer.clearFaults()
-	forget()
+	w.awaitTerms(fault.PaymentRequired)
 
 	w.issuer.fault("balance", "error_before", 1, 0)
-	wantProblem(t, "balance while the issuer is down", owner.get("/api/cards/"+mine.Issuance.CardID+"/balance"), 503, fault.DependencyDown)
+	balance := owner.get("/api/cards/" + card + "/balance")
+	wantProblem(t, "balance while the issuer is down", balance, 503, fault.DependencyDown)
 	wantProblem(t, "a second card", owner.buy("another"), 409, fault.CardAlreadyExists)
 	w.checkBooks()
+}
+
+// wantUnavailable checks that a purchase is refused with 503 and without terms, paid or not, and changes nothing.
+func (b *buyer) wantUnavailable(state string, at *instance, code fault.Code) {
+	b.w.t.Helper()
+	before := b.w.footprint()
+	for name, payment := range map[string]string{"unpaid": "", "paid": header(b.w.t, b.payment())} {
+		a := b.w.send(purchase("state", payment).on(at))
+		wantProblem(b.w.t, state+", "+name, a, 503, code)
+		if a.header.Get(x402.HeaderRequired) != "" {
+			b.w.t.Errorf("%s, %s: terms are offered", state, name)
+		}
+	}
+	b.w.wantFootprint(state+": a refused purchase changed something", before)
+}
+
+// awaitTerms waits until a request for the terms of a card is answered with a code: payment_required while it is sold.
+func (w *world) awaitTerms(code fault.Code) {
+	w.t.Helper()
+	eventually(w.t, 5*time.Second, func() (bool, string) {
+		a := w.send(purchase("state", ""))
+		return a.is(code), string(a.body)
+	})
 }
 
 // TestNothingIsSoldWithoutWorker is the gate that keeps money from being taken for what nobody delivers.
