@@ -83,7 +83,7 @@ func upperNonce(_, a map[string]any) { a["nonce"] = "0x" + strings.ToUpper(a["no
 func alteredHeader(t *testing.T, p x402.Payment, change func(m, authorization map[string]any)) string {
 	t.Helper()
 	m := paymentJSON(t, p)
-	change(m, m["payload"].(map[string]any)["authorization"].(map[string]any))
+	change(m, object(m, "payload")["authorization"].(map[string]any))
 	return encodeHeader(t, m)
 }
 

@@ -143,7 +143,7 @@ func TestInvalidPaymentsCountAsUnpaidRequests(t *testing.T) {
 	for name, payment := range map[string]string{
 		"base64 of nothing": base64.StdEncoding.EncodeToString([]byte("{}")),
 		"another scheme": alteredHeader(t, owner.payment(),
-			func(m, _ map[string]any) { m["accepted"].(map[string]any)["scheme"] = "upto" }),
+			func(m, _ map[string]any) { object(m, "accepted")["scheme"] = "upto" }),
 		"another payee": header(t, owner.payment(func(p *x402.Payment) { p.Authorization.To = owner.address })),
 		"a forged one":  header(t, forged),
 		"17 KiB":        strings.Repeat("x", 17<<10),
