@@ -229,15 +229,13 @@ func (w *world) awaitNotReady(check string) {
 	})
 }
 
-// TestOperatorProvesPaymentByTransaction: the node has dropped its logs, so that no search finds the transfer. The
-// operator's word is looked into: another transaction proves nothing, the right one delivers, once for a key, and is
-// audited.
+// TestOperatorProvesPaymentByTransaction: the node has dropped its logs, so that no search finds the transfer. What the
+// operator says is verified: another transaction proves nothing; the right one delivers, once for a key, and is audited.
 func TestOperatorProvesPaymentByTransaction(t *testing.T) {
 	t.Parallel()
 	node := newNodeProxy(t, sharedChain(t).RPCURL)
 	w := newAdminWorld(t, -1, plan{change: func(c *app.Config) { c.RPCURLs, c.Wait = []string{node.url}, 2*time.Second }})
-	first := w.buyer()
-	earlier, err := first.buyRetrying("earlier", 30*time.Second)
+	earlier, err := w.buyer().buyRetrying("earlier", 30*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,41 +245,28 @@ func TestOperatorProvesPaymentByTransaction(t *testing.T) {
 	if a.status != 503 || !a.is(fault.SettlementUnknown) {
 		t.Fatalf("%d %s", a.status, clipped(a.body))
 	}
-	id := a.problem.OrderID
-	var right string
-	eventually(t, 20*time.Second, func() (bool, string) {
-		of := w.transfersFrom(b.address)
-		if len(of) == 1 {
-			right = of[0].transaction
-		}
-		return right != "", fmt.Sprint(of)
-	})
-	prove := func(order, transaction, key string) answer {
-		t.Helper()
-		return w.operatorCall("POST", "/api/admin/orders/"+order+"/payment", `{"transaction":`+jsonText(transaction)+
-			`,"reason":"the node's logs are gone"}`, key)
-	}
+	id, transaction := a.problem.OrderID, b.awaitTransfer()
+
 	for name, hash := range map[string]string{
 		"of another payment": earlier.Payment.Transaction,
-		"of nothing": "0x" +
-			strings.Repeat("ab", 32),
+		"of nothing":         "0x" + strings.Repeat("ab", 32),
 	} {
-		wantProblem(t, name, prove(id, hash, name), 409, fault.TransferUnproven)
+		wantProblem(t, name, w.provePayment(id, hash, name), 409, fault.TransferUnproven)
 	}
 	if len(w.issuer.books().Cards) != 1 {
 		t.Fatal("a wrong transaction delivered")
 	}
-	prove(id, right, "the key").into(t, 200, nil)
-	prove(id, right, "the key").into(t, 200, nil)
+	w.provePayment(id, transaction, "the key").into(t, 200, nil)
+	w.provePayment(id, transaction, "the key").into(t, 200, nil)
 	for name, tt := range map[string]struct {
 		order, hash, key string
 		code             fault.Code
 	}{
-		"proven already": {id, right, "another key", fault.OrderNotPayable},
-		"another act":    {id, earlier.Payment.Transaction, "the key", fault.IdempotencyKeyReused},
-		"no such order":  {"ord_none", right, "k", fault.OrderNotFound},
+		"proven already": {id, transaction, "another key", fault.OrderNotPayable},
+		"another action": {id, earlier.Payment.Transaction, "the key", fault.IdempotencyKeyReused},
+		"no such order":  {"ord_none", transaction, "k", fault.OrderNotFound},
 	} {
-		if a := prove(tt.order, tt.hash, tt.key); !a.is(tt.code) {
+		if a := w.provePayment(tt.order, tt.hash, tt.key); !a.is(tt.code) {
 			t.Errorf("%s: %d %s, want %s", name, a.status, clipped(a.body), tt.code)
 		}
 	}
@@ -289,19 +274,35 @@ func TestOperatorProvesPaymentByTransaction(t *testing.T) {
 	b.awaitStatus(id, "fulfilled")
 	// It becomes final though its logs are never found.
 	eventually(t, 60*time.Second, func() (bool, string) {
-		var open int
-		err := w.db.QueryRow(context.WithoutCancel(t.Context()),
-			"SELECT count(*) FROM jobs WHERE kind = 'payment_confirm' AND status <> 'succeeded'").Scan(&open)
-		return err == nil && open == 0, fmt.Sprint(open, " payments are followed still, ", err)
+		n := w.count("SELECT count(*) FROM jobs WHERE kind = 'payment_confirm' AND status <> 'succeeded'")
+		return n == 0, fmt.Sprint(n, " payments are not final")
 	})
-	var audited int
-	err = w.db.QueryRow(context.WithoutCancel(t.Context()),
-		"SELECT count(*) FROM audit WHERE action = 'order.prove_payment' AND actor = 'ann' AND subject = $1 AND reason <> ''",
-		id).Scan(&audited)
-	if err != nil || audited != 1 {
-		t.Errorf("%d audit rows, %v", audited, err)
+	if n := w.count(`SELECT count(*) FROM audit WHERE action = 'order.prove_payment' AND actor = 'ann' AND subject = $1
+		AND reason <> ''`, id); n != 1 {
+		t.Errorf("%d audit rows", n)
 	}
 	node.clearFaults()
 	w.checkBooks()
 	w.wantAllDelivered()
+}
+
+// awaitTransfer waits for the buyer's transfer to the payee, and returns its transaction.
+func (b *buyer) awaitTransfer() (transaction string) {
+	b.w.t.Helper()
+	eventually(b.w.t, 20*time.Second, func() (bool, string) {
+		all := b.w.transfersFrom(b.address)
+		if len(all) != 1 {
+			return false, fmt.Sprint(all)
+		}
+		transaction = all[0].transaction
+		return true, ""
+	})
+	return transaction
+}
+
+// provePayment names the transaction that paid an order, as the operator.
+func (w *world) provePayment(order, transaction, key string) answer {
+	w.t.Helper()
+	body := fmt.Sprintf(`{"transaction":%q,"reason":"the node's logs are gone"}`, transaction)
+	return w.operatorCall("POST", "/api/admin/orders/"+order+"/payment", body, key)
 }

@@ -32,13 +32,18 @@ const reconcilePath = "/api/admin/reconcile"
 
 const operatorToken = "rco_of_the_test"
 
-// withOperator lets the test's operator in.
+// withOperator configures the operator ada.
 func withOperator(c *app.Config) {
 	c.Operators = []auth.Operator{{Name: "ada", Hash: sha256.Sum256([]byte(operatorToken))}}
 }
 
-func operatorHeader() map[string]string {
-	return map[string]string{"Authorization": "Bearer " + operatorToken}
+// asOperator is the request with an operator's token and, unless empty, an idempotency key.
+func (r request) asOperator(key string) request {
+	r = r.withHeader("Authorization", "Bearer "+operatorToken)
+	if key != "" {
+		r = r.withHeader("Idempotency-Key", key)
+	}
+	return r
 }
 
 // reconcileNow compares the books, which have to be at rest.
@@ -47,7 +52,14 @@ func (w *world) reconcileNow() reconcile.Report {
 	// What was just mined is not safe yet.
 	w.mine(4)
 	var r reconcile.Report
-	w.send(post(reconcilePath, "").with(operatorHeader())).into(w.t, 200, &r)
+	w.send(post(reconcilePath, "").asOperator("")).into(w.t, 200, &r)
+	return r
+}
+
+// lastReport is the stored report of the last comparison.
+func (w *world) lastReport() (r reconcile.Report) {
+	w.t.Helper()
+	w.send(get(reconcilePath).asOperator("")).into(w.t, 200, &r)
 	return r
 }
 
@@ -98,7 +110,7 @@ func (b *buyer) topUp(key string, gross money.Cents) answer {
 func TestUnmatchedTransferIsPostedOnceAndReported(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{instances: 2, change: withOperator})
-	wantProblem(t, "before the first comparison", w.send(get(reconcilePath).with(operatorHeader())), 404, fault.ReportNotFound)
+	wantProblem(t, "before the first comparison", w.send(get(reconcilePath).asOperator("")), 404, fault.ReportNotFound)
 	w.wantFindings("empty books")
 	b := w.buyer()
 	b.buyCard("card")
@@ -126,7 +138,7 @@ func TestUnmatchedTransferIsPostedOnceAndReported(t *testing.T) {
 	var group sync.WaitGroup
 	for i := range reports {
 		group.Go(func() {
-			w.send(post(reconcilePath, "").on(w.instances[i%2]).with(operatorHeader())).into(t, 200, &reports[i])
+			w.send(post(reconcilePath, "").on(w.instances[i%2]).asOperator("")).into(t, 200, &reports[i])
 		})
 	}
 	group.Wait()
@@ -144,9 +156,7 @@ func TestUnmatchedTransferIsPostedOnceAndReported(t *testing.T) {
 	if w.digest() != digest {
 		t.Error("a second comparison changed the books")
 	}
-	var last reconcile.Report
-	w.send(get(reconcilePath).with(operatorHeader())).into(t, 200, &last)
-	if diff := cmp.Diff(again, last); diff != "" {
+	if diff := cmp.Diff(again, w.lastReport()); diff != "" {
 		t.Errorf("the last report differs (-ran +shown):\n%s", diff)
 	}
 	if n := w.count("SELECT count(*) FROM audit WHERE actor = 'ada' AND action LIKE 'treasury.%'"); n != 14 {
@@ -171,7 +181,58 @@ func (w *world) digest() string {
 	return all.String()
 }
 
-// TestReconciliationFindsEachDifference spoils one book after the other, looks, and mends it again.
+// damage is a change of our own records that a comparison must notice, and its repair.
+type damage struct {
+	damage, repair string
+	want           []reconcile.Code
+}
+
+var damages = map[string]damage{
+	"a payment's value": {
+		"UPDATE payments SET value = value + 1",
+		"UPDATE payments SET value = value - 1",
+		[]reconcile.Code{reconcile.OrderAmount, reconcile.PaymentDiffers, reconcile.PostingDiffers},
+	},
+	"an order's price": {
+		"UPDATE orders SET price_usd_cents = price_usd_cents * 2 WHERE kind = 'card_issue'",
+		"UPDATE orders SET price_usd_cents = 2500 WHERE kind = 'card_issue'",
+		[]reconcile.Code{reconcile.OrderAmount},
+	},
+	"a card's load": {
+		"UPDATE cards SET load_usd_cents = 5000",
+		"UPDATE cards SET load_usd_cents = 2500",
+		[]reconcile.Code{reconcile.PostingDiffers, reconcile.ProviderDiffers},
+	},
+	"a top-up that was never fulfilled": {
+		"UPDATE orders SET status = 'operator_review' WHERE kind = 'card_topup'",
+		"UPDATE orders SET status = 'fulfilled' WHERE kind = 'card_topup'",
+		[]reconcile.Code{reconcile.PostingUnexpected, reconcile.ProviderUnrecorded},
+	},
+	"a fee that failed": {
+		"UPDATE jobs SET status = 'failed' WHERE kind = 'card_issue_fee'",
+		"UPDATE jobs SET status = 'succeeded' WHERE kind = 'card_issue_fee'",
+		[]reconcile.Code{reconcile.PostingUnexpected, reconcile.ProviderUnrecorded},
+	},
+	"the arrivals": {
+		"ALTER TABLE transfers DISABLE TRIGGER USER; DELETE FROM transfers",
+		"ALTER TABLE transfers ENABLE TRIGGER USER",
+		nil,
+	},
+	"a posting": {
+		"ALTER TABLE ledger_postings DISABLE TRIGGER USER; " +
+			"UPDATE ledger_postings SET id = 'x' || id WHERE kind = 'load_fee'",
+		"UPDATE ledger_postings SET id = substr(id, 2) WHERE kind = 'load_fee'",
+		[]reconcile.Code{reconcile.LedgerUnbalanced, reconcile.PostingMissing, reconcile.PostingUnexpected},
+	},
+	"an entry": {
+		"ALTER TABLE ledger_entries DISABLE TRIGGER USER; " +
+			"UPDATE ledger_entries SET amount = amount + 1 WHERE account = 'revenue:load_fee'",
+		"UPDATE ledger_entries SET amount = amount - 1 WHERE account = 'revenue:load_fee'",
+		[]reconcile.Code{reconcile.LedgerUnbalanced, reconcile.PostingDiffers},
+	},
+}
+
+// TestReconciliationFindsEachDifference damages one book after the other and repairs it again.
 func TestReconciliationFindsEachDifference(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{change: withOperator})
@@ -180,78 +241,52 @@ func TestReconciliationFindsEachDifference(t *testing.T) {
 	b.topUp("topup", 5000).into(t, 200, nil)
 	w.awaitSettled(30 * time.Second)
 	w.wantFindings("good books")
-	for name, tt := range map[string]struct {
-		spoil, fix string
-		want       []reconcile.Code
-	}{
-		"a payment's value": {"UPDATE payments SET value = value + 1", "UPDATE payments SET value = value - 1",
-			[]reconcile.Code{reconcile.OrderAmount, reconcile.PaymentDiffers, reconcile.PostingDiffers}},
-		"an order's price": {"UPDATE orders SET price_usd_cents = price_usd_cents * 2 WHERE kind = 'card_issue'",
-			"UPDATE orders SET price_usd_cents = 2500 WHERE kind = 'card_issue'",
-			[]reconcile.Code{reconcile.OrderAmount}},
-		"a card's load": {"UPDATE cards SET load_usd_cents = 5000", "UPDATE cards SET load_usd_cents = 2500",
-			[]reconcile.Code{reconcile.PostingDiffers, reconcile.ProviderDiffers}},
-		"a top-up that was never fulfilled": {"UPDATE orders SET status = 'operator_review' WHERE kind = 'card_topup'",
-			"UPDATE orders SET status = 'fulfilled' WHERE kind = 'card_topup'",
-			[]reconcile.Code{reconcile.PostingUnexpected, reconcile.ProviderUnrecorded}},
-		"a card's reference": {"UPDATE cards SET reference = gen_random_uuid()", "UPDATE cards SET reference = $1",
-			[]reconcile.Code{reconcile.ProviderRecordMissing, reconcile.ProviderUnknown}},
-		"a fee that failed": {"UPDATE jobs SET status = 'failed' WHERE kind = 'card_issue_fee'",
-			"UPDATE jobs SET status = 'succeeded' WHERE kind = 'card_issue_fee'",
-			[]reconcile.Code{reconcile.PostingUnexpected, reconcile.ProviderUnrecorded}},
-		"the arrivals": {"ALTER TABLE transfers DISABLE TRIGGER USER; DELETE FROM transfers",
-			"ALTER TABLE transfers ENABLE TRIGGER USER", nil},
-		"a posting": {"ALTER TABLE ledger_postings DISABLE TRIGGER USER; UPDATE ledger_postings SET id = 'x' || id WHERE " +
-			"kind = 'load_fee'",
-			"UPDATE ledger_postings SET id = substr(id, 2) WHERE kind = 'load_fee'",
-			[]reconcile.Code{reconcile.LedgerUnbalanced, reconcile.PostingMissing, reconcile.PostingUnexpected}},
-		"an entry": {"ALTER TABLE ledger_entries DISABLE TRIGGER USER; UPDATE ledger_entries SET amount = amount + 1 WHERE " +
-			"account = 'revenue:load_fee'",
-			"UPDATE ledger_entries SET amount = amount - 1 WHERE account = 'revenue:load_fee'",
-			[]reconcile.Code{reconcile.LedgerUnbalanced, reconcile.PostingDiffers}},
-	} {
-		var reference uuid.UUID
-		if err := w.db.QueryRow(t.Context(), "SELECT reference FROM cards").Scan(&reference); err != nil {
-			t.Fatal(err)
-		}
-		w.exec(tt.spoil)
-		w.wantFindings(name, tt.want...)
-		if name == "a card's reference" {
-			w.exec(tt.fix, reference)
-		} else {
-			w.exec(tt.fix)
-		}
-		w.wantFindings(name + ", mended")
+	for name, d := range damages {
+		w.exec(d.damage)
+		w.wantFindings(name, d.want...)
+		w.exec(d.repair)
+		w.wantFindings(name + ", repaired")
 	}
+	reference := queryOne[uuid.UUID](w, "SELECT reference FROM cards")
+	w.exec("UPDATE cards SET reference = gen_random_uuid()")
+	w.wantFindings("a card's reference", reconcile.ProviderRecordMissing, reconcile.ProviderUnknown)
+	w.exec("UPDATE cards SET reference = $1", reference)
+	w.wantFindings("a card's reference, repaired")
 
-	// What the holder spends is the holder's business.
-	account := w.issuer.books().Cards[0].ID
+	// What the holder spends is no difference.
+	account := w.newestCard()
 	w.issuer.call("POST", "cards/"+account, map[string]any{"spendCents": 1234})
 	if r := w.wantFindings("spending"); r.SpentUSDCents != 1234 {
 		t.Errorf("spent %s", r.SpentUSDCents)
 	}
-	w.issuer.call("POST", "cards/"+account, map[string]any{"state": "terminated"})
-	if r := w.wantFindings("a card closed by the issuer", reconcile.ProviderReversed); r.Blocks() ||
-		r.Findings[0].Order != o.OrderID {
-		t.Errorf("findings %+v", r.Findings)
+	w.setCardState(account, "terminated")
+	closed := w.wantFindings("a card closed by the issuer", reconcile.ProviderReversed)
+	if closed.Blocks() || closed.Findings[0].Order != o.OrderID {
+		t.Errorf("findings %+v", closed.Findings)
 	}
-	other, err := sandbox.Dial(sandbox.ClientConfig{URL: w.issuer.url, APIKey: secret.New(sandbox.DevKey)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := other.Open(t.Context(), card.Opening{Ref: fulfilment.Ref(uuid.New()), Load: 1}); err != nil {
-		t.Fatal(err)
-	}
-	if r := w.wantFindings("a card of nobody's", reconcile.ProviderReversed, reconcile.ProviderUnknown); r.Blocks() {
-		t.Errorf("findings %+v", r.Findings)
+	w.openUnknownCard()
+	unknown := w.wantFindings("an unknown card", reconcile.ProviderReversed, reconcile.ProviderUnknown)
+	if unknown.Blocks() {
+		t.Errorf("findings %+v", unknown.Findings)
 	}
 	// A book that cannot be read is no finding, and the last report stays.
 	w.issuer.fault("statement", "error_before", 0, 0)
-	wantProblem(t, "while the issuer is down", w.send(post(reconcilePath, "").with(operatorHeader())), 503, fault.DependencyDown)
-	var last reconcile.Report
-	w.send(get(reconcilePath).with(operatorHeader())).into(t, 200, &last)
-	if len(last.Findings) != 2 {
+	failed := w.send(post(reconcilePath, "").asOperator(""))
+	wantProblem(t, "while the issuer is down", failed, 503, fault.DependencyDown)
+	if last := w.lastReport(); len(last.Findings) != 2 {
 		t.Errorf("the last report is %+v", last)
+	}
+}
+
+// openUnknownCard opens a card at the issuer of which the service knows nothing.
+func (w *world) openUnknownCard() {
+	w.t.Helper()
+	client, err := sandbox.Dial(sandbox.ClientConfig{URL: w.issuer.url, APIKey: secret.New(sandbox.DevKey)})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if _, err := client.Open(w.t.Context(), card.Opening{Ref: fulfilment.Ref(uuid.New()), Load: 1}); err != nil {
+		w.t.Fatal(err)
 	}
 }
 
@@ -307,7 +342,7 @@ func TestTopUpsStayClosedWhileTreasuryIsUnreconciled(t *testing.T) {
 	wantStatus(t, "a card while top-ups are closed", w.send(purchase("another", "")), 402)
 	for i, f := range w.findings("") {
 		if f.Blocks {
-			w.explain(f, "a test put it there", fmt.Sprint("explain ", i)).into(t, 200, nil)
+			w.send(f.explanation("a test put it there", fmt.Sprint("explain ", i))).into(t, 200, nil)
 		}
 	}
 	is("explained", 402, fault.PaymentRequired)

@@ -20,14 +20,13 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// newAdminWorld is a world with the operator ann; holds is what its treasury has, and less than zero means
-// that there is none.
-func newAdminWorld(t *testing.T, holds money.USDC, p plan) *world {
+// newAdminWorld is a world with the operator ann, and with a treasury unless its balance is negative.
+func newAdminWorld(t *testing.T, balance money.USDC, p plan) *world {
 	t.Helper()
 	key, change := newKey(t), p.change
 	p.change = func(c *app.Config) {
 		c.Operators = []auth.Operator{{Name: "ann", Hash: sha256.Sum256([]byte(operatorToken))}}
-		if holds >= 0 {
+		if balance >= 0 {
 			c.TreasuryKey = secret.New(hexutil.Encode(crypto.FromECDSA(key)))
 		}
 		if change != nil {
@@ -35,20 +34,16 @@ func newAdminWorld(t *testing.T, holds money.USDC, p plan) *world {
 		}
 	}
 	w := newWorld(t, p)
-	if holds >= 0 {
+	if balance >= 0 {
 		w.treasury = addressOf(key)
-		w.fund(w.treasury, holds)
+		w.fund(w.treasury, balance)
 	}
 	return w
 }
 
-// operatorCall makes a call of the operator's. A key of "" sends none.
+// operatorCall makes a call of the operator's; an empty key sends none.
 func (w *world) operatorCall(method, path, body, key string) answer {
-	h := map[string]string{"Authorization": "Bearer " + operatorToken}
-	if key != "" {
-		h["Idempotency-Key"] = key
-	}
-	return w.send(request{method: method, path: path, body: body, header: h})
+	return w.send(request{method: method, path: path, body: body}.asOperator(key))
 }
 
 // setSwitch pauses or resumes the sale of a product, as the operator.
