@@ -170,7 +170,8 @@ func TestExpiredSignInChallengesArePruned(t *testing.T) {
 		acts != 3 {
 		t.Errorf("%d acts in the audit trail (%v)", acts, err)
 	}
-	wantProblem(t, "without a token", w.send(post("/api/admin/auth-challenges/prune", "")), 401, fault.OperatorTokenInvalid)
+	unsigned := w.send(post("/api/admin/auth-challenges/prune", ""))
+	wantProblem(t, "without a token", unsigned, 401, fault.OperatorTokenInvalid)
 }
 
 // TestWorkerPrunesExpiredRows waits for the periodic job.

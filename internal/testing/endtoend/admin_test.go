@@ -172,8 +172,7 @@ func TestOperatorDecidesRefusedTopUp(t *testing.T) {
 		var o orderView
 		b.topUp(action, 3333).into(t, 200, &o)
 		b.awaitStatus(o.OrderID, "operator_review")
-		w.operatorCall("POST", "/api/admin/orders/"+o.OrderID+"/decide", `{"action":"`+action+`","reason":"decided"}`, action).into(t,
-			200, nil)
+		w.decide(o.OrderID, action, "decided", action).into(t, 200, nil)
 		b.awaitStatus(o.OrderID, "fulfilled")
 		w.wantFindings(action)
 	}

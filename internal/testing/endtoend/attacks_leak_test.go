@@ -54,8 +54,7 @@ func TestAnswersAreNotCacheable(t *testing.T) {
 	w := newWorld(t, plan{})
 	b := w.buyer()
 	order := b.buyCard("c")
-	var ch struct{ IntentID, Message string }
-	b.post("/api/cards/"+order.Issuance.CardID+"/reveal-challenge", "{}").into(t, 200, &ch)
+	ch := b.revealChallenge(order.Issuance.CardID)
 	routes := []request{
 		purchase("c", ""), purchase("c", header(t, b.payment())), purchase("c", "x"), {method: "GET", path: purchasePath},
 		{path: purchasePath, body: "{"},
@@ -155,11 +154,7 @@ func TestSecretsAreNeitherLoggedNorStored(t *testing.T) {
 	w.awaitSettled(60 * time.Second)
 	b.signIn()
 	b.get("/api/orders/"+order.OrderID).into(t, 200, &order)
-	reveal := func() answer {
-		var ch struct{ IntentID, Message string }
-		b.post("/api/cards/"+order.Issuance.CardID+"/reveal-challenge", "{}").into(t, 200, &ch)
-		return b.post("/api/cards/"+order.Issuance.CardID+"/reveal", revealBody(ch.IntentID, b.sign(ch.Message)))
-	}
+	reveal := func() answer { return b.reveal(order.Issuance.CardID) }
 	w.issuer.fault("sensitive", "error_after", 1, 0)
 	w.issuer.fault("sensitive", "malformed", 1, 0)
 	for range 2 {

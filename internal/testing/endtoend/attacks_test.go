@@ -49,7 +49,9 @@ func TestRepeatedPurchaseReturnsSameOrder(t *testing.T) {
 			header: map[string]string{x402.HeaderSignature: payment}},
 		"a trailing pad": purchase("a", strings.TrimRight(payment, "=")),
 		"upper-case nonce": purchase("a",
-			alteredHeader(t, b.payment(func(p *x402.Payment) { p.Authorization = decoded(t, payment).Authorization }), upperNonce)),
+			alteredHeader(t, b.payment(func(p *x402.Payment) {
+				p.Authorization = decoded(t, payment).Authorization
+			}), upperNonce)),
 		"an expired one":    purchase("a", header(t, b.payment(func(p *x402.Payment) { p.Authorization.ValidBefore = 1 }))),
 		"for another price": purchase("a", header(t, b.payment(func(p *x402.Payment) { p.Authorization.Value++ }))),
 	}
@@ -303,7 +305,7 @@ func TestQuoteCannotLowerThePrice(t *testing.T) {
 		"long":          strings.Repeat("A", 4000),
 		"none":          nil,
 	} {
-		cases = append(cases, refusal{"cheap, quote " + name, purchase("t", header(t, cheap(id))), 402, fault.PaymentRejected})
+		cases.add("cheap, quote "+name, purchase("t", header(t, cheap(id))), 402, fault.PaymentRejected)
 	}
 	w.wantRefusals(cases)
 	// At the right price a quote of nobody's does no harm.
@@ -327,7 +329,7 @@ func TestAccountsWithCodeCannotPay(t *testing.T) {
 	} {
 		b := w.buyer()
 		w.rpc(nil, "anvil_setCode", b.address.String(), code)
-		cases = append(cases, refusal{name, purchase("code", header(t, b.payment())), 402, fault.PaymentRejected})
+		cases.add(name, purchase("code", header(t, b.payment())), 402, fault.PaymentRejected)
 	}
 	w.wantRefusals(cases)
 }

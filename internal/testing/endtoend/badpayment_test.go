@@ -79,6 +79,7 @@ func malformedHeaders(t *testing.T, b *buyer) map[string]string {
 		t.Fatal(err)
 	}
 	raw := string(decoded)
+	deep := strings.Repeat(`{"a":`, 60) + "1" + strings.Repeat("}", 60)
 	encode := func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
 	return map[string]string{
 		"no base64":             "!!!",
@@ -104,7 +105,7 @@ func malformedHeaders(t *testing.T, b *buyer) map[string]string {
 		"duplicate payload":     encode(`{"payload":{},` + raw[1:]),
 		"duplicate accepted":    encode(`{"accepted":{},` + raw[1:]),
 		"duplicate value":       encode(strings.Replace(raw, `"value":`, `"value":"1","value":`, 1)),
-		"deep":                  encode(`{"x402Version":2,"extensions":` + strings.Repeat(`{"a":`, 60) + "1" + strings.Repeat("}", 60) + "}"),
+		"deep":                  encode(`{"x402Version":2,"extensions":` + deep + "}"),
 		"deep lists":            encode(strings.Repeat("[", 4000) + strings.Repeat("]", 4000)),
 	}
 }

@@ -355,8 +355,9 @@ func TestToolsRevealOnlyTheURLOfAnOrder(t *testing.T) {
 		t.Errorf("of an open order: %+v", got)
 	}
 	b.payAndRepeat("POST", o.path(), o.OrderID, 25_000_000)
-	paid := w.send(post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_payable_url","arguments":`+arguments+
-		`}}`).as(b))
+	call := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_payable_url","arguments":` + arguments +
+		`}}`
+	paid := w.send(post("/mcp", call).as(b))
 	for _, private := range []string{b.address.String(), strings.ToLower(b.address.String()), "card_issue", "0x",
 		"operationId", "amount"} {
 		if bytes.Contains(paid.body, []byte(private)) {

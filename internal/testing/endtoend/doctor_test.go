@@ -13,8 +13,8 @@ import (
 	"github.com/roamcard/roamcard/internal/devtools/doctor"
 )
 
-// TestDoctorFindsEachMisconfiguration looks at a service that has all it needs, and then at one with an open secret, a node
-// that is gone and an issuer that is another.
+// TestDoctorFindsEachMisconfiguration examines a service that has all it needs, and then one with a readable secret,
+// and with wrong keys and a wrong payee.
 func TestDoctorFindsEachMisconfiguration(t *testing.T) {
 	w := newWorld(t, plan{chain: ownChain(t)}) // whose clock nobody moves
 	dir := t.TempDir()

@@ -76,7 +76,8 @@ func copies(n int, r request) []request {
 
 const tooMany = 75
 
-// wantUnpaidLimit fails when more were let by than a rate of 60 a minute allows for, or so few that it is another limit.
+// wantUnpaidLimit fails when more requests were allowed than a rate of 60 a minute explains, or so few that another
+// limit must have applied.
 func wantUnpaidLimit(t *testing.T, what string, let int) {
 	t.Helper()
 	if let < 58 || let > 65 {
@@ -157,23 +158,29 @@ func TestInvalidPaymentsCountAsUnpaidRequests(t *testing.T) {
 	w.checkBooks()
 }
 
+// unfundedPurchase is a purchase by a new wallet without money.
+func (w *world) unfundedPurchase(i int) request {
+	w.t.Helper()
+	return purchase(fmt.Sprint("k", i), header(w.t, w.unfundedBuyer().payment()))
+}
+
 // TestUnfundedWalletsAreLimitedByAddress signs with a new wallet each time, and with one over and over.
 func TestUnfundedWalletsAreLimitedByAddress(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{change: behindProxy})
 	flood := make([]request, tooMany)
 	for i := range flood {
-		flood[i] = purchase(fmt.Sprint("k", i), header(t, w.unfundedBuyer().payment())).fromIP("10.2.0.1")
+		flood[i] = w.unfundedPurchase(i).fromIP("10.2.0.1")
 	}
 	wantUnpaidLimit(t, "a wallet each", w.countAllowed(flood))
 	for i := range flood {
 		// Each address of a network is another one, to a careless eye.
-		flood[i] = purchase(fmt.Sprint("k", i), header(t, w.unfundedBuyer().payment())).fromIP(fmt.Sprintf("2001:db8:1:2::%x", i+1))
+		flood[i] = w.unfundedPurchase(i).fromIP(fmt.Sprintf("2001:db8:1:2::%x", i+1))
 	}
 	wantUnpaidLimit(t, "a network of addresses", w.countAllowed(flood))
 	for i := range flood {
 		// What a client says of itself is not believed: the proxy adds what it sees.
-		flood[i] = purchase(fmt.Sprint("k", i), header(t, w.unfundedBuyer().payment())).fromIP(fmt.Sprintf("10.9.9.%d, 10.2.0.3", i+1))
+		flood[i] = w.unfundedPurchase(i).fromIP(fmt.Sprintf("10.9.9.%d, 10.2.0.3", i+1))
 	}
 	wantUnpaidLimit(t, "a made-up address", w.countAllowed(flood))
 	once := purchase("k", header(t, w.unfundedBuyer().payment())).fromIP("10.2.0.2")

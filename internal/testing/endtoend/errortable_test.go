@@ -178,7 +178,9 @@ func TestSignInRefusesUnprovenWallet(t *testing.T) {
 	}
 	for name, change := range map[string]func(message string) map[string]any{
 		"another wallet's signature": func(m string) map[string]any { return map[string]any{"signature": other.sign(m)} },
-		"another wallet's name":      func(string) map[string]any { return map[string]any{"address": other.address.String()} },
+		"another wallet's name": func(string) map[string]any {
+			return map[string]any{"address": other.address.String()}
+		},
 		"another message": func(m string) map[string]any {
 			return map[string]any{"message": m + " ", "signature": b.sign(m + " ")}
 		},

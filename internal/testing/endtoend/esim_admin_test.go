@@ -29,12 +29,7 @@ func TestEsimSwitchStopsOnlyEsimSales(t *testing.T) {
 			"order":  {at: at, path: "/api/esim/orders", body: "{}", header: session},
 		}
 	}
-	set := func(paused bool, key string) {
-		t.Helper()
-		w.operatorCall("POST", "/api/admin/switches/esim", fmt.Sprintf(`{"paused":%t,"reason":"drill"}`, paused), key).into(t, 200,
-			nil)
-	}
-	set(true, "1")
+	w.setSwitch("esim", true, "1")
 	orders := w.count("SELECT count(*) FROM orders")
 	for n, at := range w.instances {
 		eventually(t, 5*time.Second, func() (bool, string) {
@@ -50,7 +45,7 @@ func TestEsimSwitchStopsOnlyEsimSales(t *testing.T) {
 	}
 	b.get("/api/esim/orders/"+had.OrderID+"/credentials").into(t, 200, nil)
 	wantStatus(t, "a card meanwhile", w.send(purchase("a-card", "")), http.StatusPaymentRequired)
-	set(false, "2")
+	w.setSwitch("esim", false, "2")
 	eventually(t, 5*time.Second, func() (bool, string) {
 		a := w.send(legs(nil)["unpaid"])
 		return a.status == http.StatusPaymentRequired, string(clipped(a.body))
@@ -63,7 +58,7 @@ func TestEsimSwitchStopsOnlyEsimSales(t *testing.T) {
 	w.checkBooks()
 }
 
-// TestOperatorRetryOrdersEsimUnderNewReference: the supplier's refusal holds for its reference, so the retry has another.
+// TestOperatorRetryOrdersEsimUnderNewReference: the supplier refuses a reference for good, so the retry uses another.
 func TestOperatorRetryOrdersEsimUnderNewReference(t *testing.T) {
 	t.Parallel()
 	w := newAdminWorld(t, -1, plan{})

@@ -166,8 +166,8 @@ func TestEsimsAreNotSoldWhileUndeliverable(t *testing.T) {
 	w.checkBooks()
 }
 
-// TestEsimCredentialsAreNeitherLoggedNorStoredUnsealed: neither log nor database hold installation material or tokens, and a new
-// key takes over everything that is sealed.
+// TestEsimCredentialsAreNeitherLoggedNorStoredUnsealed: neither the log nor the database has activation data or tokens,
+// and everything that is sealed is sealed again with a new key.
 func TestEsimCredentialsAreNeitherLoggedNorStoredUnsealed(t *testing.T) {
 	t.Parallel()
 	var log lockedBuffer

@@ -117,8 +117,9 @@ func TestPayersDeceivingSimulationDelayNobody(t *testing.T) {
 	}
 }
 
-// TestManyClaimsOnOneBalanceDelayNobody: wallets without code claim what they can pay once as often as they may. What they do not
-// pay stays undecided until it ends; it holds no slot that another needs, and nothing is sent for it in vain for long.
+// TestManyClaimsOnOneBalanceDelayNobody: wallets without code claim as often as they may what they can pay only once.
+// What they do not pay stays undecided until it expires; it occupies no slot that others need, and few transactions are
+// spent on it.
 func TestManyClaimsOnOneBalanceDelayNobody(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{chain: ownChain(t), change: func(c *app.Config) {
@@ -248,8 +249,8 @@ func TestUnpaidOrdersLeaveFloatToOthers(t *testing.T) {
 	w.awaitSettled(30 * time.Second)
 }
 
-// TestUnfundedClaimsReleaseReservations: payers take their money away between our last look and our transaction, as many
-// as may hold a share of the float. Soon others can buy; and who has the money again gets what was promised.
+// TestUnfundedClaimsReleaseReservations: payers move their money away between our last check and our transaction, as
+// many as may reserve a share of the float. Soon others can buy, and a payer who has the money again gets the card.
 func TestUnfundedClaimsReleaseReservations(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{chain: ownChain(t), change: func(c *app.Config) {

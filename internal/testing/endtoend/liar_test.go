@@ -50,8 +50,8 @@ func (w *world) forgeSettlement(node *nodeProxy, p x402.Payment, tag string) {
 	}})
 }
 
-// inventTransfer makes a node show, to whoever reads what a payer has sent, a transfer to the payee that was never made, in
-// the block that is the latest now. A thorough node shows it wherever it is looked for.
+// inventTransfer makes a node show a transfer by a payer to the payee that was never made, in the block that is the
+// latest now. A thorough node shows it in the answer to every question that would find it.
 func (w *world) inventTransfer(node *nodeProxy, a x402.Authorization, thorough bool) {
 	w.t.Helper()
 	const authorizationState = "e94a0102"
@@ -230,7 +230,8 @@ func (w *world) awaitNotReady(check string) {
 }
 
 // TestOperatorProvesPaymentByTransaction: the node has dropped its logs, so that no search finds the transfer. What the
-// operator says is verified: another transaction proves nothing; the right one delivers, once for a key, and is audited.
+// operator says is verified: another transaction proves nothing; the right one delivers, once for a key, and is
+// audited.
 func TestOperatorProvesPaymentByTransaction(t *testing.T) {
 	t.Parallel()
 	node := newNodeProxy(t, sharedChain(t).RPCURL)

@@ -193,7 +193,8 @@ func newMatrix(t *testing.T) *matrix {
 	w := newWorld(t, plan{change: func(c *app.Config) {
 		c.Operators, c.Activity = []auth.Operator{newOperator("ada", token)}, []x402.Address{addressOf(key)}
 	}})
-	m := &matrix{world: w, operator: token, owner: w.buyer(), other: w.buyer(), expired: w.unfundedBuyer(), revoked: w.unfundedBuyer(),
+	m := &matrix{world: w, operator: token, owner: w.buyer(), other: w.buyer(), expired: w.unfundedBuyer(),
+		revoked: w.unfundedBuyer(),
 		analyst: &buyer{w: w, key: key, address: addressOf(key)}}
 	m.sold = m.owner.buyCard("matrix")
 	w.awaitEsimReady(nil)
@@ -222,7 +223,7 @@ func tokenOf(text string) map[string]string {
 	return map[string]string{"X-Esim-Delivery-Token": text}
 }
 
-// caller is one kind of caller: its header, and the wallet behind it, if any.
+// callerKind is one kind of caller: its header, and the wallet behind it, if any.
 type callerKind struct {
 	name   string
 	header map[string]string

@@ -271,8 +271,8 @@ func TestLostTopUpIsFoundByItsPayer(t *testing.T) {
 	}
 }
 
-// TestPreemptedPaymentForUnavailableProductIsRefunded: it arrived without us, and what it was for cannot be had. Its payer gets it
-// back; a stranger who shows it moves nothing. Nobody is told to pay again meanwhile.
+// TestPreemptedPaymentForUnavailableProductIsRefunded: a third party sent the payment, and what it was for is sold out.
+// Its payer gets the money back; a stranger who presents it moves nothing. Nobody is told to pay again meanwhile.
 func TestPreemptedPaymentForUnavailableProductIsRefunded(t *testing.T) {
 	t.Parallel()
 	w := newAdminWorld(t, 100_000_000, plan{})

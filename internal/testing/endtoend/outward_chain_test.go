@@ -251,7 +251,8 @@ func TestEmptiedWalletLeavesPaymentUndecided(t *testing.T) {
 		a.header.Get("Retry-After") == "" || a.header.Get(x402.HeaderRequired) != "" {
 		t.Fatalf("%d %s", a.status, clipped(a.body))
 	}
-	wantProblem(t, "signed anew meanwhile", w.send(purchase("emptied", header(t, b.payment()))), 503, fault.SettlementUnknown)
+	signedAnew := w.send(purchase("emptied", header(t, b.payment())))
+	wantProblem(t, "signed anew meanwhile", signedAnew, 503, fault.SettlementUnknown)
 	var sent hexutil.Uint64
 	w.rpc(&sent, "eth_getTransactionCount", w.relayer.String(), "latest")
 	if sent > 1 {

@@ -74,10 +74,12 @@ func TestPurchaseSurvivesIssuerFaults(t *testing.T) {
 // buyWithIssuerFault buys one card while one call of the operation fails.
 func (w *world) buyWithIssuerFault(op, mode string, ends map[string]outcome) {
 	w.t.Helper()
-	w.wantEndDespiteFault(op, mode, ends, func(b *buyer, key string) (paidOrder, error) { return b.buyRetrying(key, 30*time.Second) })
+	w.wantEndDespiteFault(op, mode, ends,
+		func(b *buyer, key string) (paidOrder, error) { return b.buyRetrying(key, 30*time.Second) })
 }
 
-func (w *world) wantEndDespiteFault(op, mode string, ends map[string]outcome, buy func(b *buyer, key string) (paidOrder, error)) {
+func (w *world) wantEndDespiteFault(op, mode string, ends map[string]outcome,
+	buy func(b *buyer, key string) (paidOrder, error)) {
 	w.t.Helper()
 	b := w.buyer()
 	delay := 300
@@ -144,8 +146,7 @@ func TestCardReadsSurviveIssuerFaults(t *testing.T) {
 		}
 		w.issuer.clearFaults()
 
-		var ch struct{ IntentID, Message string }
-		b.post("/api/cards/"+o.Issuance.CardID+"/reveal-challenge", "{}").into(t, 200, &ch)
+		ch := b.revealChallenge(o.Issuance.CardID)
 		w.issuer.fault("sensitive", mode, 1, delay)
 		a = b.post("/api/cards/"+o.Issuance.CardID+"/reveal", revealBody(ch.IntentID, b.sign(ch.Message)))
 		var revealed struct {

@@ -86,8 +86,8 @@ func (f ordering) newWorld(t *testing.T, program string, change func(*app.Config
 	return w
 }
 
-// TestWorkerAndRequestFulfillInEitherOrder goes through the outward calls of a purchase and the ways in which they fail, with
-// the worker before the buyer's request and after it: one transfer, one card, the same end.
+// TestWorkerAndRequestFulfillInEitherOrder makes the outbound calls of a purchase fail in each way, with the worker
+// ahead of the buyer's request and behind it: one transfer, one card, the same outcome.
 func TestWorkerAndRequestFulfillInEitherOrder(t *testing.T) {
 	t.Parallel()
 	program := buildProgram(t)

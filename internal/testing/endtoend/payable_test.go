@@ -202,7 +202,8 @@ func TestPayRoutesRefuseWhatPurchasesRefuse(t *testing.T) {
 	b.signIn()
 	o := b.createOrder(cardOrdersPath, "k", "")
 	routes := []func(refusal) refusal{
-		func(c refusal) refusal { return c.asPayRoute("GET", o.path()) }, func(c refusal) refusal { return c.asPayRoute("POST", o.path()) },
+		func(c refusal) refusal { return c.asPayRoute("GET", o.path()) },
+		func(c refusal) refusal { return c.asPayRoute("POST", o.path()) },
 		func(c refusal) refusal { return c.asPayRoute("GET", aliasPath+o.OrderID) },
 		func(c refusal) refusal { return c.asSubmission(b, o.OrderID) },
 	}

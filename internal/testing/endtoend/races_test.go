@@ -77,12 +77,16 @@ func contests() []contest {
 			}},
 		{name: "one owner, many purchases", buyers: 1, losers: []fault.Code{fault.CardAlreadyExists},
 			round: func(w *world, n int, by []*buyer) []request {
-				return perRacer(func(i int) request { return purchase(fmt.Sprint("card-", n, "-", i), header(w.t, by[0].payment())) })
+				return perRacer(func(i int) request {
+					return purchase(fmt.Sprint("card-", n, "-", i), header(w.t, by[0].payment()))
+				})
 			}},
 		{name: "the last float, many buyers", buyers: racers, promised: true, losers: []fault.Code{fault.FloatUnavailable},
 			round: func(w *world, n int, by []*buyer) []request {
 				w.leaveFloatForOne(n)
-				return perRacer(func(i int) request { return purchase(fmt.Sprint("float-", n, "-", i), header(w.t, by[i].payment())) })
+				return perRacer(func(i int) request {
+					return purchase(fmt.Sprint("float-", n, "-", i), header(w.t, by[i].payment()))
+				})
 			}},
 	}
 }

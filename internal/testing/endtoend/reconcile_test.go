@@ -104,7 +104,8 @@ func (b *buyer) topUp(key string, gross money.Cents) answer {
 		p.Accepted.Amount, p.Authorization.Value = gross.USDC().String(), gross.USDC()
 		p.Resource.URL = origin + "/api/card/topup"
 	})
-	return b.w.send(post("/api/card/topup", fmt.Sprintf(`{"amountUsdCents":%d,"idempotencyKey":%q}`, gross, key)).paying(header(b.w.t, pay)))
+	body := fmt.Sprintf(`{"amountUsdCents":%d,"idempotencyKey":%q}`, gross, key)
+	return b.w.send(post("/api/card/topup", body).paying(header(b.w.t, pay)))
 }
 
 func TestUnmatchedTransferIsPostedOnceAndReported(t *testing.T) {

@@ -165,7 +165,8 @@ func TestRefusedTopUpIsRefunded(t *testing.T) {
 		p.Accepted.Amount, p.Authorization.Value, p.Resource.URL = "33330000", 33_330_000, origin+"/api/card/topup"
 	})
 	var o orderView
-	w.send(post("/api/card/topup", `{"amountUsdCents":3333,"idempotencyKey":"more~002"}`).paying(header(t, pay))).into(t, 200, &o)
+	topUp := post("/api/card/topup", `{"amountUsdCents":3333,"idempotencyKey":"more~002"}`)
+	w.send(topUp.paying(header(t, pay))).into(t, 200, &o)
 	o = b.awaitStatus(o.OrderID, "refunded")
 	if o.Refund == nil || o.Refund.Amount != "33330000" || o.Topup.Status != "refused" {
 		t.Errorf("order %+v, refund %+v", o, o.Refund)

@@ -93,7 +93,8 @@ func TestRefusalNamesTheCause(t *testing.T) {
 			fault.AccountBlocked}
 	}
 	for _, tr := range []disruption{
-		{"the token is paused", func() { w.setTokenPaused(true) }, func() { w.setTokenPaused(false) }, "token", fault.TokenPaused},
+		{"the token is paused", func() { w.setTokenPaused(true) }, func() { w.setTokenPaused(false) }, "token",
+			fault.TokenPaused},
 		blocks("the payee is blocked", w.payTo), blocks("the treasury is blocked", w.treasury),
 		blocks("the relayer is blocked", w.relayer),
 		{"a reorganisation", func() {
@@ -111,8 +112,8 @@ func TestRefusalNamesTheCause(t *testing.T) {
 	w.wantAllDelivered()
 }
 
-// TestBlacklistedPayerAloneIsRefused: the shop is open for everybody else, the wallet's payment is neither claimed nor asked for
-// again, and it does when the wallet is free.
+// TestBlacklistedPayerAloneIsRefused: others can buy; the wallet's payment is neither claimed nor asked for again, and
+// is accepted once the wallet is unblocked.
 func TestBlacklistedPayerAloneIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{chain: ownChain(t), change: func(c *app.Config) { c.ChainWatch = 100 * time.Millisecond }})

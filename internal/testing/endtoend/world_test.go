@@ -168,14 +168,6 @@ func (w *world) start(cfg app.Config) *instance {
 	return i
 }
 
-// restart replaces the first instance by one with other settings. It does not wait until that is ready.
-func (w *world) restart(cfg app.Config) *instance {
-	w.t.Helper()
-	w.instances[0].stop()
-	w.instances = w.instances[1:]
-	return w.start(cfg)
-}
-
 func (w *world) awaitReady(i *instance) {
 	w.t.Helper()
 	eventually(w.t, 20*time.Second, func() (bool, string) {
