@@ -70,7 +70,7 @@ type Request struct {
 
 // Purchase is an order as its supplier sees it.
 type Purchase struct {
-	// ID is the supplier's ID of the order; it never leaves the service.
+	// ID is the supplier's ID of the order; it never leaves the service. A pending purchase may have none yet.
 	ID    string
 	Ref   fulfilment.Ref
 	Code  string
