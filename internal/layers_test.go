@@ -26,7 +26,7 @@ var rows = [][]string{
 	2:  {"curve", "handshake", "order", "job"},
 	3:  {"auth", "payment", "fulfilment", "availability", "activity", "agent/keys", "agent/install"},
 	4:  {"product/*"},
-	5:  {"checkout", "settlement", "admin", "reconcile", "provider/sandbox/trigger"},
+	5:  {"checkout", "settlement", "admin", "reconcile", "provider", "provider/sandbox/trigger"},
 	6:  {"store", "chain", "facilitator", "provider/*", "provider/esimaccess/esimaccessfake"},
 	7:  {"transport/rpcx"},
 	8:  {"transport/rpc"},
@@ -34,7 +34,7 @@ var rows = [][]string{
 	10: {"transport/edge"},
 	11: {"devtools/devnet", "devtools/demo", "agent", "testing/invariants", "testing/apptest"},
 	12: {"app", "testing/bench", "testing/hostile", "testing/goclient"},
-	13: {"devtools/dev", "devtools/doctor"},
+	13: {"devtools/dev", "devtools/doctor", "testing/paperissuer"},
 	14: {"testing/devserver", "testing/crash", "testing/endtoend"},
 }
 

@@ -20,7 +20,7 @@ import (
 	"github.com/roamcard/roamcard/internal/facilitator"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/payment"
-	"github.com/roamcard/roamcard/internal/provider/sandbox"
+	"github.com/roamcard/roamcard/internal/provider"
 	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/telemetry"
@@ -51,7 +51,7 @@ type App struct {
 	// relayer and facilitator are nil when nothing needs them.
 	relayer     *chain.Relayer
 	facilitator *facilitator.Facilitator
-	issuer      *sandbox.Issuer
+	issuer      provider.IssuerClient
 	runner      *job.Runner
 	server      *edge.Server
 	// catchUp is nil in a process without a server.
@@ -136,7 +136,7 @@ func (a *App) dialChain(ctx context.Context) (err error) {
 }
 
 func (a *App) dialIssuer() (err error) {
-	if a.issuer, err = a.config.dialIssuer(a.metrics); err != nil {
+	if a.issuer, err = a.config.dialIssuer(a.log, a.metrics); err != nil {
 		return fmt.Errorf("dial the issuer: %w", err)
 	}
 	return nil

@@ -19,6 +19,7 @@ import (
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/provider"
 	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -27,6 +28,10 @@ import (
 // environment ("ROAMCARD_CHAIN__RPC_URL"); see settings.
 type Config struct {
 	ProductConfig
+	// Added are modules that a test adds to the program.
+	Added Modules
+	// ProviderSettings are the providers' own.
+	ProviderSettings provider.Values
 
 	Addr        string
 	BaseURL     string
@@ -120,8 +125,10 @@ type setting struct {
 	set                  func(c *Config, text string) error
 }
 
+func settings() []setting { return Modules{}.settings() }
+
 // settings are all settings, in the order in which they are shown.
-func settings() []setting {
+func (m Modules) settings() []setting {
 	return slices.Concat([]setting{
 		{key: "addr", help: "host and port to listen on", byDefault: "127.0.0.1:8402",
 			set: text(func(c *Config) *string { return &c.Addr })},
@@ -177,7 +184,7 @@ func settings() []setting {
 		{key: "treasury.refund_deadline", help: "how long a refund may stay undecided before an operator looks",
 			byDefault: "24h", set: duration(func(c *Config) *time.Duration { return &c.TreasuryDeadline })},
 		{key: "issuer.provider", help: "who issues the cards; sandbox cards are not real", byDefault: "sandbox",
-			set: oneOf(func(c *Config) *string { return &c.IssuerProvider }, "sandbox")},
+			set: oneOf(func(c *Config) *string { return &c.IssuerProvider }, m.issuerNames()...)},
 		{key: "issuer.url", help: "the card issuer",
 			set: func(c *Config, s string) (err error) { c.IssuerURL, err = origin(s); return err }},
 		{key: "issuer.key", help: "the card issuer's API key", secret: true,
@@ -234,7 +241,7 @@ func settings() []setting {
 			set: duration(func(c *Config) *time.Duration { return &c.LeaseTTL })},
 		{key: "payment.wait", help: "how long a paid request waits for its settlement", byDefault: "20s",
 			set: duration(func(c *Config) *time.Duration { return &c.Wait })},
-	}, fairnessSettings(), edgeSettings(), productSettings())
+	}, fairnessSettings(), edgeSettings(), m.productSettings(), m.providerSettings())
 }
 
 // The defaults of the issuer's delays, also in development.
@@ -251,12 +258,19 @@ const none = "-"
 func Load(
 	file map[string]string, lookup func(string) (string, bool), read func(string) ([]byte, error),
 ) (Config, error) {
+	return Modules{}.Load(file, lookup, read)
+}
+
+// Load reads the configuration of a program with added modules.
+func (m Modules) Load(
+	file map[string]string, lookup func(string) (string, bool), read func(string) ([]byte, error),
+) (Config, error) {
 	var (
-		c     Config
+		c     = Config{Added: m}
 		wrong []error
 		known = map[string]bool{}
 	)
-	for _, s := range settings() {
+	for _, s := range m.settings() {
 		known[s.key] = true
 		value, source, err := s.value(file, lookup, read)
 		switch {
@@ -280,10 +294,7 @@ func Load(
 	if c.Environment == Production && strings.HasPrefix(c.BaseURL, "http://") {
 		wrong = append(wrong, errors.New("base_url: must be https in production"))
 	}
-	if c.Environment == Production && c.IssuerProvider == "sandbox" {
-		wrong = append(wrong,
-			errors.New("issuer.provider: the sandbox sells cards that are not real; set environment to sandbox"))
-	}
+	wrong = append(wrong, c.issuerMistakes()...)
 	if c.Environment == Production && c.Contact == "" {
 		wrong = append(wrong, errors.New("contact.email: must be set in production, where registries ask for it"))
 	}
@@ -300,7 +311,7 @@ func Defaults() Config {
 
 // Set reads one setting by its name in the file, as Load does.
 func (c *Config) Set(key, text string) error {
-	for _, s := range settings() {
+	for _, s := range c.Added.settings() {
 		if s.key == key {
 			return s.set(c, text)
 		}

@@ -120,7 +120,8 @@ func newProgram(b *testing.B) *program {
 		IssuerKey: secret.New(sandbox.DevKey), IssuerPoll: time.Second, IssuerDeadline: time.Hour,
 		IssuerCallTimeout: 5 * time.Second, IssuerVisibilityDelay: 10 * time.Second,
 		ProductConfig: app.ProductConfig{Esim: app.EsimConfig{
-			URL: issuer.URL, Keys: secret.New("k1:" + strings.Repeat("c4", 32)), TokenKey: secret.New(strings.Repeat("7e", 32)),
+			Provider: "sandbox", URL: issuer.URL,
+			Keys: secret.New("k1:" + strings.Repeat("c4", 32)), TokenKey: secret.New(strings.Repeat("7e", 32)),
 			SyncEvery: time.Hour, StaleAfter: 24 * time.Hour, Waiters: 1,
 		}},
 		QuoteKey: secret.New(strings.Repeat("5a", 32)), Slots: 8, LeaseTTL: 20 * time.Second, Wait: 20 * time.Second,
