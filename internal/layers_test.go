@@ -26,15 +26,15 @@ var rows = [][]string{
 	2:  {"curve", "handshake", "order", "job"},
 	3:  {"auth", "payment", "fulfilment", "availability", "activity", "screening", "agent/keys", "agent/install"},
 	4:  {"product/*"},
-	5:  {"checkout", "settlement", "admin", "reconcile", "provider/sandbox/trigger"},
-	6:  {"store", "chain", "facilitator", "provider/*"},
+	5:  {"checkout", "settlement", "admin", "reconcile", "provider", "provider/sandbox/trigger"},
+	6:  {"store", "chain", "facilitator", "provider/*", "provider/esimaccess/esimaccessfake"},
 	7:  {"transport/rpcx"},
 	8:  {"transport/rpc"},
 	9:  {"transport/rest", "transport/mcp", "transport/discovery", "transport/web"},
 	10: {"transport/edge"},
 	11: {"devtools/devnet", "devtools/demo", "agent", "testing/invariants", "testing/apptest"},
 	12: {"app", "testing/bench", "testing/hostile", "testing/goclient"},
-	13: {"devtools/dev", "devtools/doctor"},
+	13: {"devtools/dev", "devtools/doctor", "testing/paperissuer"},
 	14: {"testing/devserver", "testing/crash", "testing/endtoend"},
 }
 
@@ -93,6 +93,8 @@ var narrow = map[string][]string{
 	"agent": {},
 	// What checks the program's books believes none of its code.
 	"testing/invariants": {},
+	// What plays a vendor shares nothing with the adapter that is tested against it.
+	"provider/esimaccess/esimaccessfake": {},
 	// The program is run as an operator runs it: as a process.
 	"testing/apptest": {},
 }

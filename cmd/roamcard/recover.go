@@ -28,7 +28,7 @@ func recovery() *cobra.Command {
 	f.BoolVar(&c.Apply, "apply", false, "do it")
 	f.StringVar(&c.Operator, "operator", "", "who does it, for the audit trail")
 	f.StringVar(&c.Reason, "reason", "", "why, for the audit trail")
-	f.DurationVar(&c.ReturnAfter, "return-after", 24*time.Hour,
+	f.DurationVar(&c.RefundAfter, "return-after", 24*time.Hour,
 		"how old a transfer without goods is before its money goes back")
 	f.BoolVar(&c.JSON, "json", false, "print JSON")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -1,4 +1,4 @@
-// Package admin is what operators do with orders, and with the sale of products.
+// Package admin runs operators' actions on orders and on the sale of products.
 //
 //	Queue ─► Inspect ─► Decide: operator_review ─► refund_pending, provisioning or fulfilled
 //	                    Prove:  settling ─► settled, by a transaction that the chain shows
@@ -24,44 +24,46 @@ type Admin struct {
 	Records  Records
 	Switches Switches
 	Refunds  Refunds
-	// Products name what their providers know an order by, and post what is delivered by hand.
+	// Products list the provider references of orders, and the postings of orders that were delivered by hand.
 	Products []Product
 	Evidence Evidence
-	// Confirm makes the job that follows a proven payment until it is final.
+	// Confirm makes the job that watches a proven payment until it is final.
 	Confirm func(p payment.Payment) job.New
 }
 
-// Product is a product as far as operators have to do with it.
+// Product is the part of a product that operators' actions need.
 type Product interface {
 	Kind() order.Kind
-	// Postings are what the ledger gets when an order is fulfilled by hand.
+	// Postings are the ledger postings of an order that was fulfilled by hand.
 	Postings(o order.Order) ([]ledger.Posting, error)
 }
 
-// Refunds bring money back.
+// Refunds says whether refunds can be made.
 type Refunds interface {
-	// Unavailable says why nothing can be refunded, or is empty.
+	// Unavailable is the reason why nothing can be refunded, or empty.
 	Unavailable() string
 }
 
-// Records keeps orders for operators. Every use is audited in its own transaction.
+// Records reads and changes orders for operators. Each call writes its audit record in the same transaction.
 type Records interface {
 	// Queue lists orders in a status, newest first.
 	Queue(ctx context.Context, q QueueQuery, act order.Act) ([]ReviewItem, error)
-	// ReviewItem shows one order as the queue does. order.ErrNotFound when there is none.
+	// ReviewItem reads one order as the queue lists it. order.ErrNotFound when there is none.
 	ReviewItem(ctx context.Context, id order.ID) (ReviewItem, error)
-	// History reads all there is of an order. order.ErrNotFound when there is none.
+	// History reads everything recorded of an order. order.ErrNotFound when there is none.
 	History(ctx context.Context, id order.ID, act order.Act) (History, error)
-	// Decide moves an order out of operator_review, posts what the move says, and queues its job again unless the move
-	// ends it; once for each key. order.ErrNotFound when there is no such order, ErrNotInReview when it does not wait,
+	// Decide moves an order out of operator_review, posts the move's postings, and queues its job again unless the move
+	// ends it; once per key. order.ErrNotFound when there is no such order, ErrNotInReview when it is not in review,
 	// ErrKeyReused when the operator used the key for another decision.
 	Decide(ctx context.Context, m order.Move, act order.Act) error
-	// Unproven finds the payment of an order in settling; done says that the operator has proven it with this key.
-	// order.ErrNotFound when there is no such order, ErrNotSettling when it waits for no payment, ErrKeyReused as above.
-	Unproven(ctx context.Context, id order.ID, transaction x402.Hash, act order.Act) (p payment.Payment, done bool,
-		err error)
-	// Prove records that a payment is proven by its receipt, moves its order to settled, posts what the move says, queues
-	// its job again and the one that follows the payment; once for each key, with the errors of Unproven.
+	// Unproven finds the payment of an order in settling. done says that the operator has already proven it with this
+	// key. order.ErrNotFound when there is no such order, ErrNotSettling when it is not settling, ErrKeyReused as
+	// above.
+	Unproven(
+		ctx context.Context, id order.ID, transaction x402.Hash, act order.Act,
+	) (p payment.Payment, done bool, err error)
+	// Prove records a payment that its receipt proves, moves its order to settled, posts the move's postings, and
+	// queues the order's job and the job that watches the payment; once per key, with the errors of Unproven.
 	Prove(ctx context.Context, p payment.Payment, m order.Move, follow job.New, act order.Act) error
 }
 
@@ -69,25 +71,25 @@ type Records interface {
 var (
 	ErrNotSettling = errors.New("the order waits for no payment")
 	ErrNotInReview = errors.New("the order does not wait for an operator")
-	ErrKeyReused   = errors.New("the key was used for another act")
+	ErrKeyReused   = errors.New("the key was used for another action")
 )
 
-// QueueQuery asks for a page of orders.
+// QueueQuery selects a page of orders.
 type QueueQuery struct {
 	Status order.Status
-	// Before is the last order of the page before.
+	// Before is the last order of the previous page.
 	Before order.ID
 	Limit  int
 }
 
-// ReviewItem is an order as it lies before an operator.
+// ReviewItem is an order in an operator's queue.
 type ReviewItem struct {
 	Order order.Order
-	// Reason is why it came to its status.
+	// Reason is why the order moved to its status.
 	Reason string
 }
 
-// History is all there is of an order.
+// History is everything recorded of an order.
 type History struct {
 	Order      order.Order
 	Payments   []payment.Payment
@@ -97,26 +99,26 @@ type History struct {
 	Timeline   []order.Event
 }
 
-// referrer is a Product whose provider knows orders by references of ours.
+// referrer is a Product whose provider identifies orders by references that we derive.
 type referrer interface {
 	References(o order.Order) []order.Reference
 }
 
-// Decision is what an operator decides about an order in operator_review.
+// Decision is an operator's decision on an order in operator_review.
 type Decision string
 
 // The decisions.
 const (
-	// DecideRefund brings the money back.
+	// DecideRefund refunds the payment.
 	DecideRefund Decision = "refund"
-	// DecideRetry delivers once more: under a new reference after a refusal that the provider confirmed, and
-	// otherwise by looking first for what the old one has become.
+	// DecideRetry delivers again: under a new reference after a refusal that the provider confirmed, otherwise by first
+	// asking the provider for the outcome of the old one.
 	DecideRetry Decision = "retry"
 	// DecideFulfilled says that the goods were delivered by hand.
 	DecideFulfilled Decision = "fulfilled"
 )
 
-// leadsTo is where a decision moves an order.
+// leadsTo is the status to which a decision moves an order.
 func (d Decision) leadsTo() (order.Status, error) {
 	switch d {
 	case DecideRefund:
@@ -126,10 +128,10 @@ func (d Decision) leadsTo() (order.Status, error) {
 	case DecideFulfilled:
 		return order.Fulfilled, nil
 	}
-	return "", fmt.Errorf("decision %q is none", d)
+	return "", fmt.Errorf("unknown decision %q", d)
 }
 
-// Queue shows a page of orders in a status, newest first, and where the next page begins, if there is one.
+// Queue lists a page of orders in a status, newest first. next is the cursor of the next page, or empty.
 func (a Admin) Queue(ctx context.Context, q QueueQuery, act order.Act) (page []ReviewItem, next order.ID, err error) {
 	limit := q.Limit
 	q.Limit++
@@ -144,7 +146,7 @@ func (a Admin) Queue(ctx context.Context, q QueueQuery, act order.Act) (page []R
 	return page, next, nil
 }
 
-// Inspect shows all there is of an order.
+// Inspect shows the history of an order.
 func (a Admin) Inspect(ctx context.Context, id order.ID, act order.Act) (History, error) {
 	h, err := a.Records.History(ctx, id, act)
 	if err != nil {
@@ -158,7 +160,7 @@ func (a Admin) Inspect(ctx context.Context, id order.ID, act order.Act) (History
 	return h, nil
 }
 
-// Decide acts on an operator's decision. A repeat with the same key shows what became of it.
+// Decide applies an operator's decision. A repeat with the same key changes nothing and returns the order as it is now.
 func (a Admin) Decide(ctx context.Context, id order.ID, decision Decision, act order.Act) (ReviewItem, error) {
 	to, err := decision.leadsTo()
 	if err != nil {
@@ -183,7 +185,7 @@ func (a Admin) Decide(ctx context.Context, id order.ID, decision Decision, act o
 	return q, nil
 }
 
-// postings are what the ledger gets when an order is fulfilled by hand. What they depend on never changes.
+// postings are the ledger postings of an order that was fulfilled by hand. They depend on immutable fields only.
 func (a Admin) postings(ctx context.Context, id order.ID) ([]ledger.Posting, error) {
 	q, err := a.Records.ReviewItem(ctx, id)
 	if err != nil {
@@ -201,7 +203,7 @@ func byOperator(id order.ID, from, to order.Status, act order.Act) order.Move {
 	return order.Move{Order: id, From: from, To: to, Actor: "operator:" + act.Operator, Reason: act.Reason}
 }
 
-// Closed shows the kill switch of every product.
+// Closed lists the kill switch of every product.
 func (a Admin) Closed(ctx context.Context, act order.Act) ([]availability.Switch, error) {
 	all, err := a.Switches.LookAtSwitches(ctx, act)
 	if err != nil {
@@ -210,7 +212,7 @@ func (a Admin) Closed(ctx context.Context, act order.Act) ([]availability.Switch
 	return all, nil
 }
 
-// Close closes the sale of a product, or opens it again. A repeat with the same key changes nothing.
+// Close sets the kill switch of a product. A repeat with the same key changes nothing.
 func (a Admin) Close(ctx context.Context, product order.Kind, paused bool, act order.Act) (availability.Switch, error) {
 	set, err := a.Switches.SetSwitch(ctx, product, paused, act)
 	if err != nil {
@@ -223,12 +225,12 @@ func (a Admin) Close(ctx context.Context, product order.Kind, paused bool, act o
 type Switches interface {
 	// LookAtSwitches reads the switches of all products for an operator, audited.
 	LookAtSwitches(ctx context.Context, act order.Act) ([]availability.Switch, error)
-	// SetSwitch closes or opens the sale of a product, once for each key, and returns the switch as it
-	// stands now. ErrKeyReused when the operator used the key for another change of it.
+	// SetSwitch pauses or resumes the sale of a product, once per key, and returns the current switch. ErrKeyReused
+	// when the operator used the key for another change.
 	SetSwitch(ctx context.Context, product order.Kind, paused bool, act order.Act) (availability.Switch, error)
 }
 
-// known makes the errors of Records and Switches what an operator is told.
+// known maps the errors of Records and Switches to faults.
 func known(err error, act string) error {
 	switch {
 	case errors.Is(err, order.ErrNotFound):

@@ -11,14 +11,14 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Evidence looks into a transaction that somebody names.
+// Evidence reads a named transaction.
 type Evidence interface {
-	// Prove is Settled when the transaction made exactly this payment, and Unknown when it did not or cannot be told.
+	// Prove is Settled when the transaction made exactly this payment, else Unknown.
 	Prove(ctx context.Context, a x402.Authorization, transaction x402.Hash) (payment.Verdict, error)
 }
 
-// Prove settles an order by the transaction that an operator names. The operator is believed in nothing: the chain
-// shows the payment's transfer there, or the order stays as it is. A repeat with the same key shows what became of it.
+// Prove settles an order by a transaction that an operator names. The order stays as it is unless the chain shows the
+// payment's transfer in that transaction. A repeat with the same key returns the order as it is now.
 func (a Admin) Prove(ctx context.Context, id order.ID, transaction x402.Hash, act order.Act) (ReviewItem, error) {
 	pay, done, err := a.Records.Unproven(ctx, id, transaction, act)
 	if err != nil {
@@ -39,7 +39,7 @@ func (a Admin) Prove(ctx context.Context, id order.ID, transaction x402.Hash, ac
 func (a Admin) prove(ctx context.Context, pay payment.Payment, transaction x402.Hash, act order.Act) error {
 	shown, err := a.Evidence.Prove(ctx, pay.Authorization, transaction)
 	if err != nil {
-		return fmt.Errorf("look into the transaction: %w",
+		return fmt.Errorf("read the transaction: %w",
 			errors.Join(fault.New(fault.DependencyDown, "The chain does not answer."), err))
 	}
 	if shown.State != payment.Settled {

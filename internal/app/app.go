@@ -1,4 +1,4 @@
-// Package app wires the program: configuration, New, Run and Close, and the commands that run it on one.
+// Package app wires the program: configuration, New, Run and Close, and the commands that use them.
 package app
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/roamcard/roamcard/internal/facilitator"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/payment"
-	"github.com/roamcard/roamcard/internal/provider/sandbox"
+	"github.com/roamcard/roamcard/internal/provider"
 	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/telemetry"
@@ -31,14 +31,14 @@ import (
 // Version is the program's own; the build sets it.
 var Version = "0.3.1"
 
-// Options are what differs between the ways to run the program.
+// Options differ between the ways to run the program.
 type Options struct {
 	Log *slog.Logger
 	// Listener is used instead of listening on the configured address.
 	Listener net.Listener
-	// Telemetry may be nil; then nothing is counted.
+	// Telemetry may be nil, which disables metrics.
 	Telemetry *telemetry.Telemetry
-	// Migrate brings the database up to date first.
+	// Migrate migrates the database first.
 	Migrate bool
 }
 
@@ -51,21 +51,21 @@ type App struct {
 	// relayer and facilitator are nil when nothing needs them.
 	relayer     *chain.Relayer
 	facilitator *facilitator.Facilitator
-	issuer      *sandbox.Issuer
+	issuer      provider.IssuerClient
 	runner      *job.Runner
 	server      *edge.Server
-	// catchUp is nil where nothing is sold.
+	// catchUp is nil in a process without a server.
 	catchUp *reconcile.CatchUp
-	// products are what is sold, and payments what each sale of them depends on.
+	// products are the products sold, and payments the checks that every sale depends on.
 	products []made
 	payments *availability.Payments
 	metrics  *telemetry.Metrics
-	// page is nil when metrics are not shown.
+	// page is nil when metrics are not served.
 	page  *metricsPage
 	close closers
 }
 
-// New connects to everything and wires it. Nothing is served yet.
+// New connects to all dependencies and wires the program. It does not serve yet.
 func New(ctx context.Context, c Config, o Options) (_ *App, err error) {
 	if err := armFaults(c.Environment, os.LookupEnv); err != nil {
 		return nil, err
@@ -136,16 +136,16 @@ func (a *App) dialChain(ctx context.Context) (err error) {
 }
 
 func (a *App) dialIssuer() (err error) {
-	if a.issuer, err = a.config.dialIssuer(a.metrics); err != nil {
+	if a.issuer, err = a.config.dialIssuer(a.log, a.metrics); err != nil {
 		return fmt.Errorf("dial the issuer: %w", err)
 	}
 	return nil
 }
 
-// Run serves and works until ctx ends, then drains both.
+// Run runs server and worker until ctx ends, then drains both.
 func (a *App) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
-	// The worker outlives the edge: requests that are let finish still place orders and wait for them.
+	// The worker outlives the server: draining requests still claim orders and wait for their settlement.
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	group.Go(func() error { return a.runner.Run(working) })
 	group.Go(func() error {
@@ -168,15 +168,15 @@ func (a *App) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// Close lets go of everything New connected to.
+// Close closes everything that New opened.
 func (a *App) Close() error { return a.close.all() }
 
 func (c Config) domain() x402.Domain {
 	return x402.Domain{Name: c.AssetName, Version: "2", ChainID: x402.ChainID, Contract: c.Asset}
 }
 
-// terms are what every payment has to meet. A payer is asked to sign for two minutes; clients that sign
-// an hour whatever they are asked are taken too.
+// terms are the terms of every payment. A payer is asked to sign for two minutes; clients that always sign for an hour
+// are accepted, too.
 func (c Config) terms() payment.Terms {
 	return payment.Terms{
 		Network: x402.NetworkID, Asset: c.Asset, PayTo: c.PayTo, Domain: c.domain(),
@@ -196,7 +196,7 @@ func (c Config) relayerKeys() ([]*ecdsa.PrivateKey, error) {
 	return keys, nil
 }
 
-// closers close in the reverse of the order in which things were opened.
+// closers close in reverse order.
 type closers []func() error
 
 func (c *closers) add(f func() error) { *c = append(*c, f) }

@@ -10,7 +10,7 @@ import (
 	"github.com/roamcard/roamcard/internal/screening"
 )
 
-// newPayments says whether a payment can be taken now, by the adapters that would have to.
+// newPayments makes the checks whether a payment can be accepted now.
 func (a *App) newPayments(history *reconcile.CatchUp, screens *screening.Screening) (*availability.Payments, error) {
 	ours, err := a.config.Accounts()
 	if err != nil {
@@ -29,7 +29,7 @@ func (a *App) newPayments(history *reconcile.CatchUp, screens *screening.Screeni
 	return availability.NewPayments(config), nil
 }
 
-// AwaitReady waits until purchases of everything can be taken.
+// AwaitReady waits until every product can be sold.
 func (a *App) AwaitReady(ctx context.Context) error {
 	look := time.NewTicker(50 * time.Millisecond)
 	defer look.Stop()

@@ -22,7 +22,7 @@ func cardRegistration() registration {
 // CardConfig is what concerns the sale of cards. What concerns their issuer concerns top-ups, too.
 type CardConfig struct{ IssuePaused bool }
 
-func cardSettings() []setting {
+func cardSettings(Modules) []setting {
 	return []setting{
 		{
 			key: "card.issue_paused", help: "closes the sale of cards", byDefault: "false",
@@ -60,7 +60,7 @@ func (a *App) cardsProvided() (reconcile.Product, error) {
 }
 
 func examineIssuer(ctx context.Context, cfg Config) Examination {
-	issuer, err := cfg.dialIssuer(nil)
+	issuer, err := cfg.dialIssuer(discard(), nil)
 	if err != nil {
 		return Examination{Name: "issuer", Err: err, Fix: "check issuer.url"}
 	}

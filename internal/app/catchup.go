@@ -9,19 +9,20 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// newCatchUp keeps sales waiting until the transfers to the payee have been read, after a start and after a change of
-// the database.
+// newCatchUp closes sales until the transfers to the payee have been read, after a start and after a change of the
+// database.
 func (a *App) newCatchUp() *reconcile.CatchUp {
 	transfers := a.store.Treasury(a.config.Asset, a.config.PayTo)
-	reader := reconcile.NewScanner(reconcile.ScannerConfig{Chain: a.chain, Arrivals: transfers, Unread: transfers,
-		PayTo: a.config.PayTo})
-	books := a.store.Marks(a.config.Asset, a.config.PayTo)
+	reader := reconcile.NewScanner(reconcile.ScannerConfig{
+		Chain: a.chain, Arrivals: transfers, Unread: transfers, PayTo: a.config.PayTo,
+	})
+	books := a.store.Watermarks(a.config.Asset, a.config.PayTo)
 	c := reconcile.CatchUpConfig{
-		Reader: reader, Chain: a.chain, Head: a.chain, Arrivals: books, Early: a.store.Orders(), Marks: books,
+		Reader: reader, Chain: a.chain, Head: a.chain, Arrivals: books, Early: a.store.Orders(), Watermarks: books,
 		Asset: a.config.Asset, PayTo: a.config.PayTo, Senders: []x402.Address{a.config.PayTo},
 		Validity: a.config.terms().MaxValidity, Log: a.log, Now: time.Now,
 	}
-	if key, err := chain.ParseKey(a.config.TreasuryKey.Reveal()); err == nil { // whoever refunds reports a wrong one
+	if key, err := chain.ParseKey(a.config.TreasuryKey.Reveal()); err == nil { // refunds() reports a wrong one
 		c.Senders = append(c.Senders, curve.AddressOf(key))
 	}
 	if a.relayer != nil {

@@ -19,29 +19,34 @@ import (
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/provider"
 	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Config is everything an App is made of. Each setting has one name in the file ("chain.rpc_url") and
-// one in the environment ("ROAMCARD_CHAIN__RPC_URL"); see settings.
+// Config is the configuration of an App. Each setting has a name in the file ("chain.rpc_url") and one in the
+// environment ("ROAMCARD_CHAIN__RPC_URL"); see settings.
 type Config struct {
 	ProductConfig
+	// Added are modules that a test adds to the program.
+	Added Modules
+	// ProviderSettings are the providers' own.
+	ProviderSettings provider.Values
 
 	Addr        string
 	BaseURL     string
 	Environment string
 	DatabaseURL secret.Text
 	RPCURLs     []string
-	// PaidAt and DeadAt are the blocks at which a payment counts as made, and as never to come.
+	// PaidAt and DeadAt are the block tags at which a payment counts as paid, and as dead.
 	PaidAt, DeadAt string
 	// WitnessFrom is the amount from which a second node must show a payment; zero is every amount.
 	WitnessFrom money.Cents
-	// ReorgDepth is how many blocks may be replaced, and ReorgCalm how long nobody is asked to pay after more; zero takes
-	// the default.
+	// ReorgDepth is how many blocks have to be replaced for sales to pause, and ReorgCalm for how long they do; zero
+	// takes the default.
 	ReorgDepth int
 	ReorgCalm  time.Duration
-	// ChainWatch is how often the chain is looked at while nobody asks; zero takes the default.
+	// ChainWatch is how often the chain is checked while there are no requests; zero takes the default.
 	ChainWatch time.Duration
 	PayTo      x402.Address
 	Asset      x402.Address
@@ -53,7 +58,7 @@ type Config struct {
 	RelayerKeys      []secret.Text
 	FacilitatorURL   string
 	FacilitatorToken secret.Text
-	// TreasuryKey pays refunds; without one an operator does.
+	// TreasuryKey signs refunds; without one operators refund by hand.
 	TreasuryKey      secret.Text
 	TreasuryDeadline time.Duration
 	IssuerProvider   string
@@ -61,17 +66,17 @@ type Config struct {
 	IssuerKey        secret.Text
 	// PayableFor is how long an unpaid order can be paid; zero takes the default.
 	PayableFor time.Duration
-	// MostUnpaid is how many unpaid orders an owner may have open; zero does not limit.
-	MostUnpaid int
+	// MaxUnpaid is how many unpaid orders an owner may have; zero is unlimited.
+	MaxUnpaid int
 	// ExpiredRetention is how long orders that expired unpaid are kept; zero takes the default.
 	ExpiredRetention time.Duration
 	QuoteKey         secret.Text
 	Operators        []auth.Operator
 	Activity         []x402.Address
-	// EventsRetention and AuthRetention are how long product events, and challenges and sessions that are
-	// over, are kept; zero takes the default.
+	// EventsRetention and AuthRetention are how long product events, and expired challenges and sessions, are kept;
+	// zero takes the default.
 	EventsRetention, AuthRetention time.Duration
-	// EventsMost is how many product events are kept, whatever their age; zero does not limit.
+	// EventsMost is how many product events are kept at most; zero is unlimited.
 	EventsMost     int
 	LogLevel       slog.Level
 	LogJSON        bool
@@ -82,30 +87,30 @@ type Config struct {
 	IssuerDeadline time.Duration
 	// ReconcileEvery is how often the books are compared; zero is never.
 	ReconcileEvery time.Duration
-	// Limits are the rates of requests; nil does not limit.
+	// Limits are the rates of requests; nil disables the limits.
 	Limits limit.Rates
-	// TrustedProxies may say for whom they ask.
+	// TrustedProxies are the networks whose X-Forwarded-For is trusted.
 	TrustedProxies []netip.Prefix
-	// Screening says which payers are not served.
+	// Screening decides which payers are refused.
 	Screening ScreeningConfig
-	// Fairness keeps one payer from taking what the others need.
+	// Fairness keeps one payer from exhausting shared resources.
 	Fairness FairnessConfig
-	// MaxConns, MaxConnsPerAddress and MaxRequests bound what is open at once; zero does not limit.
+	// MaxConns, MaxConnsPerAddress and MaxRequests bound concurrent connections and requests; zero is unlimited.
 	MaxConns, MaxConnsPerAddress, MaxRequests int
-	// MetricsAddr is where Prometheus reads; empty shows nothing.
+	// MetricsAddr is the address of the metrics for Prometheus; empty disables them.
 	MetricsAddr string
 	// Contact is the e-mail address of whoever runs the service.
 	Contact string
-	// MCPOrigins are pages of other origins that may call the MCP endpoint.
+	// MCPOrigins are the other origins whose pages may call the MCP endpoint.
 	MCPOrigins []string
-	// IssuerCallTimeout bounds one call to the issuer; IssuerHorizon is how long after that the issuer may still
-	// take it up.
+	// IssuerCallTimeout bounds one call to the issuer; IssuerVisibilityDelay is how long after that a call without an
+	// answer may still take effect.
 	IssuerCallTimeout, IssuerVisibilityDelay time.Duration
 	// IssuerLimits says that the issuer opens cards with spending limits.
 	IssuerLimits bool
 	// IssuerStatesEvery is how often the issuer's list of cards is read; zero is never.
 	IssuerStatesEvery time.Duration
-	// NoWorker serves alone; NoServer works alone.
+	// NoWorker runs the server only, NoServer the worker only.
 	NoWorker, NoServer bool
 }
 
@@ -115,15 +120,17 @@ const (
 	Sandbox    = "sandbox"
 )
 
-// setting is one name, what it means, and how its text is read into the configuration.
+// setting is a setting's name, its meaning, and how its text is parsed.
 type setting struct {
 	key, help, byDefault string
 	secret               bool
 	set                  func(c *Config, text string) error
 }
 
-// settings is the whole configuration, in the order it is shown.
-func settings() []setting {
+func settings() []setting { return Modules{}.settings() }
+
+// settings are all settings, in the order in which they are shown.
+func (m Modules) settings() []setting {
 	return slices.Concat([]setting{
 		{key: "addr", help: "host and port to listen on", byDefault: "127.0.0.1:8402",
 			set: text(func(c *Config) *string { return &c.Addr })},
@@ -151,7 +158,7 @@ func settings() []setting {
 			if err := duration(func(c *Config) *time.Duration { return &c.ChainWatch })(c, s); err != nil {
 				return err
 			}
-			// A failure that nobody looks at again is forgotten after 15 s.
+			// A cached failure expires after 15 s.
 			if c.ChainWatch > 10*time.Second {
 				return fmt.Errorf("%s is more than 10s", s)
 			}
@@ -179,7 +186,7 @@ func settings() []setting {
 		{key: "treasury.refund_deadline", help: "how long a refund may stay undecided before an operator looks",
 			byDefault: "24h", set: duration(func(c *Config) *time.Duration { return &c.TreasuryDeadline })},
 		{key: "issuer.provider", help: "who issues the cards; sandbox cards are not real", byDefault: "sandbox",
-			set: oneOf(func(c *Config) *string { return &c.IssuerProvider }, "sandbox")},
+			set: oneOf(func(c *Config) *string { return &c.IssuerProvider }, m.issuerNames()...)},
 		{key: "issuer.url", help: "the card issuer",
 			set: func(c *Config, s string) (err error) { c.IssuerURL, err = origin(s); return err }},
 		{key: "issuer.key", help: "the card issuer's API key", secret: true,
@@ -236,10 +243,10 @@ func settings() []setting {
 			set: duration(func(c *Config) *time.Duration { return &c.LeaseTTL })},
 		{key: "payment.wait", help: "how long a paid request waits for its settlement", byDefault: "20s",
 			set: duration(func(c *Config) *time.Duration { return &c.Wait })},
-	}, fairnessSettings(), edgeSettings(), screeningSettings(), productSettings())
+	}, fairnessSettings(), edgeSettings(), screeningSettings(), m.productSettings(), m.providerSettings())
 }
 
-// The defaults of what the issuer is given, also in development.
+// The defaults of the issuer's delays, also in development.
 const (
 	issuerCallTimeout     = 5 * time.Second
 	issuerVisibilityDelay = 10 * time.Second
@@ -248,16 +255,24 @@ const (
 // none is the default of a setting that may stay empty; "" means that it must be set.
 const none = "-"
 
-// Load reads the configuration: the environment over the file over the defaults. Every mistake is
-// reported at once. lookup is os.LookupEnv; a name ending in _FILE names a file that holds the value.
-func Load(file map[string]string, lookup func(string) (string, bool),
-	read func(string) ([]byte, error)) (Config, error) {
+// Load reads the configuration: the environment over the file over the defaults. It reports all mistakes at once.
+// lookup is os.LookupEnv; a name ending in _FILE names a file with the value.
+func Load(
+	file map[string]string, lookup func(string) (string, bool), read func(string) ([]byte, error),
+) (Config, error) {
+	return Modules{}.Load(file, lookup, read)
+}
+
+// Load reads the configuration of a program with added modules.
+func (m Modules) Load(
+	file map[string]string, lookup func(string) (string, bool), read func(string) ([]byte, error),
+) (Config, error) {
 	var (
-		c     Config
+		c     = Config{Added: m}
 		wrong []error
 		known = map[string]bool{}
 	)
-	for _, s := range settings() {
+	for _, s := range m.settings() {
 		known[s.key] = true
 		value, source, err := s.value(file, lookup, read)
 		switch {
@@ -281,10 +296,7 @@ func Load(file map[string]string, lookup func(string) (string, bool),
 	if c.Environment == Production && strings.HasPrefix(c.BaseURL, "http://") {
 		wrong = append(wrong, errors.New("base_url: must be https in production"))
 	}
-	if c.Environment == Production && c.IssuerProvider == "sandbox" {
-		wrong = append(wrong,
-			errors.New("issuer.provider: the sandbox sells cards that are not real; set environment to sandbox"))
-	}
+	wrong = append(wrong, c.issuerMistakes()...)
 	if c.Environment == Production && c.Contact == "" {
 		wrong = append(wrong, errors.New("contact.email: must be set in production, where registries ask for it"))
 	}
@@ -293,16 +305,16 @@ func Load(file map[string]string, lookup func(string) (string, bool),
 	return c, errors.Join(wrong...)
 }
 
-// Defaults is the configuration with every setting at its default. What has no default is empty.
+// Defaults is the configuration with every setting at its default. Settings without a default are empty.
 func Defaults() Config {
 	unset := func(string) (string, bool) { return "", false }
-	c, _ := Load(nil, unset, nil) // the error names what has no default
+	c, _ := Load(nil, unset, nil) // the error names the settings without a default
 	return c
 }
 
 // Set reads one setting by its name in the file, as Load does.
 func (c *Config) Set(key, text string) error {
-	for _, s := range settings() {
+	for _, s := range c.Added.settings() {
 		if s.key == key {
 			return s.set(c, text)
 		}
@@ -335,8 +347,9 @@ func (s setting) env() string {
 	return "ROAMCARD_" + strings.ToUpper(strings.ReplaceAll(s.key, ".", "__"))
 }
 
-func (s setting) value(file map[string]string, lookup func(string) (string, bool),
-	read func(string) ([]byte, error)) (value, source string, err error) {
+func (s setting) value(
+	file map[string]string, lookup func(string) (string, bool), read func(string) ([]byte, error),
+) (value, source string, err error) {
 	value, source, err = env(s.env(), lookup, read)
 	if err != nil {
 		return "", "", fmt.Errorf("%s (%s_FILE): %w", s.key, s.env(), err)
@@ -350,10 +363,11 @@ func (s setting) value(file map[string]string, lookup func(string) (string, bool
 	return s.byDefault, "default", nil
 }
 
-// env reads what a name of the environment says, or the file that its name with _FILE names. source is empty
+// env reads a variable of the environment, or the file that the variable with the suffix _FILE names. source is empty
 // when neither is set.
-func env(name string, lookup func(string) (string, bool),
-	read func(string) ([]byte, error)) (value, source string, err error) {
+func env(
+	name string, lookup func(string) (string, bool), read func(string) ([]byte, error),
+) (value, source string, err error) {
 	if v, ok := lookup(name); ok && v != "" {
 		return v, "environment", nil
 	}
@@ -365,8 +379,8 @@ func env(name string, lookup func(string) (string, bool),
 	return strings.TrimSpace(string(b)), "secret file", err
 }
 
-// Env reads a secret of the environment as settings are read: by its name, or from the file that its name with
-// _FILE names.
+// Env reads a secret of the environment as settings are read: from the variable, or from the file that the variable
+// with the suffix _FILE names.
 func Env(name string) (string, error) {
 	value, _, err := env(name, os.LookupEnv, os.ReadFile)
 	if err != nil {

@@ -2,11 +2,11 @@ package app
 
 import "time"
 
-// edgeSettings is the part of the configuration that bounds what strangers may take.
+// edgeSettings are the settings that bound what unauthenticated callers can use.
 func edgeSettings() []setting {
 	return []setting{
 		{key: "order.max_unpaid", help: "how many unpaid orders a wallet may have open at once", byDefault: "20",
-			set: number(func(c *Config) *int { return &c.MostUnpaid })},
+			set: number(func(c *Config) *int { return &c.MaxUnpaid })},
 		{key: "order.expired_retention", help: "how long orders that expired unpaid are kept, at least 1h",
 			byDefault: defaultExpiredRetention.String(),
 			set:       atLeast(time.Hour, func(c *Config) *time.Duration { return &c.ExpiredRetention })},

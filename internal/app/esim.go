@@ -5,10 +5,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/product/esim"
+	"github.com/roamcard/roamcard/internal/provider"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
 	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/secret"
@@ -48,11 +51,11 @@ type EsimConfig struct {
 }
 
 // esimSettings is the part of the configuration about eSIMs.
-func esimSettings() []setting {
+func esimSettings(m Modules) []setting {
 	at := func(c *Config) *EsimConfig { return &c.Esim }
 	return []setting{
 		{key: "supplier.provider", help: "who supplies the eSIMs; sandbox eSIMs are not real", byDefault: "sandbox",
-			set: oneOf(func(c *Config) *string { return &at(c).Provider }, "sandbox")},
+			set: oneOf(func(c *Config) *string { return &at(c).Provider }, m.supplierNames()...)},
 		{key: "supplier.url", help: "the eSIM supplier",
 			set: func(c *Config, s string) (err error) { c.Esim.URL, err = origin(s); return err }},
 		{key: "supplier.key", help: "the eSIM supplier's API key", secret: true,
@@ -104,9 +107,8 @@ func basisPoints(at func(*Config) *int) func(*Config, string) error {
 // esimMistakes are those that show only when several settings are seen together.
 func (c Config) esimMistakes() []error {
 	var wrong []error
-	if c.Environment == Production && c.Esim.Provider == "sandbox" {
-		wrong = append(wrong,
-			errors.New("supplier.provider: the sandbox sells eSIMs that are not real; set environment to sandbox"))
+	if chosen, err := c.supplier(); err == nil { // a name that is none was told when it was read
+		wrong = c.providerMistakes("supplier.provider", "eSIMs", chosen.Registration, c.supplierConfig(discard(), nil))
 	}
 	if c.Esim.SyncEvery > 0 && c.Esim.SyncEvery < time.Second {
 		wrong = append(wrong, errors.New("esim.sync_every: must be at least 1s"))
@@ -123,16 +125,35 @@ const (
 	supplierVisibilityDelay = 10 * time.Second
 )
 
-func (c Config) dialSupplier(metrics *telemetry.Metrics) (*sandbox.Supplier, error) {
-	return sandbox.DialSupplier(sandbox.ClientConfig{
-		URL: c.Esim.URL, APIKey: c.Esim.Key, Timeout: supplierCallTimeout, VisibilityDelay: supplierVisibilityDelay,
-		Metrics: metrics,
-	})
+// supplier is the one that is chosen.
+func (c Config) supplier() (provider.Supplier, error) {
+	all := c.Added.suppliers()
+	i := slices.IndexFunc(all, func(s provider.Supplier) bool { return s.Name == c.Esim.Provider })
+	if i < 0 {
+		return provider.Supplier{}, fmt.Errorf("supplier.provider: %w", among(c.Esim.Provider, c.Added.supplierNames()...))
+	}
+	return all[i], nil
+}
+
+func (c Config) supplierConfig(log *slog.Logger, metrics *telemetry.Metrics) provider.Config {
+	return provider.Config{
+		URL: c.Esim.URL, Key: c.Esim.Key, CallTimeout: supplierCallTimeout, VisibilityDelay: supplierVisibilityDelay,
+		Production: c.Environment == Production, Own: c.ProviderSettings, Log: log, Metrics: metrics,
+	}
+}
+
+// dialSupplier makes a client of the supplier. Nothing is asked yet.
+func (c Config) dialSupplier(log *slog.Logger, metrics *telemetry.Metrics) (provider.SupplierClient, error) {
+	chosen, err := c.supplier()
+	if err != nil {
+		return nil, err
+	}
+	return chosen.Dial(c.supplierConfig(log, metrics))
 }
 
 // esimsProvided is what the supplier has made.
 func (a *App) esimsProvided() (reconcile.Product, error) {
-	supplier, err := a.config.dialSupplier(a.metrics)
+	supplier, err := a.config.dialSupplier(a.log, a.metrics)
 	if err != nil {
 		return nil, fmt.Errorf("dial the supplier: %w", err)
 	}
@@ -142,7 +163,7 @@ func (a *App) esimsProvided() (reconcile.Product, error) {
 // esims makes the eSIM product over its supplier.
 func (a *App) esims(p *parts) (made, error) {
 	c := a.config.Esim
-	supplier, err := a.config.dialSupplier(a.metrics)
+	supplier, err := a.config.dialSupplier(a.log, a.metrics)
 	if err != nil {
 		return made{}, fmt.Errorf("dial the supplier: %w", err)
 	}
@@ -191,7 +212,7 @@ func developEsims(c *Config, d Development) error {
 }
 
 func examineSupplier(ctx context.Context, cfg Config) Examination {
-	supplier, err := cfg.dialSupplier(nil)
+	supplier, err := cfg.dialSupplier(discard(), nil)
 	if err != nil {
 		return Examination{Name: "esim supplier", Err: err, Fix: "check supplier.url"}
 	}

@@ -14,32 +14,32 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// FairnessConfig is what keeps one payer from taking what the others need. What is zero takes the default, but for
+// FairnessConfig keeps one payer from exhausting shared resources. Zero fields take the default, except
 // UnsettledPercent.
 type FairnessConfig struct {
-	// SettleSlots and MaintainSlots are slots beside Config.Slots, which are those of deliveries.
+	// SettleSlots and MaintainSlots are slots in addition to Config.Slots, which are those of deliveries.
 	SettleSlots, MaintainSlots int
-	// MaxValidity is how far ahead an authorization may end.
+	// MaxValidity is how far ahead an authorization may expire.
 	MaxValidity time.Duration
 	// Delegates are contracts that payers may have delegated to by EIP-7702.
 	Delegates []x402.Address
-	// UnsettledPercent is the share of a float that unpaid orders may hold; zero is no bound.
+	// UnsettledPercent is the share of a float that unpaid orders may reserve; zero is unlimited.
 	UnsettledPercent int
-	// SuspendAfter is how long an unpaid order whose payer does not have the money holds its share of a float.
+	// SuspendAfter is how long an unpaid order whose payer lacks the money keeps its reservation of a float.
 	SuspendAfter time.Duration
-	// Reverts, PayerGas and HourGas bound what transactions that move nothing may cost; gas is in gwei.
+	// Reverts, PayerGas and HourGas bound the cost of reverted transactions; gas is in gwei.
 	Reverts, PayerGas, HourGas int
-	// AttemptsRetention is how long transactions that ended are kept.
+	// AttemptsRetention is how long ended transactions are kept.
 	AttemptsRetention time.Duration
 }
 
 const (
-	// maxValidity is what clients sign that sign an hour whatever they are asked, and ten minutes for their clocks.
+	// maxValidity is the validity of clients that always sign for an hour, and ten minutes for their clocks.
 	maxValidity = 70 * time.Minute
-	// keepAttempts is longer than anyone asks what became of a payment.
+	// keepAttempts is longer than support requests about a payment take.
 	keepAttempts = 30 * 24 * time.Hour
-	// lookTimeout bounds one look at a payment: longer than a settler takes.
-	lookTimeout = settlerTurn + 2*time.Second
+	// collectTimeout bounds one Collect: longer than a settler takes.
+	collectTimeout = settlerTurn + 2*time.Second
 )
 
 // The defaults of the gas budgets, in gwei, and of the share of a float.
@@ -50,7 +50,7 @@ const (
 )
 
 // delegates is MetaMask's EIP7702StatelessDeleGator 1.3.0. It recovers the signer from the plain digest, compares it
-// with the account, and reads no storage: docs/fairness.md says how that was seen.
+// with the account, and reads no storage: docs/fairness.md says how that was verified.
 const delegates = "0x63c0c19a282a1B52b07dD5a65b58948A07DAE32B"
 
 func fairnessSettings() []setting {
@@ -74,17 +74,15 @@ func fairnessSettings() []setting {
 		{key: "float.unsettled_percent", help: "the share of a float that unpaid orders may hold, 1 to 100",
 			byDefault: strconv.Itoa(unsettledPercent),
 			set:       percent(at(func(f *FairnessConfig) *int { return &f.UnsettledPercent }))},
-		{key: "float.suspend_after",
-			help: "how long an unpaid order whose payer does not have the money holds its share of " +
-				"a float, at least 1s", byDefault: "15s",
+		{key: "float.suspend_after", help: "how long an unpaid order whose payer does not have the money holds its share " +
+			"of a float, at least 1s", byDefault: "15s",
 			set: atLeast(time.Second, lasting(func(f *FairnessConfig) *time.Duration { return &f.SuspendAfter }))},
 		{key: "relayer.reverts", help: "how many transactions of one authorization may revert before the chain is only " +
 			"watched", byDefault: "2", set: number(at(func(f *FairnessConfig) *int { return &f.Reverts }))},
 		{key: "relayer.payer_gas", help: "what one payer's transactions that moved nothing may cost within an hour, in gwei",
 			byDefault: strconv.Itoa(payerGas), set: number(at(func(f *FairnessConfig) *int { return &f.PayerGas }))},
-		{key: "relayer.hour_gas",
-			help: "what all of them may cost within an hour, in gwei; beyond it an authorization gets " +
-				"one transaction", byDefault: strconv.Itoa(hourGas),
+		{key: "relayer.hour_gas", help: "what all of them may cost within an hour, in gwei; beyond it an authorization " +
+			"gets one transaction", byDefault: strconv.Itoa(hourGas),
 			set: number(at(func(f *FairnessConfig) *int { return &f.HourGas }))},
 		{key: "relayer.attempts_retention", help: "how long settlement transactions are kept after their end, at least 24h",
 			byDefault: keepAttempts.String(),
@@ -117,9 +115,9 @@ func (f FairnessConfig) budget() chain.Budget {
 	return chain.Budget{Reverts: f.Reverts, Payer: int64(f.PayerGas) * gwei, Hour: int64(f.HourGas) * gwei}
 }
 
-// verifying is the chain as purchases are verified on it: by a simulation of what the relayer will send, if it is the
-// relayer who settles.
-func (a *App) verifying() payment.Chain {
+// simulating is the chain on which purchases are verified. If the relayer settles, it simulates the relayer's
+// transaction.
+func (a *App) simulating() payment.Chain {
 	if a.relayer == nil || !a.config.SettlesBy(SettlerRelayer) {
 		return a.chain
 	}

@@ -10,8 +10,7 @@ import (
 // faultVariable names the points at which tests crash the program.
 const faultVariable = "ROAMCARD_FAULT"
 
-// armFaults arms the fault points that the environment names. Where the money is real, naming any is a
-// mistake that keeps the program from starting.
+// armFaults arms the fault points that the environment names. Outside of the sandbox they are an error.
 func armFaults(environment string, lookup func(string) (string, bool)) error {
 	spec, _ := lookup(faultVariable)
 	if spec != "" && environment != Sandbox {

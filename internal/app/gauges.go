@@ -22,27 +22,27 @@ const (
 	gaugeTimeout = 3 * time.Second
 )
 
-// cachedGauges caches the gauges for levelsTTL: several readers may ask for the same numbers.
+// cachedGauges caches gauge values for gaugeTTL, since several readers may ask for the same values.
 func (a *App) cachedGauges() func(context.Context) telemetry.Gauges {
 	memo := availability.NewMemo(availability.MemoConfig[telemetry.Gauges]{
 		Read: func(ctx context.Context) (telemetry.Gauges, error) { return a.gauges(ctx, time.Now()), nil },
 		TTL:  gaugeTTL, Timeout: gaugeTimeout, Now: time.Now,
 	})
 	return func(ctx context.Context) telemetry.Gauges {
-		levels, err := memo.Get(ctx)
-		if err != nil { // the reader has left
+		gauges, err := memo.Get(ctx)
+		if err != nil { // the reader has disconnected
 			return telemetry.Gauges{Asset: a.config.AssetName}
 		}
-		return levels
+		return gauges
 	}
 }
 
-// gauges asks everything at once. What does not answer is left out: a missing number is an alert, an old
-// one is a lie.
+// gauges reads all values concurrently. A value that cannot be read is left out: a missing value alerts, an old one
+// misleads.
 func (a *App) gauges(ctx context.Context, now time.Time) telemetry.Gauges {
 	out := telemetry.Gauges{Asset: a.config.AssetName}
 	failed := func(what string, err error) {
-		a.log.WarnContext(ctx, "a level cannot be read", slog.String("level", what), slog.Any("error", err))
+		a.log.WarnContext(ctx, "gauge not read", slog.String("gauge", what), slog.Any("error", err))
 	}
 	var all sync.WaitGroup
 	all.Go(func() {
@@ -62,7 +62,7 @@ func (a *App) gauges(ctx context.Context, now time.Time) telemetry.Gauges {
 		if err != nil {
 			return
 		}
-		// None is a number too: a series that is not there cannot rise.
+		// Zero is reported, too, because an alert needs the series.
 		for _, kind := range a.gaugedJobs() {
 			for _, status := range []job.Status{job.Queued, job.OperatorReview} {
 				if !seen[kind][status] {
@@ -121,7 +121,7 @@ func (a *App) gauges(ctx context.Context, now time.Time) telemetry.Gauges {
 	return out
 }
 
-// gaugedJobs are the kinds of jobs that somebody waits for.
+// gaugedJobs are the kinds of jobs that a buyer waits for.
 func (a *App) gaugedJobs() []job.Kind {
 	all := []job.Kind{settlement.Fulfilling, settlement.Confirming}
 	for _, w := range a.productJobs() {
@@ -132,7 +132,7 @@ func (a *App) gaugedJobs() []job.Kind {
 	return all
 }
 
-// bookGauges tells how the books stand.
+// bookGauges reads the gauges of reconciliation.
 func (a *App) bookGauges(ctx context.Context, now time.Time, out *telemetry.Gauges) error {
 	books := a.store.Treasury(a.config.Asset, a.config.PayTo)
 	at, _, err := books.Compared(ctx)
@@ -158,7 +158,7 @@ func (a *App) bookGauges(ctx context.Context, now time.Time, out *telemetry.Gaug
 	return nil
 }
 
-// metricsPage is the listener for Prometheus, apart from the API: what it shows is no caller's business.
+// metricsPage serves metrics on a listener of its own, because API callers must not see them.
 type metricsPage struct {
 	listener net.Listener
 	server   *http.Server
@@ -174,11 +174,11 @@ func listenForMetrics(addr string, t *telemetry.Telemetry) (*metricsPage, error)
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", t.Page)
-	return &metricsPage{listener,
-		&http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second}}, nil
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second}
+	return &metricsPage{listener, server}, nil
 }
 
-// MetricsURL is where metrics are shown, or empty.
+// MetricsURL is the URL of the metrics, or empty.
 func (a *App) MetricsURL() string {
 	if a.page == nil {
 		return ""
@@ -186,7 +186,7 @@ func (a *App) MetricsURL() string {
 	return "http://" + a.page.listener.Addr().String() + "/metrics"
 }
 
-// serve shows the metrics until ctx ends.
+// serve serves the metrics until ctx ends.
 func (m *metricsPage) serve(ctx context.Context) error {
 	ended := make(chan error, 1)
 	go func() { ended <- m.server.Serve(m.listener) }()

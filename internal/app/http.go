@@ -20,8 +20,7 @@ import (
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
-// serveHTTP puts the services behind the edge: by their procedures, by their REST routes, and the documents
-// in addition to them.
+// serveHTTP mounts the services on the edge, by their procedures and by their REST routes, and the documents.
 func (a *App) serveHTTP(listener net.Listener, p *parts) error {
 	c := a.config
 	site, err := discovery.New(discovery.Config{
@@ -48,8 +47,7 @@ func (a *App) serveHTTP(listener net.Listener, p *parts) error {
 	raw := site.Handlers()
 	toolbox, err := mcp.Handlers(mcp.Config{
 		API: tools{router, p.limits}, OpenAPI: site.OpenAPI(), Descriptor: site.ServerCard(), BaseURL: c.BaseURL,
-		Origins: c.MCPOrigins,
-		Version: site.InterfaceVersion(), Log: a.log,
+		Origins: c.MCPOrigins, Version: site.InterfaceVersion(), Log: a.log,
 	})
 	if err != nil {
 		return fmt.Errorf("make the MCP endpoint: %w", err)
@@ -57,11 +55,10 @@ func (a *App) serveHTTP(listener net.Listener, p *parts) error {
 	maps.Copy(raw, toolbox)
 	a.server, err = edge.New(edge.Config{
 		Listener: listener, Addr: c.Addr, BaseURL: c.BaseURL, Services: services, REST: router,
-		Raw:    raw,
-		Limits: p.limits, MaxRequests: c.MaxRequests, MaxConns: c.MaxConns, MaxConnsPerAddress: c.MaxConnsPerAddress,
-		TrustedProxies: c.TrustedProxies, Rates: map[string]limit.Class{"POST /mcp": limit.MCP},
-		NoCORS: []string{"/api/admin/", rpc.OperatorPath},
-		Log:    a.log, Tracing: otel.GetTracerProvider(), Metrics: a.metrics, Now: time.Now,
+		Raw: raw, Limits: p.limits, Rates: map[string]limit.Class{"POST /mcp": limit.MCP},
+		MaxRequests: c.MaxRequests, MaxConns: c.MaxConns, MaxConnsPerAddress: c.MaxConnsPerAddress,
+		TrustedProxies: c.TrustedProxies, NoCORS: []string{"/api/admin/", rpc.OperatorPath},
+		Log: a.log, Tracing: otel.GetTracerProvider(), Metrics: a.metrics, Now: time.Now,
 	})
 	if err != nil {
 		return fmt.Errorf("make the edge: %w", err)
@@ -69,7 +66,8 @@ func (a *App) serveHTTP(listener net.Listener, p *parts) error {
 	return nil
 }
 
-// tools serves the calls of MCP tools, which do not come by the edge: one that asks for terms is counted as anybody's.
+// tools serves the calls of MCP tools, which bypass the edge. A call that asks for terms is counted as an unpaid
+// request.
 type tools struct {
 	router *rest.Router
 	limits *limit.Limiter

@@ -8,38 +8,40 @@ import (
 	"github.com/roamcard/roamcard/internal/job"
 )
 
-// maintain looks after the relayers' open transactions.
-type maintain struct{}
+// maintainArgs are the arguments of the job that maintains the relayers' open transactions.
+type maintainArgs struct{}
 
 // Kind implements job.Args.
-func (maintain) Kind() job.Kind { return "relayer_maintain" }
+func (maintainArgs) Kind() job.Kind { return "relayer_maintain" }
 
-// prune deletes what is over: finished upkeep jobs, and old transactions of the relayers.
-type prune struct{}
-
-// Kind implements job.Args.
-func (prune) Kind() job.Kind { return "prune" }
-
-// expire ends the time of unpaid orders.
-type expire struct{}
+// pruneArgs are the arguments of the job that deletes finished maintenance jobs and old transactions of the relayers.
+type pruneArgs struct{}
 
 // Kind implements job.Args.
-func (expire) Kind() job.Kind { return "order_expire" }
+func (pruneArgs) Kind() job.Kind { return "prune" }
+
+// expireArgs are the arguments of the job that expires unpaid orders.
+type expireArgs struct{}
+
+// Kind implements job.Args.
+func (expireArgs) Kind() job.Kind { return "order_expire" }
 
 const (
 	expireEvery   = 15 * time.Second
 	expireBatch   = 200
 	maintainEvery = 5 * time.Second
 	pruneEvery    = 10 * time.Minute
-	// keepMaintenance is how long finished upkeep jobs stay to be looked at.
+	// keepMaintenance is how long finished maintenance jobs are kept.
 	keepMaintenance = time.Hour
 	pruneBatch      = 1000
 )
 
-// upkeep are the jobs that are not kept once they are over.
-func (a *App) upkeep() []job.Kind {
-	all := []job.Kind{maintain{}.Kind(), expire{}.Kind(), prune{}.Kind(), comparing{}.Kind(), attemptPruning{}.Kind(),
-		refreshScreening{}.Kind()}
+// unkeptJobs are the kinds of jobs that are deleted after they finish.
+func (a *App) unkeptJobs() []job.Kind {
+	all := []job.Kind{
+		maintainArgs{}.Kind(), expireArgs{}.Kind(), pruneArgs{}.Kind(), reconcileArgs{}.Kind(), retentionArgs{}.Kind(),
+		screeningArgs{}.Kind(),
+	}
 	for _, w := range a.productJobs() {
 		if w.Args != nil {
 			all = append(all, w.Kind)
@@ -48,19 +50,20 @@ func (a *App) upkeep() []job.Kind {
 	return all
 }
 
-// registerMaintenance adds the periodic jobs. There is no leader: every process queues them, one runs.
+// registerMaintenance adds the periodic jobs. There is no leader: every process enqueues them, and one job per period
+// runs.
 func (a *App) registerMaintenance() {
-	r, s, relayer, upkeep := a.runner, a.store, a.relayer, a.upkeep()
+	r, s, relayer, unkept := a.runner, a.store, a.relayer, a.unkeptJobs()
 	if relayer != nil {
-		r.Register(maintain{}.Kind(), func(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
+		r.Register(maintainArgs{}.Kind(), func(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
 			if err := relayer.Maintain(ctx); err != nil {
-				return job.Outcome{}, fmt.Errorf("tend the relayers: %w", err)
+				return job.Outcome{}, fmt.Errorf("maintain the relayers: %w", err)
 			}
 			return job.Done(), nil
 		})
-		r.Every(maintainEvery, maintain{})
+		r.Every(maintainEvery, maintainArgs{})
 	}
-	r.Register(expire{}.Kind(), func(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
+	r.Register(expireArgs{}.Kind(), func(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
 		for {
 			n, err := s.Orders().Expire(ctx, expireBatch)
 			if err != nil {
@@ -71,10 +74,10 @@ func (a *App) registerMaintenance() {
 			}
 		}
 	})
-	r.Every(expireEvery, expire{})
-	r.Register(prune{}.Kind(), func(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
+	r.Every(expireEvery, expireArgs{})
+	r.Register(pruneArgs{}.Kind(), func(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
 		for {
-			n, err := s.Jobs().Prune(ctx, upkeep, time.Now().Add(-keepMaintenance), pruneBatch)
+			n, err := s.Jobs().Prune(ctx, unkept, time.Now().Add(-keepMaintenance), pruneBatch)
 			if err != nil {
 				return job.Outcome{}, fmt.Errorf("prune jobs: %w", err)
 			}
@@ -87,5 +90,5 @@ func (a *App) registerMaintenance() {
 		}
 		return job.Done(), nil
 	})
-	r.Every(pruneEvery, prune{})
+	r.Every(pruneEvery, pruneArgs{})
 }

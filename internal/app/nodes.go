@@ -8,7 +8,7 @@ import (
 	"github.com/roamcard/roamcard/internal/curve"
 )
 
-// chainConfig is the chain as the configuration has it.
+// chainConfig is the configuration of the chain.
 func (c Config) chainConfig() chain.Config {
 	cfg := chain.Config{
 		Domain: c.domain(), Finality: chain.Finality{Paid: c.PaidAt, Dead: c.DeadAt}, Delegates: c.Fairness.Delegates,
@@ -21,7 +21,7 @@ func (c Config) chainConfig() chain.Config {
 	return cfg
 }
 
-// Accounts are ours, as far as the token may block them.
+// Accounts are our accounts, which the token's issuer may block.
 func (c Config) Accounts() ([]chain.Account, error) {
 	ours := []chain.Account{{Name: "payee", Address: c.PayTo}}
 	if !c.TreasuryKey.IsZero() {

@@ -34,7 +34,7 @@ type registration struct {
 	// provided is what its provider has made.
 	provided func(*App) (reconcile.Product, error)
 	// settings are its own, and mistakes those that show only when several are seen together; nil when there are none.
-	settings func() []setting
+	settings func(Modules) []setting
 	mistakes func(Config) []error
 	// develop configures it for a development server; nil when nothing has to be.
 	develop func(*Config, Development) error
@@ -100,10 +100,10 @@ func StoredProducts() (all []store.Product) {
 }
 
 // productSettings are those of all products.
-func productSettings() (all []setting) {
+func (m Modules) productSettings() (all []setting) {
 	for _, r := range registered() {
 		if r.settings != nil {
-			all = append(all, r.settings()...)
+			all = append(all, r.settings(m)...)
 		}
 	}
 	return all

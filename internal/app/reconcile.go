@@ -19,11 +19,11 @@ import (
 // ErrDifference says that the books do not agree.
 var ErrDifference = errors.New("the books differ")
 
-// comparing is the periodic comparison of the books.
-type comparing struct{}
+// reconcileArgs are the arguments of the job that compares the books.
+type reconcileArgs struct{}
 
 // Kind implements job.Args.
-func (comparing) Kind() job.Kind { return "reconcile" }
+func (reconcileArgs) Kind() job.Kind { return "reconcile" }
 
 // newReconciler compares the books of the configured payee.
 func (a *App) newReconciler() *reconcile.Reconciler {
@@ -39,7 +39,7 @@ func registerReconcile(r *job.Runner, every time.Duration, with *reconcile.Recon
 	if every == 0 {
 		return
 	}
-	r.Register(comparing{}.Kind(), func(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
+	r.Register(reconcileArgs{}.Kind(), func(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
 		report, err := with.Run(ctx)
 		if err != nil {
 			return job.Outcome{}, fmt.Errorf("compare the books: %w", err)
@@ -57,32 +57,32 @@ func registerReconcile(r *job.Runner, every time.Duration, with *reconcile.Recon
 		}
 		return job.Done(), nil
 	})
-	r.Every(every, comparing{})
+	r.Every(every, reconcileArgs{})
 }
 
-// ReconcileConfig says whose books to compare and how to tell.
+// ReconcileConfig says which books to compare and how to print the report.
 type ReconcileConfig struct {
-	// File is the configuration of the service; empty reads the environment alone.
+	// File is the configuration of the service; empty reads only the environment.
 	File string
-	// URL is the origin of a running service, which then compares its own books for the operator with Token.
+	// URL is the origin of a running service that compares its books for the operator with Token.
 	URL      string
 	Token    secret.Text
 	JSON     bool
 	Out, Err io.Writer
 }
 
-// Reconcile compares the books and tells what it found. ErrDifference when there is anything.
+// Reconcile compares the books and prints the report. ErrDifference when there are findings.
 func Reconcile(ctx context.Context, c ReconcileConfig) error {
-	compare := c.here
+	compare := c.local
 	if c.URL != "" {
-		compare = c.there
+		compare = c.remote
 	}
 	report, err := compare(ctx)
 	if err != nil {
 		return err
 	}
-	if err := c.tell(report); err != nil {
-		return fmt.Errorf("tell the report: %w", err)
+	if err := c.print(report); err != nil {
+		return fmt.Errorf("print the report: %w", err)
 	}
 	if report.Open() > 0 {
 		return ErrDifference
@@ -90,8 +90,8 @@ func Reconcile(ctx context.Context, c ReconcileConfig) error {
 	return nil
 }
 
-// here compares the books of the configured service, beside it.
-func (c ReconcileConfig) here(ctx context.Context) (report reconcile.Report, err error) {
+// local compares the books of the configured service, in this process.
+func (c ReconcileConfig) local(ctx context.Context) (report reconcile.Report, err error) {
 	cfg, err := LoadFile(c.File)
 	if err != nil {
 		return report, fmt.Errorf("configuration:\n%w", err)
@@ -110,8 +110,8 @@ func (c ReconcileConfig) here(ctx context.Context) (report reconcile.Report, err
 	return a.newReconciler().Run(ctx)
 }
 
-// there asks a running service: a development server alone knows where its books are.
-func (c ReconcileConfig) there(ctx context.Context) (report reconcile.Report, err error) {
+// remote asks a running service, such as a development server, whose database only it knows.
+func (c ReconcileConfig) remote(ctx context.Context) (report reconcile.Report, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL+"/api/admin/reconcile", nil)
 	if err != nil {
 		return report, fmt.Errorf("ask the service: %w", err)
@@ -136,7 +136,7 @@ func (c ReconcileConfig) there(ctx context.Context) (report reconcile.Report, er
 	return report, nil
 }
 
-func (c ReconcileConfig) tell(r reconcile.Report) error {
+func (c ReconcileConfig) print(r reconcile.Report) error {
 	if c.JSON {
 		enc := json.NewEncoder(c.Out)
 		enc.SetIndent("", "  ")

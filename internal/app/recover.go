@@ -14,21 +14,21 @@ import (
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
-// RecoverConfig says what to recover, who does it and why.
+// RecoverConfig says what to recover, and by whom and why.
 type RecoverConfig struct {
-	// File is the configuration of the service; empty reads the environment alone.
+	// File is the configuration of the service; empty reads only the environment.
 	File string
-	// Apply does what is otherwise only shown. Operator and Reason are for the audit trail.
+	// Apply applies the plan instead of only printing it. Operator and Reason are for the audit trail.
 	Apply            bool
 	Operator, Reason string
-	// ReturnAfter is how old a transfer without goods is before its money goes back.
-	ReturnAfter time.Duration
+	// RefundAfter is the age from which a transfer without goods is refunded.
+	RefundAfter time.Duration
 	JSON        bool
 	Out, Err    io.Writer
 }
 
-// Recover pairs transfers, providers' statements and orders after a restore, and tells what it would do or has done.
-// ErrDifference while something is left to do or to decide.
+// Recover matches transfers, providers' goods and orders after a restore, and prints the plan. ErrDifference while a
+// step is left to do or to decide.
 func Recover(ctx context.Context, c RecoverConfig) (err error) {
 	cfg, err := LoadFile(c.File)
 	if err != nil {
@@ -40,8 +40,8 @@ func Recover(ctx context.Context, c RecoverConfig) (err error) {
 	a := &App{config: cfg, log: telemetry.NewLogger(c.Err, cfg.LogLevel, cfg.LogJSON)}
 	defer func() { err = errors.Join(err, a.close.all()) }()
 	plan, err := a.recovered(ctx, c)
-	if told := c.tell(plan); told != nil {
-		err = errors.Join(err, fmt.Errorf("tell the plan: %w", told))
+	if told := c.print(plan); told != nil {
+		err = errors.Join(err, fmt.Errorf("print the plan: %w", told))
 	}
 	if err == nil && plan.Open() {
 		err = ErrDifference
@@ -49,7 +49,7 @@ func Recover(ctx context.Context, c RecoverConfig) (err error) {
 	return err
 }
 
-// recovered reads the chain to its head, and then makes the plan, and carries it out when told to.
+// recovered reads the chain to its head, then makes the plan, and applies it if configured.
 func (a *App) recovered(ctx context.Context, c RecoverConfig) (plan reconcile.Plan, err error) {
 	if err := a.openStore(ctx); err != nil {
 		return plan, err
@@ -71,7 +71,7 @@ func (a *App) recovered(ctx context.Context, c RecoverConfig) (plan reconcile.Pl
 		return plan, fmt.Errorf("read the transfers to the payee: %w", err)
 	}
 	r := reconcile.Recovery{
-		Products: products, Head: a.chain, ReturnAfter: c.ReturnAfter, Now: time.Now,
+		Products: products, Head: a.chain, RefundAfter: c.RefundAfter, Now: time.Now,
 		Books: a.store.Recovery(a.config.Asset, a.config.PayTo, a.config.terms().MaxValidity),
 	}
 	if plan, err = r.Plan(ctx); err != nil || !c.Apply {
@@ -80,7 +80,7 @@ func (a *App) recovered(ctx context.Context, c RecoverConfig) (plan reconcile.Pl
 	return r.Apply(ctx, plan, order.Act{Operator: c.Operator, Reason: c.Reason})
 }
 
-func (c RecoverConfig) tell(p reconcile.Plan) error {
+func (c RecoverConfig) print(p reconcile.Plan) error {
 	if c.JSON {
 		enc := json.NewEncoder(c.Out)
 		enc.SetIndent("", "  ")

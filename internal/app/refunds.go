@@ -11,14 +11,13 @@ import (
 )
 
 const (
-	// refundWindow is how long a refund's signature lives. A refund that cannot be made is handed to an
-	// operator when it has ended, so it is no longer than the patience with one.
+	// refundWindow is the validity of a refund's authorization. A refund that cannot be made goes to an operator after
+	// it has expired, so it is not longer than the deadline.
 	refundWindow   = time.Hour
 	refundDeadline = 24 * time.Hour
 )
 
-// refunds is what brings money back: the treasury's key, and the relayer that sends for it. A facilitator
-// settles payments to us; whether it would settle one from us is not asked.
+// refunds configures refunds: the treasury's key, and the relayer. A facilitator is not used for refunds.
 func (a *App) refunds() (settlement.Refunds, error) {
 	r := settlement.Refunds{Deadline: cmp.Or(a.config.TreasuryDeadline, refundDeadline)}
 	if a.config.TreasuryKey.IsZero() {
@@ -31,7 +30,7 @@ func (a *App) refunds() (settlement.Refunds, error) {
 	r.Treasury = payment.NewTreasury(key, a.config.domain(), min(refundWindow, r.Deadline))
 	if a.relayer != nil {
 		r.Collect = payment.NewCollector(payment.CollectorConfig{
-			Chain: a.chain, Settler: payment.Outward{Settler: a.relayer}, Timeout: lookTimeout, Log: a.log,
+			Chain: a.chain, Settler: payment.RefundSettler{Settler: a.relayer}, Timeout: collectTimeout, Log: a.log,
 		})
 	}
 	return r, nil

@@ -97,11 +97,11 @@ func (a *App) newScreening() (*screening.Screening, error) {
 	return screening.New(s), nil
 }
 
-// refreshScreening reads the lists of addresses that are not served.
-type refreshScreening struct{}
+// screeningArgs reads the lists of addresses that are not served.
+type screeningArgs struct{}
 
 // Kind implements job.Args.
-func (refreshScreening) Kind() job.Kind { return "screening_refresh" }
+func (screeningArgs) Kind() job.Kind { return "screening_refresh" }
 
 // registerScreening adds the periodic job that reads the lists. One that cannot be read is read again in the next
 // period; the ready route tells when it is stale.
@@ -109,13 +109,13 @@ func (a *App) registerScreening(s *screening.Screening) {
 	if s == nil || len(s.Lists) == 0 {
 		return
 	}
-	a.runner.Register(refreshScreening{}.Kind(), func(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
+	a.runner.Register(screeningArgs{}.Kind(), func(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
 		if err := s.Refresh(ctx); err != nil {
 			a.log.WarnContext(ctx, "screening lists not read", slog.Any("error", err))
 		}
 		return job.Done(), nil
 	})
-	a.runner.Every(cmp.Or(a.config.Screening.RefreshEvery, defaultScreeningRefresh), refreshScreening{})
+	a.runner.Every(cmp.Or(a.config.Screening.RefreshEvery, defaultScreeningRefresh), screeningArgs{})
 }
 
 // ExamineScreening reads the lists, and asks the screening service about an address that nobody has.

@@ -19,16 +19,16 @@ import (
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
-// ServeConfig is how the service is run for real.
+// ServeConfig configures a deployed service.
 type ServeConfig struct {
-	// File is a YAML file with settings; empty reads the environment alone.
+	// File is a YAML file with settings; empty reads only the environment.
 	File string
-	// NoWorker serves alone, NoServer works alone.
+	// NoWorker runs the server only, NoServer the worker only.
 	NoWorker, NoServer bool
 	LogTo              io.Writer
 }
 
-// Serve runs the service until ctx ends. It refuses to start half configured, and says every mistake.
+// Serve runs the service until ctx ends. It does not start with an incomplete configuration, and reports all mistakes.
 func Serve(ctx context.Context, s ServeConfig) (err error) {
 	cfg, err := LoadFile(s.File)
 	if err != nil {
@@ -58,8 +58,7 @@ func Serve(ctx context.Context, s ServeConfig) (err error) {
 	return a.Run(ctx)
 }
 
-// refusePublicKeys keeps the well-known keys of the development chain away from the real one: what they
-// sign is valid there.
+// refusePublicKeys rejects the well-known keys of the development chain in production, where anyone could use them.
 func (c Config) refusePublicKeys() error {
 	if c.Environment != Production {
 		return nil
@@ -79,7 +78,7 @@ func (c Config) refusePublicKeys() error {
 	return nil
 }
 
-// plainKey is a key as all its spellings have it.
+// plainKey normalizes the text of a key.
 func plainKey(text string) string {
 	return strings.TrimPrefix(strings.ToLower(strings.TrimSpace(text)), "0x")
 }
@@ -93,7 +92,7 @@ func LoadFile(path string) (Config, error) {
 	return Load(file, os.LookupEnv, os.ReadFile)
 }
 
-// readFile reads the settings of a YAML file under their dotted names; no path, no settings.
+// readFile reads the settings of a YAML file by their dotted names. Without a path there are none.
 func readFile(path string) (map[string]string, error) {
 	file := map[string]string{}
 	if path == "" {
@@ -122,9 +121,9 @@ func flatten(prefix string, tree map[string]any, into map[string]string) {
 	}
 }
 
-// Migrate brings the configured database up to date, and says how many migrations that took.
+// Migrate migrates the configured database, and returns the number of migrations applied.
 func Migrate(ctx context.Context, file string, logTo io.Writer) (int, error) {
-	// Migrating needs the database alone, so the other settings may be missing.
+	// It needs only the database, so the other settings may be missing.
 	cfg, err := LoadFile(file)
 	if cfg.DatabaseURL.IsZero() {
 		return 0, fmt.Errorf("configuration:\n%w", err)
@@ -132,7 +131,7 @@ func Migrate(ctx context.Context, file string, logTo io.Writer) (int, error) {
 	return store.Migrate(ctx, cfg.DatabaseURL.Reveal(), telemetry.NewLogger(logTo, slog.LevelInfo, false))
 }
 
-// ErrNotReady says that the service lacks something that it needs.
+// ErrNotReady says that the service is not ready to run.
 var ErrNotReady = errors.New("not ready")
 
 // MigrationStatus is ErrNotReady while the database lacks a migration of this program.

@@ -10,7 +10,7 @@ import (
 	"github.com/roamcard/roamcard/internal/transport/rpc"
 )
 
-// services gives each Connect service what it needs. Those of single products are the products'.
+// services makes the Connect services. Each product adds its own.
 func (a *App) services(p *parts, site *discovery.Site) rpc.Services {
 	c := a.config
 	views := rpc.OrderViews{Views: map[order.Kind]rpc.View{}, BaseURL: c.BaseURL}
@@ -45,7 +45,7 @@ func (a *App) services(p *parts, site *discovery.Site) rpc.Services {
 	return all
 }
 
-// selling is what the services of all products have in common.
+// selling are the dependencies that the services of all products share.
 type selling struct {
 	rpc.Sales
 	*parts

@@ -29,12 +29,11 @@ const (
 	SettlerFacilitator = "facilitator"
 )
 
-// settlerTurn is how long a payment waits for its first settler before the second comes in, and what
-// one call of a facilitator may take.
+// settlerTurn is how long a payment waits for its first settler before the second is used, and the timeout of one call
+// to a facilitator.
 const settlerTurn = 8 * time.Second
 
-// settlementOrder reads the setting. Nothing is also what a configuration without the setting has, and
-// means the relayer alone.
+// settlementOrder parses the setting. A Config without it uses only the relayer.
 func settlementOrder(text string) ([]string, error) {
 	text = strings.ReplaceAll(text, " ", "")
 	const both, reversed = SettlerRelayer + "," + SettlerFacilitator, SettlerFacilitator + "," + SettlerRelayer
@@ -49,7 +48,7 @@ func (c Config) SettlesBy(settler string) bool {
 	return slices.Contains(c.Settlement, settler) || (len(c.Settlement) == 0 && settler == SettlerRelayer)
 }
 
-// settlementMistakes are what the settlers in the order lack. Each of them is needed only with its settler.
+// settlementMistakes are the missing settings of the settlers in the order.
 func (c Config) settlementMistakes() []error {
 	var wrong []error
 	need := func(settler, key string, missing bool) {
@@ -77,8 +76,8 @@ func service(s string) (string, error) {
 	return strings.TrimSuffix(u.String(), "/"), nil
 }
 
-// openSettlers makes what brings payments to the chain. A relayer that has keys but is not in the order
-// settles nothing new; it looks after what it has under way.
+// openSettlers makes the settlers. A relayer with keys that is not in the order settles no new payments, but maintains
+// its open transactions.
 func (a *App) openSettlers(ctx context.Context) error {
 	keys, err := a.config.relayerKeys()
 	if err != nil {
@@ -93,9 +92,9 @@ func (a *App) openSettlers(ctx context.Context) error {
 		}
 	}
 	if a.config.SettlesBy(SettlerFacilitator) {
-		sold, err := a.onSale(a.store.Orders())
+		sold, err := a.resources(a.store.Orders())
 		if err != nil {
-			return fmt.Errorf("know what is sold: %w", err)
+			return fmt.Errorf("list the products: %w", err)
 		}
 		if a.facilitator, err = a.config.newFacilitator(a.log, sold); err != nil {
 			return fmt.Errorf("make the facilitator: %w", err)
@@ -104,8 +103,9 @@ func (a *App) openSettlers(ctx context.Context) error {
 	return nil
 }
 
-func (c Config) newRelayer(on *chain.Chain, attempts payment.Attempts, keys []*ecdsa.PrivateKey, log *slog.Logger,
-	metrics *telemetry.Metrics) (*chain.Relayer, error) {
+func (c Config) newRelayer(
+	on *chain.Chain, attempts payment.Attempts, keys []*ecdsa.PrivateKey, log *slog.Logger, metrics *telemetry.Metrics,
+) (*chain.Relayer, error) {
 	return chain.NewRelayer(chain.RelayerConfig{
 		Chain: on, Attempts: attempts, Keys: keys,
 		MaxFeePerGas: gwei(50), MinTip: big.NewInt(1_000), MinBalance: new(big.Int).Div(gwei(1_000_000), big.NewInt(10)),
@@ -114,15 +114,15 @@ func (c Config) newRelayer(on *chain.Chain, attempts payment.Attempts, keys []*e
 	})
 }
 
-// MaxHeadAge is how old the chain's latest block may be before purchases are not taken any more.
+// MaxHeadAge is the age of the chain's latest block from which nothing is sold.
 const MaxHeadAge = time.Minute
 
-// paidOrderFunc is what a payment is for, see facilitator.Config.
+// paidOrderFunc finds the resource and extensions of a payment, see facilitator.Config.
 type paidOrderFunc func(ctx context.Context, p payment.Payment) (x402.Resource, map[string]any, error)
 
-// onSale tells the facilitator of the product's own route, also when an order was paid at its own address: that
-// address is of one payer and has no place in a list.
-func (a *App) onSale(orders store.Orders) (paidOrderFunc, error) {
+// resources finds the product's purchase route for the facilitator, also for an order that was paid at its own URL:
+// that URL is for one payer and must not be listed.
+func (a *App) resources(orders store.Orders) (paidOrderFunc, error) {
 	products, err := discovery.Products(discovery.Config{
 		OpenAPI: gen.OpenAPI, BaseURL: a.config.BaseURL, Environment: a.config.Environment,
 	})
@@ -145,11 +145,11 @@ func (c Config) newFacilitator(log *slog.Logger, sold paidOrderFunc) (*facilitat
 	return facilitator.New(facilitator.Config{
 		URL: c.FacilitatorURL, Token: c.FacilitatorToken, Timeout: settlerTurn, Now: time.Now, Log: log,
 		Requirements: func(p payment.Payment) x402.Requirements { return terms.Requirements(p.Authorization.Value, nil) },
-		Sold:         sold,
+		Resource:     sold,
 	})
 }
 
-// settler is the one that the order names, or both, one after the other.
+// settler is the configured settler, or both as a failover.
 func (a *App) settler() payment.Settler {
 	named := a.settlers()
 	if len(named) == 1 {
@@ -175,8 +175,7 @@ func (a *App) settlers() []payment.NamedSettler {
 	return named
 }
 
-// settlersReady names the check of the settlers, and makes it. Two stand in for each other: they are
-// not ready when neither is.
+// settlersReady is the readiness check of the settlers, and its name. Of two settlers, one has to be ready.
 func (a *App) settlersReady() (name string, check func(context.Context) error) {
 	ready := map[string]func(context.Context) error{}
 	if a.relayer != nil {

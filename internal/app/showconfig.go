@@ -20,7 +20,7 @@ type shown struct {
 	Help   string `json:"help"`
 }
 
-// ShowConfig prints every setting with its value and where that comes from. Secrets show as "[redacted]".
+// ShowConfig prints every setting with its value and source. Secrets are printed as "[redacted]".
 func ShowConfig(path string, asJSON bool, out io.Writer) error {
 	file, err := readFile(path)
 	if err != nil {
@@ -54,8 +54,8 @@ func ShowConfig(path string, asJSON bool, out io.Writer) error {
 	return w.Flush()
 }
 
-// InitConfig prints a configuration file with every setting: what must be set is empty, the rest is commented out
-// with its standard. Secrets belong in the environment, or in the files that names with _FILE name.
+// InitConfig prints a configuration file with every setting: required ones are empty, the others are commented out with
+// their defaults. Secrets belong in the environment, or in files that variables with the suffix _FILE name.
 func InitConfig(out io.Writer) error {
 	var b strings.Builder
 	b.WriteString("# Settings of `roamcard serve` and `roamcard worker`. The environment goes before this file.\n")

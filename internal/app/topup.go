@@ -25,7 +25,7 @@ type TopupConfig struct {
 	ReconcileGate bool
 }
 
-func topupSettings() []setting {
+func topupSettings(Modules) []setting {
 	return []setting{
 		{
 			key: "card.topup_paused", help: "closes the sale of top-ups", byDefault: "false",

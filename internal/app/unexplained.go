@@ -14,15 +14,15 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// unexplained reports whether a provider has made something that no order of ours asked for: the goods of an order that
-// our books have lost, which money that arrived may have paid for already.
+// unexplained reports whether a provider has goods that no order of ours explains: those of an order in data that we
+// have lost, which an unmatched transfer may have paid for.
 func (a *App) unexplained(products []reconcile.Product) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) {
 		for _, p := range products {
 			made, err := p.Made(ctx)
 			if err != nil {
-				return false, errors.Join(err, fault.New(fault.DependencyDown,
-					"A provider does not answer. Nothing was claimed; repeat the same request."))
+				const detail = "A provider does not answer. Nothing was claimed; repeat the same request."
+				return false, errors.Join(err, fault.New(fault.DependencyDown, detail))
 			}
 			refs := make([]uuid.UUID, len(made))
 			for i, g := range made {
@@ -30,7 +30,7 @@ func (a *App) unexplained(products []reconcile.Product) func(context.Context) (b
 			}
 			explained, err := a.store.Explains(ctx, p.Kind(), refs)
 			if err != nil {
-				return false, fmt.Errorf("look for the orders of what providers made: %w", err)
+				return false, fmt.Errorf("find the orders of the providers' goods: %w", err)
 			}
 			if !explained {
 				return true, nil
@@ -40,9 +40,9 @@ func (a *App) unexplained(products []reconcile.Product) func(context.Context) (b
 	}
 }
 
-// returned reports whether as much as arrived went back to its payer since, from the payee or the treasury, without a
-// refund of ours: by one of an order that our books have lost, or by hand.
-func (a *App) returned(ctx context.Context, arrived payment.Arrived) (bool, error) {
+// maybeRefunded reports whether the payee or the treasury has since sent the same amount back to the payer without a
+// refund on record: for an order in data that we have lost, or by hand.
+func (a *App) maybeRefunded(ctx context.Context, arrived payment.Arrived) (bool, error) {
 	head, err := a.chain.Head(ctx)
 	if err != nil {
 		return false, fmt.Errorf("find the latest block: %w", err)
@@ -57,7 +57,7 @@ func (a *App) returned(ctx context.Context, arrived payment.Arrived) (bool, erro
 	}
 	back, err := a.chain.Transfers(ctx, arrived.Authorization.From, arrived.Receipt.Block, head)
 	if err != nil {
-		return false, fmt.Errorf("read what the payer got: %w", err)
+		return false, fmt.Errorf("read the transfers to the payer: %w", err)
 	}
 	for _, t := range back {
 		if !slices.Contains(from, t.From) || t.Value != arrived.Authorization.Value {

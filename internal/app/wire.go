@@ -25,14 +25,14 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// parts are the domain over the adapters.
+// parts are the domain packages, wired with the adapters.
 type parts struct {
 	limits   *limit.Limiter
 	switches *availability.Switches
 
 	cards    *card.Cards
 	products []sold
-	// deliveries knows the tokens that open single orders.
+	// deliveries verifies delivery tokens.
 	deliveries rpcx.Deliveries
 	refunds    settlement.Refunds
 	settles    *settlement.Settlement
@@ -46,7 +46,7 @@ type parts struct {
 	who       *auth.Auth
 }
 
-// wire makes the domain over the adapters, and the transport over the domain.
+// wire makes the domain with the adapters, and the transport with the domain.
 func (a *App) wire(listener net.Listener) error {
 	p, err := a.parts()
 	if err != nil {
@@ -93,7 +93,7 @@ func (a *App) parts() (p *parts, err error) {
 	return p, err
 }
 
-// limiter counts requests. The addresses in what all processes count are hidden by the key that all of them have.
+// limiter counts requests. Addresses in the counters that processes share are hashed with a key that all of them have.
 func (a *App) limiter() *limit.Limiter {
 	return limit.NewLimiter(limit.Config{
 		Rates: a.config.Limits, Now: time.Now, Key: []byte(a.config.QuoteKey.Reveal()),
@@ -101,7 +101,7 @@ func (a *App) limiter() *limit.Limiter {
 	})
 }
 
-// newRunner runs jobs. An order whose job can do no more is handed to an operator.
+// newRunner makes the job runner. An order whose job has used up its attempts goes to an operator.
 func (a *App) newRunner(p *parts) *job.Runner {
 	c := a.config
 	return job.NewRunner(job.Config{
@@ -119,9 +119,9 @@ func (a *App) newRunner(p *parts) *job.Runner {
 func (a *App) settlement(p *parts) *settlement.Settlement {
 	return settlement.New(settlement.Config{
 		Store: a.store.Orders(), Products: listed(p.products, func(p sold) settlement.Product { return p }),
-		Chain: a.verifying(), Final: a.chain.Final(), Evidence: a.chain.Final(),
+		Chain: a.simulating(), Final: a.chain.Final(), Evidence: a.chain.Final(),
 		Collect: payment.NewCollector(payment.CollectorConfig{
-			Chain: a.chain, Settler: a.settler(), Timeout: lookTimeout, Log: a.log,
+			Chain: a.chain, Settler: a.settler(), Timeout: collectTimeout, Log: a.log,
 		}),
 		Refunds: p.refunds, Log: a.log, Now: time.Now, Metrics: a.metrics, SuspendAfter: a.config.Fairness.SuspendAfter,
 	})
@@ -139,12 +139,11 @@ func (a *App) checkout(p *parts) (*checkout.Checkout, error) {
 	}
 	config := checkout.Config{
 		Store: a.store.Orders(), Products: listed(p.products, func(p sold) checkout.Product { return p }),
-		Terms: c.terms(), Chain: a.verifying(), Settlement: c.triggeredSettlement(p.settles), Runner: a.runner,
-		Log: a.log, Now: time.Now, QuoteKey: quoteKey,
-		Adopted: a.store.Orders(),
-		Session: rpcx.SessionOf(p.who), BlockTime: a.chain.BlockTime, Shown: a.chain.Shown,
-		Unexplained: a.unexplained(made), Returned: a.returned,
-		Wait: c.Wait, PayableFor: c.PayableFor, MostUnpaid: c.MostUnpaid, Limits: p.limits, Metrics: a.metrics,
+		Terms: c.terms(), Chain: a.simulating(), Settlement: c.triggeredSettlement(p.settles), Runner: a.runner,
+		Log: a.log, Now: time.Now, QuoteKey: quoteKey, Recovered: a.store.Orders(),
+		Session: rpcx.SessionOf(p.who), BlockTime: a.chain.BlockTime, VerifyArrived: a.chain.VerifyArrived,
+		Unexplained: a.unexplained(made), MaybeRefunded: a.maybeRefunded,
+		Wait: c.Wait, PayableFor: c.PayableFor, MaxUnpaid: c.MaxUnpaid, Limits: p.limits, Metrics: a.metrics,
 	}
 	if p.screening != nil {
 		config.Screener = p.screening
@@ -165,7 +164,7 @@ func (a *App) registerJobs(p *parts) {
 	registerRetention(a.runner, a.store, cmp.Or(a.config.ExpiredRetention, defaultExpiredRetention), p.events, p.signIns)
 }
 
-// callers tells who is calling.
+// callers authenticates callers.
 func (a *App) callers(limits *limit.Limiter) (*auth.Auth, error) {
 	site, err := url.Parse(a.config.BaseURL)
 	if err != nil {

@@ -9,25 +9,24 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Shown checks a transfer that was read from the chain's events, which one node alone may have invented. The verdict is
-// Settled when two nodes show the transfer, where there are several. It is Void when two nodes have its block without
-// it, or the authorization is void. Else it is Unknown. It is never Unused: a transfer that a reorganisation has
-// removed may be included again.
-func (c *Chain) Shown(ctx context.Context, a payment.Arrived) (payment.Verdict, error) {
+// VerifyArrived checks a transfer that was read from the chain's events, which one node alone may have invented. The
+// verdict is Settled when two nodes show the transfer, where there are several. It is Void when two nodes have its
+// block without it, or the authorization is void. Else it is Unknown. It is never Unused: a transfer that a
+// reorganisation has removed may be included again.
+func (c *Chain) VerifyArrived(ctx context.Context, a payment.Arrived) (payment.Verdict, error) {
 	// A receipt is found by few calls, however old it is.
 	verdict, err := c.Prove(ctx, a.Authorization, a.Receipt.Transaction)
 	if err == nil && verdict.State == payment.Settled {
 		return verdict, nil
 	}
-	verdict, err = c.Verdict(ctx, a.Authorization, payment.LookedForSince(a.Receipt.SettledAt))
+	verdict, err = c.Verdict(ctx, a.Authorization, payment.SearchFrom(a.Receipt.SettledAt))
 	if err != nil || verdict.State == payment.Settled || verdict.State == payment.Void {
 		return verdict, err
 	}
+	ask := func(ctx context.Context, one *Chain) (bool, error) { return one.lacks(ctx, a) }
 	lacking := 0
-	for _, w := range consultQuorum(ctx, c, c.pool.brisk(witnesses), func(ctx context.Context, one *Chain) (bool, error) {
-		return one.lacks(ctx, a)
-	}, equal) {
-		if w.err == nil && w.said {
+	for _, w := range consultQuorum(ctx, c, c.pool.responsive(witnesses), ask, equal) {
+		if w.err == nil && w.value {
 			lacking++
 		}
 	}
@@ -46,7 +45,7 @@ func (c *Chain) lacks(ctx context.Context, a payment.Arrived) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("look for the block of a transfer: %w", err)
 	}
-	// Of a block that nothing can undo, only the number is known.
+	// For a final block only the number is stored.
 	if known := a.Receipt.BlockHash; known != (x402.Hash{}) && known != block.Hash {
 		return false, nil
 	}

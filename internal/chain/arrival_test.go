@@ -32,7 +32,7 @@ func (b *bench) invented(p payment.Payment, tag string) payment.Arrived {
 
 func shown(t *testing.T, c *chain.Chain, a payment.Arrived) payment.State {
 	t.Helper()
-	v, err := c.Shown(t.Context(), a)
+	v, err := c.VerifyArrived(t.Context(), a)
 	if err != nil {
 		t.Log(err)
 		return payment.Unknown

@@ -42,15 +42,15 @@ func (c *circuit) isFailing(now time.Time) bool {
 	return now.Before(c.until)
 }
 
-// aside makes a node that shows an old head, or another chain's, the last to be asked for maxPause.
-func (c *circuit) aside(now time.Time) {
+// demote makes a node that shows an old head, or another chain's, the last to be asked for maxPause.
+func (c *circuit) demote(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.behind = now.Add(maxPause)
 }
 
-// isAside reports that a node lags, or follows another chain.
-func (c *circuit) isAside(now time.Time) bool {
+// isDemoted reports that a node lags, or follows another chain.
+func (c *circuit) isDemoted(now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return now.Before(c.behind)

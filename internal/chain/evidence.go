@@ -13,7 +13,7 @@ import (
 // Prove looks for an authorization's transfer in a named transaction. The verdict is Settled when two nodes show it
 // there, or the only one; else it is Unknown, which says nothing about other transactions.
 func (c *Chain) Prove(ctx context.Context, a x402.Authorization, transaction x402.Hash) (payment.Verdict, error) {
-	verdict, err := c.hear(ctx, func(ctx context.Context, one *Chain) (payment.Verdict, error) {
+	verdict, err := c.collectVerdicts(ctx, func(ctx context.Context, one *Chain) (payment.Verdict, error) {
 		return one.prove(ctx, a, transaction)
 	})
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// CheckKeys refuses to go on without the key of a relayer that has open attempts: nobody else can raise
-// their fees or fill a gap in their nonces, and a payment waits for its open attempt.
+// CheckKeys fails when the key of a relayer with open attempts is missing: without it their fees cannot be raised and
+// gaps in their nonces cannot be filled, and a payment waits for its open attempt.
 func CheckKeys(ctx context.Context, attempts payment.Attempts, keys []*ecdsa.PrivateKey) error {
 	open, err := attempts.Relayers(ctx)
 	if err != nil {
@@ -46,9 +46,9 @@ func CheckKeys(ctx context.Context, attempts payment.Attempts, keys []*ecdsa.Pri
 	return nil
 }
 
-// choose spreads new payments over the keys that have gas, the same payment always to the same key
-// while nothing changes. When every key is below its minimum, one that can pay for this transaction
-// will do: the payment is claimed, and readiness keeps further ones away.
+// choose distributes payments over the keys with enough gas; a payment keeps its key while the balances do not change.
+// When every key is below the minimum, one that can pay for this transaction is used: the payment is already claimed,
+// and readiness stops further ones.
 func (r *Relayer) choose(ctx context.Context, id uuid.UUID, cost *big.Int) (account, error) {
 	start := int(binary.BigEndian.Uint64(id[8:]) % uint64(len(r.accounts)))
 	order := slices.Concat(r.accounts[start:], r.accounts[:start])
@@ -66,8 +66,8 @@ func (r *Relayer) choose(ctx context.Context, id uuid.UUID, cost *big.Int) (acco
 	return account{}, errors.New("every relayer is short of gas")
 }
 
-// Ready reports what would keep a payment from settling now: silent or wrong nodes, an old head, or no
-// key with enough ether for gas. A key that is short of it is passed over while another has enough.
+// Ready reports what would keep a payment from settling now: silent or wrong nodes, an old head, or no key with enough
+// ether for gas. A key without enough is skipped while another has enough.
 func (r *Relayer) Ready(ctx context.Context) error {
 	if err := r.config.Chain.Ready(ctx, r.config.MaxHeadAge); err != nil {
 		return err
@@ -89,7 +89,7 @@ func (r *Relayer) Ready(ctx context.Context) error {
 
 // gasOf is an account's balance for gas, in wei, cached for gasFor.
 func (r *Relayer) gasOf(ctx context.Context, a account) (*big.Int, error) {
-	if known, ok := r.gas.recent(a.address, r.config.Now()); ok {
+	if known, ok := r.gas.cached(a.address, r.config.Now()); ok {
 		return known, nil
 	}
 	return r.readGas(ctx, a)
@@ -123,17 +123,17 @@ func (c *Chain) ether(ctx context.Context, of x402.Address) (*big.Int, error) {
 // answers.
 func (c *Chain) etherOfMost(ctx context.Context, of x402.Address) (wei *big.Int, known bool) {
 	ask := func(ctx context.Context, one *Chain) (*big.Int, error) { return one.ether(ctx, of) }
-	var said []*big.Int
+	var got []*big.Int
 	for _, w := range consult(ctx, c, 1, ask, func(a, b *big.Int) bool { return a.Cmp(b) == 0 }) {
 		if w.err == nil {
-			said = append(said, w.said)
+			got = append(got, w.value)
 		}
 	}
-	if len(said) == 0 {
+	if len(got) == 0 {
 		return nil, false
 	}
-	slices.SortFunc(said, (*big.Int).Cmp)
-	return said[len(said)/2], true
+	slices.SortFunc(got, (*big.Int).Cmp)
+	return got[len(got)/2], true
 }
 
 // gasLog caches balances, which saves a call for each payment. A cached balance is enough for hundreds of settlements,
@@ -151,7 +151,7 @@ type gasBalance struct {
 // gasFor is how long a balance is cached.
 const gasFor = 5 * time.Second
 
-func (g *gasLog) recent(of x402.Address, now time.Time) (*big.Int, bool) {
+func (g *gasLog) cached(of x402.Address, now time.Time) (*big.Int, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	b, ok := g.of[of]

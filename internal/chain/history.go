@@ -29,11 +29,11 @@ func (c *Chain) logsIn(
 	ask := func(ctx context.Context, one *Chain) ([]logEntry, error) {
 		return one.shownIn(ctx, from, to, fits, topics...)
 	}
-	for _, w := range consultQuorum(ctx, c, c.pool.brisk(c.quorum()), ask, sameLogs) {
+	for _, w := range consultQuorum(ctx, c, c.pool.responsive(c.quorum()), ask, sameLogs) {
 		errs = errors.Join(errs, w.err)
 		switch {
 		case w.err == nil:
-			answers = append(answers, w.said)
+			answers = append(answers, w.value)
 		case isTooMuch(w.err):
 			tooMuch = w.err
 		}

@@ -88,7 +88,7 @@ func (c *Chain) confirmedReceipt(ctx context.Context, transaction x402.Hash) (re
 		}
 		return &found, err
 	}
-	words := consult(ctx, c, calls, ask, sameInclusion)
+	results := consult(ctx, c, calls, ask, sameInclusion)
 	if err := ctx.Err(); err != nil {
 		return receipt{}, err // the others could not be asked
 	}
@@ -97,15 +97,15 @@ func (c *Chain) confirmedReceipt(ctx context.Context, transaction x402.Hash) (re
 		status hexutil.Uint64
 	}
 	shown, missing := map[inclusion]int{}, 0
-	for _, w := range words {
+	for _, w := range results {
 		switch {
 		case w.err != nil:
-		case w.said == nil:
+		case w.value == nil:
 			missing++
 		default:
-			same := inclusion{w.said.BlockHash, w.said.Status}
+			same := inclusion{w.value.BlockHash, w.value.Status}
 			if shown[same]++; shown[same] >= witnesses {
-				return *w.said, nil
+				return *w.value, nil
 			}
 		}
 	}

@@ -151,9 +151,9 @@ func (r *Relayer) bump(ctx context.Context, by account, a payment.Attempt) (paym
 	return a, nil
 }
 
-// fillGaps sends an empty transaction for each nonce that is neither used nor held by an open attempt.
-// A gap is left when a reorganisation drops a reverted transaction, or a restored chain is behind the
-// store; without this the key would be blocked for ever. On a node that lags behind it is refused.
+// fillGaps sends an empty transaction for each nonce that is neither used nor held by an open attempt. A gap is left
+// when a reorganisation drops a reverted transaction, or a restored chain is behind the store; without this the key
+// would be blocked for ever. A node that lags behind refuses it.
 func (r *Relayer) fillGaps(ctx context.Context, l nonces, attempts []payment.Attempt) error {
 	held := map[uint64]bool{}
 	for _, a := range attempts {
@@ -207,14 +207,14 @@ func (r *Relayer) signEmpty(by account, nonce uint64, fee fee) (payment.Transact
 	return r.sign(by, nonce, fee, common.Address(by.address), plainGas, nil)
 }
 
-// sentLog remembers when this process last sent a transaction. It saves calls and nothing else: an
-// empty one only makes a transaction go out once more.
+// sentLog caches when this process last sent a transaction. It only saves calls: without it a transaction is sent once
+// more.
 type sentLog struct {
 	mu sync.Mutex
 	at map[x402.Hash]time.Time
 }
 
-// due reports that a transaction was not sent within pause, and remembers that it is sent now.
+// due reports whether a transaction was not sent within pause, and records that it is sent now.
 func (s *sentLog) due(hash x402.Hash, now time.Time, pause time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,18 +15,18 @@ import (
 // restored backup lacks, and less than what would block the key forever.
 const maxUnknown = 1 << 20
 
-// believed is how many transactions of an account are included, of the counts that the nodes gave. A number that is too
-// large would leave a gap that nothing fills, so two nodes must count at least as many. The count of one node alone is
-// accepted up to limit, which comes from our own store; sure is false when it is larger.
-func (c *Chain) believed(said []uint64, limit uint64) (n uint64, sure bool) {
-	slices.Sort(said)
+// trustedNonce is how many transactions of an account are included, of the counts that the nodes gave. A number that is
+// too large would leave a gap that nothing fills, so two nodes must count at least as many. The count of one node alone
+// is accepted up to limit, which comes from our own store; sure is false when it is larger.
+func (c *Chain) trustedNonce(got []uint64, limit uint64) (n uint64, sure bool) {
+	slices.Sort(got)
 	switch {
-	case len(said) >= witnesses:
-		return said[len(said)-witnesses], true
+	case len(got) >= witnesses:
+		return got[len(got)-witnesses], true
 	case len(c.pool.endpoints) == 1:
 		limit += maxUnknown
 	}
-	return min(said[0], limit), said[0] <= limit
+	return min(got[0], limit), got[0] <= limit
 }
 
 // accountNonces are the nodes' counts of an account's included transactions. Slow nodes are not asked where enough
@@ -38,12 +38,12 @@ func (c *Chain) accountNonces(ctx context.Context, account x402.Address, block a
 		return uint64(n), err
 	}
 	delay := c.pool.hedgeDelay(nil)
-	for nodes := c.pool.brisk(enough); ; nodes = c.pool.endpoints {
+	for nodes := c.pool.responsive(enough); ; nodes = c.pool.endpoints {
 		var all []uint64
 		var errs error
 		for _, w := range poll(ctx, c, nodes, enough, delay, ask, agreed(c, equal[uint64])) {
 			if errs = errors.Join(errs, w.err); w.err == nil {
-				all = append(all, w.said)
+				all = append(all, w.value)
 			}
 		}
 		switch {
@@ -62,7 +62,7 @@ func (c *Chain) accountNonce(
 	ctx context.Context, account x402.Address, block any, limit func() (uint64, error),
 ) (n uint64, sure bool, err error) {
 	for enough := c.quorum(); ; enough = witnesses {
-		said, err := c.accountNonces(ctx, account, block, enough)
+		got, err := c.accountNonces(ctx, account, block, enough)
 		if err != nil {
 			return 0, false, err
 		}
@@ -70,7 +70,7 @@ func (c *Chain) accountNonce(
 		if err != nil {
 			return 0, false, err
 		}
-		if n, sure = c.believed(said, known); sure || enough >= min(witnesses, len(c.pool.endpoints)) {
+		if n, sure = c.trustedNonce(got, known); sure || enough >= min(witnesses, len(c.pool.endpoints)) {
 			return n, sure, nil
 		}
 	}

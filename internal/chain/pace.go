@@ -79,9 +79,9 @@ func (p *pool) hedgeDelay(other *endpoint) time.Duration {
 }
 
 // hedgeDelayBut is how long to wait for the nodes that have not answered: zero where those are slow.
-func (p *pool) hedgeDelayBut(heard []testimony) time.Duration {
+func (p *pool) hedgeDelayBut(verdicts []nodeVerdict) time.Duration {
 	for _, e := range p.endpoints {
-		spoken := slices.ContainsFunc(heard, func(h testimony) bool { return h.node == e })
+		spoken := slices.ContainsFunc(verdicts, func(h nodeVerdict) bool { return h.node == e })
 		if !spoken && !p.slow(e) {
 			return p.hedgeDelay(e)
 		}
@@ -125,8 +125,8 @@ func (p *pool) ordered() []*endpoint {
 	return order
 }
 
-// brisk are the nodes that are neither slow nor failing, where there are enough of them; else all.
-func (p *pool) brisk(enough int) []*endpoint {
+// responsive are the nodes that are neither slow nor failing, where there are enough of them; else all.
+func (p *pool) responsive(enough int) []*endpoint {
 	now := p.now()
 	var found []*endpoint
 	for _, e := range p.endpoints {
@@ -147,7 +147,7 @@ func (p *pool) brisk(enough int) []*endpoint {
 // fresh are those of the brisk nodes whose head is not old, where there are enough of them; else all the brisk ones.
 func (p *pool) fresh(enough int) []*endpoint {
 	now := p.now()
-	nodes := p.brisk(enough)
+	nodes := p.responsive(enough)
 	var found []*endpoint
 	for _, e := range nodes {
 		if e.stale.Load() {
@@ -162,78 +162,78 @@ func (p *pool) fresh(enough int) []*endpoint {
 	return found
 }
 
-// hasty is the chain of the nodes that are not slow.
-func (c *Chain) hasty() *Chain {
+// quick is the chain of the nodes that are not slow.
+func (c *Chain) quick() *Chain {
 	some := *c
 	pool := *c.pool
-	pool.endpoints = c.pool.brisk(witnesses)
-	pool.hasty = true
+	pool.endpoints = c.pool.responsive(witnesses)
+	pool.quick = true
 	some.pool = &pool
 	return &some
 }
 
-// word is the answer of a node that is asked alone.
-type word[T any] struct {
-	node *endpoint
-	said T
-	err  error
+// nodeAnswer is the answer of a node that is asked alone.
+type nodeAnswer[T any] struct {
+	node  *endpoint
+	value T
+	err   error
 }
 
 // poll asks nodes at once, each alone, until their answers decide; a nil decided waits for all. When there are enough
 // answers, it waits for the others no longer than delay.
 func poll[T any](
 	ctx context.Context, c *Chain, nodes []*endpoint, enough int, delay time.Duration,
-	ask func(context.Context, *Chain) (T, error), decided func([]word[T]) bool,
-) (words []word[T]) {
+	ask func(context.Context, *Chain) (T, error), decided func([]nodeAnswer[T]) bool,
+) (results []nodeAnswer[T]) {
 	begin := time.Now()
 	asking, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	follow := context.AfterFunc(ctx, cancel)
-	answers := make(chan word[T], len(nodes))
+	answers := make(chan nodeAnswer[T], len(nodes))
 	for _, e := range nodes {
 		c.pool.later.run(func(open context.Context) {
 			defer context.AfterFunc(open, cancel)()
-			said, err := ask(asking, c.alone(e))
-			answers <- word[T]{e, said, err}
+			got, err := ask(asking, c.alone(e))
+			answers <- nodeAnswer[T]{e, got, err}
 		})
 	}
 	late := time.NewTimer(delay)
 	defer late.Stop()
-	waited, told := false, 0
-	for len(words) < len(nodes) && (!waited || told < enough) {
+	waited, answered := false, 0
+	for len(results) < len(nodes) && (!waited || answered < enough) {
 		select {
 		case w := <-answers:
-			if words = append(words, w); w.err == nil {
-				told++
+			if results = append(results, w); w.err == nil {
+				answered++
 			}
-			if decided != nil && len(words) < len(nodes) && decided(words) && follow() {
+			if decided != nil && len(results) < len(nodes) && decided(results) && follow() {
 				// The other calls go on until delay has passed, without this caller, to measure the nodes.
 				time.AfterFunc(delay-time.Since(begin), cancel)
-				return words
+				return results
 			}
 		case <-late.C:
 			waited = true
 		case <-c.pool.later.ctx.Done():
 			cancel()
-			return append(words, word[T]{err: errClosed})
+			return append(results, nodeAnswer[T]{err: errClosed})
 		}
 	}
 	follow()
 	cancel()
-	return words
+	return results
 }
 
 var errClosed = errors.New("the chain is closed")
 
 // agreed decides a poll as soon as two nodes say the same. With more than three nodes it decides nothing: two others
 // could say something else.
-func agreed[T any](c *Chain, same func(a, b T) bool) func([]word[T]) bool {
+func agreed[T any](c *Chain, same func(a, b T) bool) func([]nodeAnswer[T]) bool {
 	if len(c.pool.endpoints) > witnesses+1 {
 		return nil
 	}
-	return func(words []word[T]) bool {
-		for i, a := range words {
-			for _, b := range words[:i] {
-				if a.err == nil && b.err == nil && same(a.said, b.said) {
+	return func(results []nodeAnswer[T]) bool {
+		for i, a := range results {
+			for _, b := range results[:i] {
+				if a.err == nil && b.err == nil && same(a.value, b.value) {
 					return true
 				}
 			}
@@ -248,8 +248,8 @@ func equal[T comparable](a, b T) bool { return a == b }
 func consult[T any](
 	ctx context.Context, c *Chain, calls time.Duration,
 	ask func(context.Context, *Chain) (T, error), same func(a, b T) bool,
-) []word[T] {
-	return poll(ctx, c, c.pool.brisk(witnesses), witnesses, calls*c.pool.hedgeDelay(nil), ask, agreed(c, same))
+) []nodeAnswer[T] {
+	return poll(ctx, c, c.pool.responsive(witnesses), witnesses, calls*c.pool.hedgeDelay(nil), ask, agreed(c, same))
 }
 
 // probe reads a node's head in the background, at most once per probeEvery, so that a recovery is detected while no

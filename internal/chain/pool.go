@@ -50,8 +50,8 @@ type pool struct {
 	metrics *telemetry.Metrics
 	// later runs background work.
 	later *later
-	// hasty skips slow nodes when the others answer null.
-	hasty bool
+	// quick skips slow nodes when the others answer null.
+	quick bool
 }
 
 type endpoint struct {
@@ -163,10 +163,10 @@ func (p *pool) callUntil(ctx context.Context, take taking, method string, args .
 	}
 	var failures error
 	for begin(); len(out) > 0; {
-		if missing > 0 && next == len(order) && p.hasty && p.allSlow(out) {
+		if missing > 0 && next == len(order) && p.quick && p.allSlow(out) {
 			return errIncomplete
 		}
-		a, answered := p.await(answers, order[next-1], out, next < len(order) || missing > 0 && p.hasty)
+		a, answered := p.await(answers, order[next-1], out, next < len(order) || missing > 0 && p.quick)
 		if !answered {
 			if next < len(order) {
 				begin()
@@ -191,7 +191,7 @@ func (p *pool) callUntil(ctx context.Context, take taking, method string, args .
 	}
 	switch missing {
 	case len(order):
-		if p.hasty && len(p.endpoints) < len(p.known) { // the other nodes may have it
+		if p.quick && len(p.endpoints) < len(p.known) { // the other nodes may have it
 			return errIncomplete
 		}
 		return errNotFound
@@ -285,10 +285,10 @@ func (p *pool) broadcast(ctx context.Context, raw []byte) error {
 	taken := false
 	late := time.NewTimer(p.hedgeDelay(nil))
 	defer late.Stop()
-	for heard := 0; heard < len(p.endpoints) && !(taken && len(waitFor) == 0); {
+	for answered := 0; answered < len(p.endpoints) && !(taken && len(waitFor) == 0); {
 		select {
 		case o := <-outcomes:
-			heard++
+			answered++
 			delete(waitFor, o.from)
 			taken = taken || o.err == nil || isKnownTransaction(o.err)
 			errs = errors.Join(errs, o.err)

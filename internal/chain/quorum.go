@@ -26,11 +26,11 @@ func unwitnessed(why error) error { return fmt.Errorf("%w: %w", reconcile.ErrUnw
 func consultQuorum[T any](
 	ctx context.Context, c *Chain, nodes []*endpoint,
 	ask func(context.Context, *Chain) (T, error), same func(a, b T) bool,
-) []word[T] {
+) []nodeAnswer[T] {
 	delay := c.pool.hedgeDelay(nil)
-	words := poll(ctx, c, nodes, witnesses, delay, ask, agreed(c, same))
+	results := poll(ctx, c, nodes, witnesses, delay, ask, agreed(c, same))
 	answered := 0
-	for _, w := range words {
+	for _, w := range results {
 		if w.err == nil {
 			answered++
 		}
@@ -38,7 +38,7 @@ func consultQuorum[T any](
 	if answered < c.quorum() && len(nodes) < len(c.pool.endpoints) {
 		return poll(ctx, c, c.pool.endpoints, witnesses, delay, ask, agreed(c, same))
 	}
-	return words
+	return results
 }
 
 // witnessedHead is the newest block of a tag that two nodes have, where there are several, because one node alone may
@@ -52,7 +52,7 @@ func (c *Chain) witnessedHead(ctx context.Context, tag string) (header, error) {
 	ask := func(ctx context.Context, one *Chain) (header, error) { return one.header(ctx, tag) }
 	for _, w := range consultQuorum(ctx, c, c.pool.fresh(c.quorum()), ask, sameBlock) {
 		if errs = errors.Join(errs, w.err); w.err == nil {
-			tips = append(tips, tip{w.node, w.said})
+			tips = append(tips, tip{w.node, w.value})
 		}
 	}
 	slices.SortFunc(tips, func(a, b tip) int { return cmp.Compare(b.head.Number, a.head.Number) })
@@ -93,20 +93,20 @@ func (c *Chain) witnessedBlock(ctx context.Context, number uint64) (header, erro
 	var errs error
 	var shown []header
 	ask := func(ctx context.Context, one *Chain) (header, error) { return one.headerAt(ctx, number) }
-	for _, w := range consultQuorum(ctx, c, c.pool.brisk(c.quorum()), ask, sameBlock) {
+	for _, w := range consultQuorum(ctx, c, c.pool.responsive(c.quorum()), ask, sameBlock) {
 		if w.err != nil {
 			errs = errors.Join(errs, w.err)
 			continue
 		}
-		shown = append(shown, w.said)
+		shown = append(shown, w.value)
 		same := 0
 		for _, other := range shown {
-			if other.Hash == w.said.Hash {
+			if other.Hash == w.value.Hash {
 				same++
 			}
 		}
 		if same >= c.quorum() {
-			return w.said, nil
+			return w.value, nil
 		}
 	}
 	return header{}, unwitnessed(errors.Join(errs, fmt.Errorf("no two nodes show the same block %d", number)))

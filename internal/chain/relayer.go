@@ -111,7 +111,7 @@ func (r *Relayer) Submit(ctx context.Context, p payment.Payment) error {
 // resume sends an open attempt again unless it is included. The attempt is live unless a block shows that it moved
 // nothing.
 func (r *Relayer) resume(ctx context.Context, a payment.Attempt) (live bool, err error) {
-	receipt, included, err := r.inclusion(ctx, r.config.Chain.hasty(), a)
+	receipt, included, err := r.inclusion(ctx, r.config.Chain.quick(), a)
 	// An incomplete or unconfirmed answer does not matter: sending the same bytes again is safe.
 	if err != nil && !errors.Is(err, errIncomplete) && !errors.Is(err, errUnconfirmed) {
 		return false, fmt.Errorf("resume attempt: %w", err)

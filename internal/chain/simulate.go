@@ -69,7 +69,7 @@ func (c *Chain) refusedByMost(ctx context.Context, try func(context.Context, *Ch
 	for _, w := range consult(ctx, c, calls, refuses, equal) {
 		switch {
 		case w.err != nil:
-		case w.said:
+		case w.value:
 			refuse++
 		default:
 			allow++
@@ -124,7 +124,7 @@ func (c *Chain) tryTransfer(
 		err = try("pending")
 	}
 	if rejection := rejectionOf(err); rejection != nil {
-		return c.blame(ctx, a, head, rejection)
+		return c.blockedParty(ctx, a, head, rejection)
 	}
 	return err
 }

@@ -23,7 +23,7 @@ func (c *Chain) Ready(ctx context.Context, maxAge time.Duration) error {
 	if err == nil {
 		return nil
 	}
-	if _, told := fault.As(err); !told {
+	if _, answered := fault.As(err); !answered {
 		const detail = "The nodes of the chain do not answer this service as they should."
 		err = errors.Join(fault.New(fault.DependencyDown, detail), err)
 	}
@@ -54,7 +54,7 @@ func (c *Chain) surveyed(ctx context.Context, delay time.Duration) ([]tip, heade
 	if len(heads) == 0 {
 		return nil, header{}, err
 	}
-	newest := c.setLaggingAside(ctx, heads)
+	newest := c.demoteLagging(ctx, heads)
 	heads, err = c.agreeing(ctx, heads)
 	return heads, newest.head, err
 }
@@ -76,7 +76,7 @@ type shown struct {
 func (c *Chain) heads(ctx context.Context, delay time.Duration) ([]tip, error) {
 	nodes := c.pool.endpoints
 	if delay < c.config.CallTimeout {
-		nodes = c.pool.brisk(witnesses)
+		nodes = c.pool.responsive(witnesses)
 	}
 	var found []tip
 	var errs error
@@ -84,20 +84,20 @@ func (c *Chain) heads(ctx context.Context, delay time.Duration) ([]tip, error) {
 		return one.readHeader(ctx, "eth_getBlockByNumber", "latest")
 	}, nil) {
 		if errs = errors.Join(errs, w.err); w.err == nil {
-			found = append(found, tip{w.node, w.said})
+			found = append(found, tip{w.node, w.value})
 		}
 	}
 	return found, errs
 }
 
-// setLaggingAside returns the leading one of the latest blocks. Nodes far behind it are asked last for a while.
-func (c *Chain) setLaggingAside(ctx context.Context, heads []tip) tip {
+// demoteLagging returns the leading one of the latest blocks. Nodes far behind it are asked last for a while.
+func (c *Chain) demoteLagging(ctx context.Context, heads []tip) tip {
 	newest := lead(heads)
 	now := c.config.Now()
 	for _, t := range heads {
 		// A block with a time in the future makes no current block old.
 		if lag := newest.head.time().Sub(t.head.time()); lag >= maxLag && now.Sub(t.head.time()) >= maxLag {
-			t.node.circuit.aside(now)
+			t.node.circuit.demote(now)
 			c.pool.metrics.NodeAnswered(ctx, t.node.name, nodeLags)
 		}
 	}
@@ -110,7 +110,7 @@ func (c *Chain) newest(ctx context.Context, known header) header {
 	if len(heads) == 0 {
 		return known
 	}
-	if found := c.setLaggingAside(ctx, heads).head; found.Number > known.Number {
+	if found := c.demoteLagging(ctx, heads).head; found.Number > known.Number {
 		return found
 	}
 	return known
@@ -122,7 +122,7 @@ func (c *Chain) agreeing(ctx context.Context, heads []tip) ([]tip, error) {
 	now := c.config.Now()
 	var asked []tip
 	for _, t := range heads {
-		if now.Sub(t.head.time()) < maxLag || !t.node.circuit.isAside(now) {
+		if now.Sub(t.head.time()) < maxLag || !t.node.circuit.isDemoted(now) {
 			asked = append(asked, t)
 		}
 	}
@@ -150,7 +150,7 @@ func (c *Chain) agreeing(ctx context.Context, heads []tip) ([]tip, error) {
 	ask := func(ctx context.Context, one *Chain) (header, error) { return one.headerAt(ctx, common) }
 	for _, w := range poll(ctx, c, ahead, enough, c.pool.hedgeDelay(nil), ask, nil) {
 		if w.err == nil { // else the next survey asks it again
-			follow[w.said.Hash] = append(follow[w.said.Hash], tips[w.node])
+			follow[w.value.Hash] = append(follow[w.value.Hash], tips[w.node])
 		}
 	}
 	var most []tip
@@ -172,7 +172,7 @@ func (c *Chain) agreeing(ctx context.Context, heads []tip) ([]tip, error) {
 			continue
 		}
 		for _, t := range those {
-			t.node.circuit.aside(now)
+			t.node.circuit.demote(now)
 			c.pool.metrics.NodeAnswered(ctx, t.node.name, nodeForked)
 		}
 	}
@@ -200,7 +200,7 @@ func (c *Chain) settled(ctx context.Context, heads []tip) error {
 		nodes, tips[t.node] = append(nodes, t.node), t
 	}
 	now := c.config.Now()
-	told := 0
+	answered := 0
 	var unsettled []time.Time
 	var errs error
 	ask := func(ctx context.Context, one *Chain) (time.Time, error) {
@@ -211,14 +211,14 @@ func (c *Chain) settled(ctx context.Context, heads []tip) error {
 			errs = errors.Join(errs, w.err)
 			continue
 		}
-		if told++; now.Before(w.said) {
-			unsettled = append(unsettled, w.said)
+		if answered++; now.Before(w.value) {
+			unsettled = append(unsettled, w.value)
 		}
 	}
 	switch {
-	case told == 0:
+	case answered == 0:
 		return fmt.Errorf("compare with earlier blocks: %w", errs)
-	case len(unsettled) >= min(told, witnesses):
+	case len(unsettled) >= min(answered, witnesses):
 		return fmt.Errorf("blocks were replaced: %w", fault.New(fault.ChainUnsettled, "The chain is being reorganised.").
 			After(slices.MaxFunc(unsettled, time.Time.Compare).Sub(now)))
 	}

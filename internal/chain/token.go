@@ -38,8 +38,8 @@ func (c *Chain) Usable(ctx context.Context, accounts []Account) error {
 	return nil
 }
 
-// blame finds out whether the token blocks the payer's account or one of ours.
-func (c *Chain) blame(ctx context.Context, a x402.Authorization, head header, r *payment.Rejection) error {
+// blockedParty finds out whether the token blocks the payer's account or one of ours.
+func (c *Chain) blockedParty(ctx context.Context, a x402.Authorization, head header, r *payment.Rejection) error {
 	if r.Reason != payment.ReasonAccountBlocked {
 		return r
 	}
@@ -62,16 +62,16 @@ func (c *Chain) flagOfMost(ctx context.Context, call []byte) (bool, error) {
 		return yes, err
 	}
 	ask := func(ctx context.Context, one *Chain) (bool, error) { return one.flag(ctx, call, "latest") }
-	said := map[bool]int{}
+	got := map[bool]int{}
 	for _, w := range consult(ctx, c, 1, ask, equal) {
 		if w.err == nil {
-			said[w.said]++
+			got[w.value]++
 		}
 	}
-	if len(said) == 0 && err != nil {
+	if len(got) == 0 && err != nil {
 		return false, err
 	}
-	return said[true] >= witnesses && said[true] > said[false], ctx.Err()
+	return got[true] >= witnesses && got[true] > got[false], ctx.Err()
 }
 
 // flag reads a boolean of the token.

@@ -27,14 +27,14 @@ func (c *Chain) verdict(ctx context.Context, a x402.Authorization, since time.Ti
 		if err == nil && verdict.State != payment.Void {
 			return verdict, nil
 		}
-		return c.hear(ctx, ask)
+		return c.collectVerdicts(ctx, ask)
 	}
 	// Most payments are not included yet when they are looked at. Two nodes are asked, because one alone could hide the
 	// transfer that the others show.
 	if c.stillFree(ctx, a) {
 		return payment.Verdict{State: payment.Unused}, nil
 	}
-	return c.hear(ctx, ask)
+	return c.collectVerdicts(ctx, ask)
 }
 
 // stillFree reports that two nodes show the authorization unused, and in time. The two that are asked first should do;
@@ -109,29 +109,29 @@ var errNotFree = errors.New("the authorization is used, or too late")
 // doubles each time.
 const askAgain = 100 * time.Millisecond
 
-// testimony is the verdict of one node that is asked alone.
-type testimony struct {
+// nodeVerdict is the verdict of one node that is asked alone.
+type nodeVerdict struct {
 	node    *endpoint
 	verdict payment.Verdict
 	err     error
 }
 
-// hear asks each node alone, all at once, until two of them prove the transfer or all have answered. When two show the
-// authorization unused, and none shows it void, slow nodes are not waited for: that gives no payment up. When two nodes
-// decide nothing, they are asked again until the others have answered.
-func (c *Chain) hear(
+// collectVerdicts asks each node alone, all at once, until two of them prove the transfer or all have answered. When
+// two show the authorization unused, and none shows it void, slow nodes are not waited for: that gives no payment up.
+// When two nodes decide nothing, they are asked again until the others have answered.
+func (c *Chain) collectVerdicts(
 	ctx context.Context, ask func(context.Context, *Chain) (payment.Verdict, error),
 ) (payment.Verdict, error) {
 	var asking sync.WaitGroup
 	defer asking.Wait()
 	one, cancel := context.WithCancel(ctx)
 	defer cancel()
-	answers := make(chan testimony)
+	answers := make(chan nodeVerdict)
 	begin := func(e *endpoint) {
 		asking.Go(func() {
 			verdict, err := ask(one, c.alone(e))
 			select {
-			case answers <- testimony{e, verdict, err}:
+			case answers <- nodeVerdict{e, verdict, err}:
 			case <-one.Done():
 			}
 		})
@@ -139,23 +139,23 @@ func (c *Chain) hear(
 	for _, e := range c.pool.endpoints {
 		begin(e)
 	}
-	var heard []testimony
+	var verdicts []nodeVerdict
 	var enough, again <-chan time.Time
 	pause := askAgain
 	for asked := len(c.pool.endpoints); asked > 0 && ctx.Err() == nil; {
 		select {
 		case h := <-answers:
 			asked--
-			at := slices.IndexFunc(heard, func(old testimony) bool { return old.node == h.node })
+			at := slices.IndexFunc(verdicts, func(old nodeVerdict) bool { return old.node == h.node })
 			switch {
 			case at < 0:
-				heard = append(heard, h)
+				verdicts = append(verdicts, h)
 			case h.err == nil:
-				heard[at] = h
+				verdicts[at] = h
 			}
 		case <-again:
 			again = nil
-			for _, h := range heard {
+			for _, h := range verdicts {
 				if h.err == nil {
 					begin(h.node)
 					asked++
@@ -168,17 +168,17 @@ func (c *Chain) hear(
 		case <-ctx.Done():
 			continue
 		}
-		if verdict, ok := proven(heard, min(witnesses, len(c.pool.endpoints))); ok {
-			c.contradict(ctx, heard, verdict)
+		if verdict, ok := proven(verdicts, min(witnesses, len(c.pool.endpoints))); ok {
+			c.contradict(ctx, verdicts, verdict)
 			return verdict, nil
 		}
-		v, err := weigh(heard, c.config.Now())
-		missing := len(c.pool.endpoints) - len(heard)
+		v, err := tally(verdicts, c.config.Now())
+		missing := len(c.pool.endpoints) - len(verdicts)
 		switch {
 		case err == nil && v.State == payment.Unused && enough == nil:
 			// An answer that differs still counts if it comes in time.
-			enough = time.After(c.pool.hedgeDelayBut(heard))
-		case err == nil && v.State == payment.Unknown && len(heard) >= witnesses && asked == missing && again == nil:
+			enough = time.After(c.pool.hedgeDelayBut(verdicts))
+		case err == nil && v.State == payment.Unknown && len(verdicts) >= witnesses && asked == missing && again == nil:
 			// Most often they differ by a block, and agree before the missing node answers.
 			again = time.After(pause)
 			pause *= 2
@@ -187,16 +187,16 @@ func (c *Chain) hear(
 	if err := ctx.Err(); err != nil {
 		return payment.Verdict{}, err // the others could not be asked
 	}
-	verdict, err := weigh(heard, c.config.Now())
-	c.contradict(ctx, heard, verdict)
+	verdict, err := tally(verdicts, c.config.Now())
+	c.contradict(ctx, verdicts, verdict)
 	return verdict, err
 }
 
 // proven is the transfer that enough nodes show, if there is one.
-func proven(heard []testimony, enough int) (payment.Verdict, bool) {
-	for _, h := range heard {
+func proven(verdicts []nodeVerdict, enough int) (payment.Verdict, bool) {
+	for _, h := range verdicts {
 		same := 0
-		for _, other := range heard {
+		for _, other := range verdicts {
 			if sameTransfer(h.verdict.Receipt, other.verdict.Receipt) {
 				same++
 			}
@@ -215,22 +215,22 @@ func sameTransfer(a, b *payment.Receipt) bool {
 		a.Block == b.Block && a.LogIndex == b.LogIndex
 }
 
-// weigh decides when no two nodes prove the transfer. A transfer that only one node shows does not settle the payment,
+// tally decides when no two nodes prove the transfer. A transfer that only one node shows does not settle the payment,
 // but keeps it from becoming void. When two nodes show the nonce free, the payment is unused, and sending is safe. A
 // payment is void only when at least two nodes, and all that decide, say so for the same reason. A node that does not
 // answer, lags, or follows another chain is ignored, unless it shows the transfer.
-func weigh(heard []testimony, now time.Time) (payment.Verdict, error) {
+func tally(verdicts []nodeVerdict, now time.Time) (payment.Verdict, error) {
 	var errs error
 	count := map[payment.State]int{}
 	var voids []string
-	told := 0
-	for _, h := range heard {
+	answered := 0
+	for _, h := range verdicts {
 		if h.err != nil {
 			errs = errors.Join(errs, h.err)
 			continue
 		}
-		told++
-		if h.node.circuit.isAside(now) && h.verdict.State != payment.Settled {
+		answered++
+		if h.node.circuit.isDemoted(now) && h.verdict.State != payment.Settled {
 			continue
 		}
 		count[h.verdict.State]++
@@ -240,7 +240,7 @@ func weigh(heard []testimony, now time.Time) (payment.Verdict, error) {
 	}
 	slices.Sort(voids)
 	switch {
-	case told == 0:
+	case answered == 0:
 		return payment.Verdict{}, errs
 	case len(voids) >= witnesses && len(slices.Compact(voids)) == 1 && len(count) == 1:
 		return payment.Verdict{State: payment.Void, Reason: voids[0]}, nil
@@ -251,8 +251,8 @@ func weigh(heard []testimony, now time.Time) (payment.Verdict, error) {
 }
 
 // contradict counts the nodes that show another transfer than the one proven, or one that nobody else shows.
-func (c *Chain) contradict(ctx context.Context, heard []testimony, decided payment.Verdict) {
-	for _, h := range heard {
+func (c *Chain) contradict(ctx context.Context, verdicts []nodeVerdict, decided payment.Verdict) {
+	for _, h := range verdicts {
 		if h.verdict.Receipt != nil && !sameTransfer(h.verdict.Receipt, decided.Receipt) {
 			c.pool.metrics.NodeAnswered(ctx, h.node.name, nodeContradicted)
 		}

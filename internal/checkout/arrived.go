@@ -17,45 +17,45 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// ArrivedStore keeps transfers to the payee that no order has claimed. They are claimed by the payment of a Placement,
-// once: it has the transfer's authorization, which is unique. Placed.Claim is Reused when another order or an operator
-// was first.
+// ArrivedStore keeps unmatched transfers: transfers to the payee that no order has claimed. A ClaimRequest whose
+// payment has the transfer's authorization claims it, once, because authorizations are unique. ClaimResult.Claim is
+// Reused when another order claimed it or an operator resolved it first.
 type ArrivedStore interface {
-	// Arrive keeps a transfer that the chain has shown, before anything is said about it. Keeping it again only changes
-	// where it stands.
+	// Arrive stores a transfer that the chain shows. Storing it again only updates its place in the chain.
 	Arrive(ctx context.Context, a payment.Arrived) error
 	// Unmatched finds the oldest transfer of a payer and a value that was made by an authorization, that no order has
-	// claimed, whatever became of the order, and about which no operator has decided. It may have been read from one
-	// node only, and need not be there. order.ErrNotFound when there is none.
+	// ever claimed, and that no operator has resolved. It may have been read from a single node: verify it before use.
+	// order.ErrNotFound when there is none.
 	Unmatched(ctx context.Context, q UnmatchedQuery) (payment.Arrived, error)
 }
 
-// UnmatchedQuery asks for money that arrived.
+// UnmatchedQuery selects unmatched transfers.
 type UnmatchedQuery struct {
 	Network             string
 	Asset, PayTo, Payer x402.Address
 	Value               money.USDC
-	// Except are the nonces of authorizations that are not meant.
+	// Except are the nonces of authorizations to skip.
 	Except []x402.Hash
 }
 
-// Finder is a Product that can tell what its provider has of a purchase.
+// Finder is a Product whose provider can be asked for an order by reference.
 type Finder interface {
-	// Found reports whether the provider has, or is at, the goods of an order, by the reference that the order gives it.
-	// The error says that the provider did not tell.
+	// Found reports whether the provider has made, or is making, the goods of an order, by the order's reference. An
+	// error means that the provider did not answer.
 	Found(ctx context.Context, o order.Order) (bool, error)
 }
 
-// moved answers a payment whose money arrived and that no order has: to its proven payer with the order, to anyone else
-// with how to prove it, since the payment itself is public by now. The money is kept as arrived before anything is
-// said.
-func (c *Checkout) moved(ctx context.Context, p Purchase, pay payment.Signed, known *order.Order, refused error,
-	at payment.Receipt) (PaidOrder, error) {
+// arrived answers a payment that was transferred and that no order has claimed. The transfer is stored first. The
+// proven payer gets the order; anyone else gets a challenge to prove to be the payer, since a settled payment is
+// public.
+func (c *Checkout) arrived(
+	ctx context.Context, p Purchase, pay payment.Signed, known *order.Order, refused error, at payment.Receipt,
+) (PaidOrder, error) {
 	a := payment.Arrived{Network: c.Terms.Network, Asset: c.Terms.Asset, Authorization: pay.Authorization, Receipt: at}
 	if err := c.Store.Arrive(ctx, a); err != nil {
-		return PaidOrder{}, fmt.Errorf("keep what arrived: %w", errors.Join(err, unknownYet("")))
+		return PaidOrder{}, fmt.Errorf("store the transfer: %w", errors.Join(err, unknownYet("")))
 	}
-	c.Log.WarnContext(ctx, "money arrived without us", slog.String("kind", string(p.Kind)),
+	c.Log.WarnContext(ctx, "payment was transferred without an order", slog.String("kind", string(p.Kind)),
 		slog.String("transaction", at.Transaction.String()))
 	faultpoint.Reach("arrive.committed")
 	if known != nil && known.Status != order.PaymentRequired {
@@ -68,38 +68,39 @@ func (c *Checkout) moved(ctx context.Context, p Purchase, pay payment.Signed, kn
 	case err != nil && promised != nil:
 		offer = *promised
 	case err != nil:
-		return PaidOrder{}, kept(err)
+		return PaidOrder{}, keptForPayer(err)
 	}
 	if !owner || offer.Price.USDC() != a.Authorization.Value {
-		return PaidOrder{}, kept(fault.New(fault.TermsChanged, "The payment arrived, and it is not what is asked for here."))
+		const detail = "The payment arrived, and it is not what is asked for here."
+		return PaidOrder{}, keptForPayer(fault.New(fault.TermsChanged, detail))
 	}
 	if !c.proven(ctx, p, pay) {
 		if err != nil {
-			return PaidOrder{}, kept(err)
+			return PaidOrder{}, keptForPayer(err)
 		}
-		return PaidOrder{}, c.unclaimed(p, offer)
+		return PaidOrder{}, c.proofRequired(p, offer)
 	}
-	var admission order.Claim
+	var reserved order.Claim
 	if err == nil {
-		admission, err = c.products[p.Kind].Reserve(ctx, a.Authorization.From, offer)
+		reserved, err = c.products[p.Kind].Reserve(ctx, a.Authorization.From, offer)
 	}
-	placement := c.claimRequest(p, pay, offer, admission, known)
-	placement.Payment.ArrivedAt = &at.SettledAt
+	req := c.claimRequest(p, pay, offer, reserved, known)
+	req.Payment.ArrivedAt = &at.SettledAt
 	if f, ok := fault.As(err); ok && f.Status == http.StatusConflict {
-		placement.Order.Item = offer.Item
-		return c.giveBack(ctx, p, pay, placement, a, f)
+		req.Order.Item = offer.Item
+		return c.claimToRefund(ctx, p, pay, req, a, f)
 	}
 	if err != nil {
 		return PaidOrder{}, err
 	}
-	sold, err := c.adopt(ctx, p, pay, placement, a)
-	sold.ProvenCaller = false // a session shows its secrets, what is public does not
-	return sold, err
+	paid, err := c.claimWithUnmatched(ctx, p, pay, req, a)
+	paid.ProvenCaller = false // the payment is public: secrets need a session
+	return paid, err
 }
 
-// kept is an error about money that arrived and stays where it is, for its payer's next purchase or an operator.
-// Another payment would be a second one.
-func kept(err error) error {
+// keptForPayer is an error about money that arrived and stays with us, for its payer's next purchase or an operator.
+// The payer must not pay again.
+func keptForPayer(err error) error {
 	f, ok := fault.As(err)
 	if !ok || f.Status != http.StatusConflict {
 		return err
@@ -107,18 +108,18 @@ func kept(err error) error {
 	return fault.New(fault.TermsChanged, f.Detail+" The payment arrived all the same, and is kept for its payer.").Moved()
 }
 
-// unclaimed asks whoever sent a payment whose money arrived to prove that it is theirs, by another one.
-func (c *Checkout) unclaimed(p Purchase, offer order.Offer) error {
+// proofRequired asks the sender of a payment whose money arrived to prove to be its payer, by signing another payment.
+func (c *Checkout) proofRequired(p Purchase, offer order.Offer) error {
 	detail := "The money of this payment has arrived. It is public by now and proves nobody: sign another payment of " +
 		offer.Price.String() + " USD and repeat the request. It is not sent; the money that arrived pays."
-	return c.demand(p, offer, string(fault.PaymentUnclaimed), fault.New(fault.PaymentUnclaimed, detail), nil)
+	return c.newChallenge(p, offer, string(fault.PaymentUnclaimed), fault.New(fault.PaymentUnclaimed, detail), nil)
 }
 
-// derivedAttempts is how many dead authorizations of one purchase a client of ours has at most.
+// derivedAttempts is the largest number of authorizations that our clients derive for one purchase.
 const derivedAttempts = 16
 
-// proven reports whether whoever sent a spent authorization is its payer: a session says so, or the nonce was derived,
-// as our clients do, from this very purchase and its key, which is not public.
+// proven reports whether the sender of a spent authorization is its payer: by a session, or because the nonce is
+// derived from this purchase and its key, which is not public. Our clients derive nonces so.
 func (c *Checkout) proven(ctx context.Context, p Purchase, pay payment.Signed) bool {
 	payer := pay.Authorization.From
 	if c.Session != nil && c.Session(ctx, payer) {
@@ -140,17 +141,17 @@ func (c *Checkout) proven(ctx context.Context, p Purchase, pay payment.Signed) b
 	return false
 }
 
-// owed finds money of the payer's that arrived and pays for an offer, for a payer who is proven by a payment that
-// nobody has seen. That one is never sent. What was read may be the word of one node of two, so the chain is asked
-// again, and nothing is claimed with money that it does not show now. order.ErrNotFound when there is none.
-func (c *Checkout) owed(ctx context.Context, pay payment.Signed, offer order.Offer) (payment.Arrived, error) {
+// unmatched finds an unmatched transfer of the payer that pays for an offer. The payer is proven by a payment that
+// nobody has seen; that payment is never sent. The stored transfer may have been read from a single node, so the chain
+// is asked again, and a transfer that it does not show now is not used. order.ErrNotFound when there is none.
+func (c *Checkout) unmatched(ctx context.Context, pay payment.Signed, offer order.Offer) (payment.Arrived, error) {
 	q := UnmatchedQuery{
 		Network: c.Terms.Network, Asset: c.Terms.Asset, PayTo: c.Terms.PayTo, Payer: pay.Authorization.From,
 		Value: offer.Price.USDC(),
 	}
 	a, err := c.Store.Unmatched(ctx, q)
 	if err != nil {
-		return a, fmt.Errorf("look for money that arrived: %w", err)
+		return a, fmt.Errorf("find an unmatched transfer: %w", err)
 	}
 	switch unseen, err := c.unseen(ctx, pay); {
 	case err != nil:
@@ -161,39 +162,39 @@ func (c *Checkout) owed(ctx context.Context, pay payment.Signed, offer order.Off
 	for {
 		if a.Receipt.SettledAt.IsZero() {
 			if a.Receipt.SettledAt, err = c.blockTime(ctx, a.Receipt.Block); err != nil {
-				return a, fmt.Errorf("read when the money arrived: %w", errors.Join(err, noChain()))
+				return a, fmt.Errorf("read the time of the transfer: %w", errors.Join(err, noChain()))
 			}
 		}
-		verdict, err := c.shown(ctx, a)
+		verdict, err := c.verifyArrived(ctx, a)
 		switch {
 		case err != nil:
 			return a, err
 		case verdict.State == payment.Settled:
 			return a, nil
 		case verdict.State != payment.Void:
-			return a, unshown()
+			return a, arrivalUnknown()
 		}
-		c.Log.WarnContext(ctx, "money that arrived is not there", slog.String("payer", pay.Authorization.From.String()),
+		c.Log.WarnContext(ctx, "stored transfer is not on the chain", slog.String("payer", pay.Authorization.From.String()),
 			slog.String("transaction", a.Receipt.Transaction.String()), slog.String("reason", verdict.Reason))
 		q.Except = append(q.Except, a.Authorization.Nonce)
 		if a, err = c.Store.Unmatched(ctx, q); err != nil {
-			return a, fmt.Errorf("look for more money that arrived: %w", err)
+			return a, fmt.Errorf("find another unmatched transfer: %w", err)
 		}
 	}
 }
 
-// shown asks the chain whether it shows money that arrived.
-func (c *Checkout) shown(ctx context.Context, a payment.Arrived) (payment.Verdict, error) {
-	if c.Shown == nil {
+// verifyArrived asks the chain whether it shows a stored transfer.
+func (c *Checkout) verifyArrived(ctx context.Context, a payment.Arrived) (payment.Verdict, error) {
+	if c.VerifyArrived == nil {
 		return payment.Verdict{State: payment.Settled}, nil
 	}
 	a.Authorization = a.Bounded(c.Terms.MaxValidity)
-	return c.untilClear(ctx, func(ctx context.Context) (payment.Verdict, error) { return c.Shown(ctx, a) })
+	return c.pollVerdict(ctx, func(ctx context.Context) (payment.Verdict, error) { return c.VerifyArrived(ctx, a) })
 }
 
-// unshown is the answer while nobody can tell whether money arrived: nodes differ about it, or a reorganisation took it
-// out and it may come back.
-func unshown() error {
+// arrivalUnknown is the answer while it is unknown whether a transfer exists: nodes disagree, or a reorganisation
+// removed it and it may be included again.
+func arrivalUnknown() error {
 	return fault.New(fault.SettlementUnknown, "A payment of this wallet has arrived, and too few nodes of the chain show "+
 		"it now. Nothing was claimed or sent; repeat the same request with the same payment.").After(5 * time.Second)
 }
@@ -205,64 +206,68 @@ func (c *Checkout) blockTime(ctx context.Context, number uint64) (time.Time, err
 	return c.BlockTime(ctx, number)
 }
 
-// unseen reports that an authorization is known to nobody but its payer: no order has it, and the chain does not.
+// unseen reports whether only its payer knows an authorization: no order has claimed it, and the chain does not show
+// it.
 func (c *Checkout) unseen(ctx context.Context, pay payment.Signed) (bool, error) {
 	claimed, err := c.Store.Claimed(ctx, c.Terms.Network, c.Terms.Asset, pay.Authorization)
 	if err != nil || claimed {
 		return false, err
 	}
-	verdict, err := c.Chain.Verdict(ctx, pay.Authorization, payment.LookedForSince(c.Now()))
+	verdict, err := c.Chain.Verdict(ctx, pay.Authorization, payment.SearchFrom(c.Now()))
 	return err == nil && verdict.State == payment.Unused, err
 }
 
-// errTaken says that money which arrived was claimed, or resolved by an operator, at the same moment.
-var errTaken = errors.New("the money that arrived is taken")
+// errTaken says that an unmatched transfer was claimed, or resolved by an operator, concurrently.
+var errTaken = errors.New("the unmatched transfer is taken")
 
-// spend buys with money that arrived. order.ErrNotFound when there is none that this payment proves.
-func (c *Checkout) spend(ctx context.Context, p Purchase, pay payment.Signed, known *order.Order,
-	offer order.Offer) (PaidOrder, error) {
+// payWithUnmatched pays with an unmatched transfer. order.ErrNotFound when the payer has none.
+func (c *Checkout) payWithUnmatched(
+	ctx context.Context, p Purchase, pay payment.Signed, known *order.Order, offer order.Offer,
+) (PaidOrder, error) {
 	for {
-		a, err := c.owed(ctx, pay, offer)
+		a, err := c.unmatched(ctx, pay, offer)
 		if err != nil {
 			return PaidOrder{}, err
 		}
-		admission, err := c.products[p.Kind].Reserve(ctx, pay.Authorization.From, offer)
+		reserved, err := c.products[p.Kind].Reserve(ctx, pay.Authorization.From, offer)
 		if err != nil {
 			return c.unlessKnown(ctx, p, pay, err)
 		}
-		placement := c.claimRequest(p, pay, offer, admission, known)
-		placement.Payment = a.Claim(placement.Payment.ID, placement.Order.ID, c.Terms.MaxValidity, c.Now())
-		sold, err := c.adopt(ctx, p, pay, placement, a)
+		req := c.claimRequest(p, pay, offer, reserved, known)
+		req.Payment = a.Claim(req.Payment.ID, req.Order.ID, c.Terms.MaxValidity, c.Now())
+		paid, err := c.claimWithUnmatched(ctx, p, pay, req, a)
 		if !errors.Is(err, errTaken) {
-			return sold, err
+			return paid, err
 		}
-		// There may be more of it. When there is not, the payment at hand is sent.
+		// There may be another one. When there is none, the new payment is sent.
 	}
 }
 
-// adopt places an order that money which arrived pays for, unless that may have bought goods already, or may have gone
-// back.
-func (c *Checkout) adopt(ctx context.Context, p Purchase, pay payment.Signed, placement ClaimRequest,
-	a payment.Arrived) (PaidOrder, error) {
-	if err := c.stillOurs(ctx, a, placement.Order); err != nil {
+// claimWithUnmatched claims an order with an unmatched transfer, unless the transfer may have bought goods or may have
+// been refunded.
+func (c *Checkout) claimWithUnmatched(
+	ctx context.Context, p Purchase, pay payment.Signed, req ClaimRequest, a payment.Arrived,
+) (PaidOrder, error) {
+	if err := c.checkUnused(ctx, a, req.Order); err != nil {
 		return PaidOrder{}, err
 	}
-	sold, err := c.claimOrder(ctx, p, pay, placement)
-	sold.Replayed = err == nil
-	return sold, err
+	paid, err := c.claimOrder(ctx, p, pay, req)
+	paid.Replayed = err == nil
+	return paid, err
 }
 
-// stillOurs makes sure that money which arrived was neither sent back nor spent on goods by books that we have lost.
-func (c *Checkout) stillOurs(ctx context.Context, a payment.Arrived, o order.Order) error {
-	if err := c.unreturned(ctx, a); err != nil {
+// checkUnused checks that a transfer was neither refunded nor used for an order in data that we have lost.
+func (c *Checkout) checkUnused(ctx context.Context, a payment.Arrived, o order.Order) error {
+	if err := c.checkNotRefunded(ctx, a); err != nil {
 		return err
 	}
-	return c.unspent(ctx, o)
+	return c.checkUnspent(ctx, o)
 }
 
-// unspent makes sure that money which arrived has not bought something that our books have lost: then the order has to
-// be the one that it bought, which its provider knows by the order's reference. Otherwise a person decides.
-func (c *Checkout) unspent(ctx context.Context, o order.Order) error {
+// checkUnspent checks that a transfer has not paid for an order in data that we have lost. The order may proceed when
+// its provider has it under the same reference; while a provider has other goods that we cannot explain, an operator
+// decides.
+func (c *Checkout) checkUnspent(ctx context.Context, o order.Order) error {
 	if finder, ok := c.products[o.Kind].(Finder); ok {
 		found, err := finder.Found(ctx, o)
 		if err != nil || found {
@@ -282,14 +287,14 @@ func (c *Checkout) unspent(ctx context.Context, o order.Order) error {
 	return nil
 }
 
-// unreturned makes sure that money which arrived was not sent back by books that we have lost.
-func (c *Checkout) unreturned(ctx context.Context, a payment.Arrived) error {
-	if c.Returned == nil {
+// checkNotRefunded checks that a transfer was not refunded in data that we have lost.
+func (c *Checkout) checkNotRefunded(ctx context.Context, a payment.Arrived) error {
+	if c.MaybeRefunded == nil {
 		return nil
 	}
-	returned, err := c.Returned(ctx, a)
+	returned, err := c.MaybeRefunded(ctx, a)
 	if err != nil {
-		return fmt.Errorf("look for what was sent back: %w", errors.Join(err, noChain()))
+		return fmt.Errorf("look for a refund: %w", errors.Join(err, noChain()))
 	}
 	if returned {
 		return forOperator("it may have been sent back")
@@ -297,39 +302,40 @@ func (c *Checkout) unreturned(ctx context.Context, a payment.Arrived) error {
 	return nil
 }
 
-// forOperator is the answer to a purchase that waits until an operator has decided about money that arrived.
+// forOperator is the answer to a purchase while an operator has to resolve its transfer.
 func forOperator(why string) error {
 	return fault.New(fault.SettlementUnknown, "The payment arrived, and "+why+
 		". An operator looks into it; nothing was sent.").After(time.Minute)
 }
 
-// giveBack brings the money of a payment back that arrived for what cannot be sold any more: an order is claimed with
-// it, and refunded.
-func (c *Checkout) giveBack(ctx context.Context, p Purchase, pay payment.Signed, placement ClaimRequest,
-	a payment.Arrived, why *fault.Fault) (PaidOrder, error) {
-	placement.Order.Returned = why.Detail
-	if err := c.stillOurs(ctx, a, placement.Order); err != nil {
+// claimToRefund refunds a transfer for something that can no longer be sold: it claims an order with it, which
+// settlement refunds.
+func (c *Checkout) claimToRefund(
+	ctx context.Context, p Purchase, pay payment.Signed, req ClaimRequest, a payment.Arrived, why *fault.Fault,
+) (PaidOrder, error) {
+	req.Order.RefundReason = why.Detail
+	if err := c.checkUnused(ctx, a, req.Order); err != nil {
 		return PaidOrder{}, err
 	}
-	placed, err := c.Store.Claim(ctx, placement)
+	result, err := c.Store.Claim(ctx, req)
 	if err != nil {
-		return PaidOrder{}, fmt.Errorf("place the order: %w", errors.Join(err, unknownYet("")))
+		return PaidOrder{}, fmt.Errorf("claim the order: %w", errors.Join(err, unknownYet("")))
 	}
-	switch placed.Claim {
+	switch result.Claim {
 	case Repeated:
-		return c.repeat(ctx, p, pay, placed.Order)
+		return c.repeat(ctx, p, pay, result.Order)
 	case Reused:
 		return PaidOrder{}, authorizationReused()
 	case Fresh:
 	}
-	// The buyer is answered at once: the money goes back whatever becomes of the job's first attempt.
-	c.Runner.Adopt(placed.Job, c.Settlement.Begin(placed.Order, placement.Payment, make(chan payment.Decided, 1)))
-	return PaidOrder{}, returning(placed.Order)
+	// The buyer is answered at once: the refund does not depend on the job's first attempt.
+	c.Runner.Adopt(result.Job, c.Settlement.Begin(result.Order, req.Payment, make(chan payment.Decided, 1)))
+	return PaidOrder{}, refunding(result.Order)
 }
 
-// returning says that an order's payment goes back to its payer, or has gone.
-func returning(o order.Order) error {
-	f := fault.New(fault.TermsChanged, o.Returned+
+// refunding is the answer for an order whose payment is being, or has been, refunded.
+func refunding(o order.Order) error {
+	f := fault.New(fault.TermsChanged, o.RefundReason+
 		" The payment arrived all the same, and is sent back.").About(string(o.ID))
 	if o.Status == order.Refunded {
 		return f

@@ -38,16 +38,15 @@ func (c *Checkout) Buy(ctx context.Context, p Purchase) (PaidOrder, error) {
 	case err != nil && !errors.Is(err, order.ErrNotFound):
 		return PaidOrder{}, fmt.Errorf("look the purchase up: %w", err)
 	case excess != nil:
-		return PaidOrder{}, excess // it was claimed a moment ago, and that claim is dead
+		return PaidOrder{}, excess // the claim died since it was counted as claimed
 	case err != nil:
 		return c.claim(ctx, p, pay, nil)
 	}
 	return c.claim(ctx, p, pay, &known)
 }
 
-// detached is ctx for a request that may bring a payment. A paid request survives client disconnect and the client's
-// own deadline: one that is dropped half-way leaves a signed authorization with us, and a client that may never ask
-// again.
+// detached is ctx for a request that may have a payment. A paid request survives client disconnect and the client's own
+// deadline: a request dropped half-way leaves a signed authorization with us, and the client may never retry.
 func (c *Checkout) detached(ctx context.Context, paid string) (context.Context, context.CancelFunc) {
 	if paid == "" || paid == x402.PaymentV1 {
 		return ctx, func() {}
@@ -58,8 +57,7 @@ func (c *Checkout) detached(ctx context.Context, paid string) (context.Context, 
 // paidGrace is what a paid request may take in addition to waiting for its settlement.
 const paidGrace = 10 * time.Second
 
-// claim verifies a payment, places the order and waits for the settlement. known is the order when its
-// earlier authorization is dead.
+// claim verifies a payment, claims the order and waits for its settlement. known is the order when it exists unpaid.
 func (c *Checkout) claim(ctx context.Context, p Purchase, pay payment.Signed, known *order.Order) (PaidOrder, error) {
 	if known != nil && known.Fingerprint != p.fingerprint() {
 		return PaidOrder{}, keyReused(known.ID)
@@ -78,8 +76,8 @@ func (c *Checkout) claim(ctx context.Context, p Purchase, pay payment.Signed, kn
 	if err := c.Terms.Check(pay, offer.Price.USDC(), c.Now()); err != nil {
 		return c.refuse(ctx, p, pay, known, &offer, err)
 	}
-	if sold, err := c.spend(ctx, p, pay, known, offer); !errors.Is(err, order.ErrNotFound) {
-		return sold, err
+	if paid, err := c.payWithUnmatched(ctx, p, pay, known, offer); !errors.Is(err, order.ErrNotFound) {
+		return paid, err
 	}
 	if err := c.verify(ctx, pay, offer); err != nil {
 		return c.refuse(ctx, p, pay, known, &offer, err)
@@ -88,11 +86,11 @@ func (c *Checkout) claim(ctx context.Context, p Purchase, pay payment.Signed, kn
 	if err := available.Settle(ctx); err != nil {
 		return c.unlessKnown(ctx, p, pay, err)
 	}
-	admission, err := c.products[p.Kind].Reserve(ctx, pay.Authorization.From, offer)
+	reserved, err := c.products[p.Kind].Reserve(ctx, pay.Authorization.From, offer)
 	if err != nil {
 		return c.refuse(ctx, p, pay, known, &offer, err)
 	}
-	return c.claimOrder(ctx, p, pay, c.claimRequest(p, pay, offer, admission, known))
+	return c.claimOrder(ctx, p, pay, c.claimRequest(p, pay, offer, reserved, known))
 }
 
 // screen fails with a fault when a payer is not served.
@@ -107,9 +105,9 @@ func (c *Checkout) screen(ctx context.Context, payer x402.Address) error {
 // show.
 func (c *Checkout) verify(ctx context.Context, pay payment.Signed, offer order.Offer) error {
 	err := c.Terms.Verify(ctx, c.Chain, pay, offer.Price.USDC(), c.Now())
-	no, rejected := errors.AsType[*payment.Rejection](err)
+	rejection, rejected := errors.AsType[*payment.Rejection](err)
 	if rejected {
-		if f := blamed(no); f != nil {
+		if f := issuerFault(rejection); f != nil {
 			return f
 		}
 	}
@@ -125,53 +123,54 @@ func noChain() *fault.Fault {
 }
 
 // claimOrder claims an order and waits until its payment is decided.
-func (c *Checkout) claimOrder(ctx context.Context, p Purchase, pay payment.Signed,
-	placement ClaimRequest) (PaidOrder, error) {
-	leave, err := c.countClaim(pay.Authorization.From, placement.Again)
+func (c *Checkout) claimOrder(
+	ctx context.Context, p Purchase, pay payment.Signed, req ClaimRequest,
+) (PaidOrder, error) {
+	leave, err := c.countClaim(pay.Authorization.From, req.Existing)
 	if err != nil {
 		return c.unlessKnown(ctx, p, pay, err)
 	}
 	defer leave()
-	placed, err := c.Store.Claim(ctx, placement)
+	result, err := c.Store.Claim(ctx, req)
 	if short, ok := errors.AsType[*order.Shortage](err); ok {
 		return c.unlessKnown(ctx, p, pay, short.Fault())
 	}
 	if errors.Is(err, ErrHistoryLost) {
-		return PaidOrder{}, fmt.Errorf("place the order: %w", c.products[p.Kind].Availability().Lost(err))
+		return PaidOrder{}, fmt.Errorf("claim the order: %w", c.products[p.Kind].Availability().Lost(err))
 	}
 	if errors.Is(err, ErrUndecided) {
 		return c.unlessKnown(ctx, p, pay, undecided())
 	}
-	if no, ok := errors.AsType[*limit.Refusal](err); ok {
-		return c.unlessKnown(ctx, p, pay, no)
+	if refusal, ok := errors.AsType[*limit.Refusal](err); ok {
+		return c.unlessKnown(ctx, p, pay, refusal)
 	}
 	if errors.Is(err, availability.ErrPaused) {
 		return c.unlessKnown(ctx, p, pay, c.products[p.Kind].Availability().Fault())
 	}
 	if err != nil {
-		// The commit may have happened: only the same request again is safe.
-		return PaidOrder{}, fmt.Errorf("place the order: %w", errors.Join(err, unknownYet("")))
+		// The transaction may have committed: only repeating the same request is safe.
+		return PaidOrder{}, fmt.Errorf("claim the order: %w", errors.Join(err, unknownYet("")))
 	}
-	switch placed.Claim {
+	switch result.Claim {
 	case Repeated:
-		return c.repeat(ctx, p, pay, placed.Order)
+		return c.repeat(ctx, p, pay, result.Order)
 	case Reused:
-		if placement.Payment.Authorization.Nonce != pay.Authorization.Nonce {
+		if req.Payment.Authorization.Nonce != pay.Authorization.Nonce {
 			return PaidOrder{}, errTaken
 		}
 		return PaidOrder{}, authorizationReused()
 	case Fresh:
 	}
 	decided := make(chan payment.Decided, 1)
-	c.Runner.Adopt(placed.Job, c.Settlement.Begin(placed.Order, placement.Payment, decided))
-	return c.await(ctx, p, placed.Order.ID, decided, c.Wait)
+	c.Runner.Adopt(result.Job, c.Settlement.Begin(result.Order, req.Payment, decided))
+	return c.await(ctx, p, result.Order.ID, decided, c.Wait)
 }
 
-// promised is the offer that a payment was made for: that of the order it is another attempt of, or of
-// the quote it echoes, if that was live at a time; nil when there is none.
+// promised is the offer that a payment was made for: the order's, or that of the quote it echoes if the quote was valid
+// at a time; nil when there is none.
 func (c *Checkout) promised(p Purchase, pay payment.Signed, known *order.Order, at time.Time) *order.Offer {
 	if known != nil {
-		return frozen(*known)
+		return offerOf(*known)
 	}
 	id, _ := pay.Accepted.Extra["quoteId"].(string)
 	quoted, err := c.quotes.openAt(id, p.Kind, p.fingerprint(), at)
@@ -181,13 +180,13 @@ func (c *Checkout) promised(p Purchase, pay payment.Signed, known *order.Order, 
 	return &quoted
 }
 
-// frozen is the offer that an order was made for.
-func frozen(o order.Order) *order.Offer { return &order.Offer{Price: o.Price, Item: o.Item} }
+// offerOf is the offer that an order was created for.
+func offerOf(o order.Order) *order.Offer { return &order.Offer{Price: o.Price, Item: o.Item} }
 
-// offer asks the product for its offer, or for the one that was promised, while it can be sold.
+// offer asks the product for its offer, or to confirm the promised one, while the product is available.
 func (c *Checkout) offer(ctx context.Context, p Purchase, promised *order.Offer) (order.Offer, error) {
 	if promised == nil && p.of != nil {
-		promised = frozen(*p.of)
+		promised = offerOf(*p.of)
 	}
 	product := c.products[p.Kind]
 	if err := product.Availability().Open(ctx); err != nil {
@@ -196,9 +195,10 @@ func (c *Checkout) offer(ctx context.Context, p Purchase, promised *order.Offer)
 	return product.Offer(ctx, order.OfferRequest{Key: p.Key, Body: p.Request, Quoted: promised})
 }
 
-func (c *Checkout) claimRequest(p Purchase, pay payment.Signed, offer order.Offer, admission order.Claim,
-	known *order.Order) ClaimRequest {
-	o := c.newOrder(p, pay.Authorization.From, offer.Price, admission.Item)
+func (c *Checkout) claimRequest(
+	p Purchase, pay payment.Signed, offer order.Offer, reserved order.Claim, known *order.Order,
+) ClaimRequest {
+	o := c.newOrder(p, pay.Authorization.From, offer.Price, reserved.Item)
 	if known != nil {
 		o = *known
 	}
@@ -209,14 +209,14 @@ func (c *Checkout) claimRequest(p Purchase, pay payment.Signed, offer order.Offe
 			ID: id, Order: o.ID, Status: payment.Claimed, Network: c.Terms.Network, Asset: c.Terms.Asset,
 			Authorization: pay.Authorization, Signature: pay.Signature, CreatedAt: c.Now(),
 		},
-		Reservations: admission.Reservations, Undecided: c.mostUndecided(),
-		Turns: c.claimTurns(pay, known != nil),
-		Job:   c.Runner.Own(c.Settlement.Job(o.ID, id.String())),
-		Again: known != nil,
+		Reservations: reserved.Reservations, MaxUndecided: c.mostUndecided(),
+		Turns:    c.claimTurns(pay, known != nil),
+		Job:      c.Runner.Own(c.Settlement.Job(o.ID, id.String())),
+		Existing: known != nil,
 	}
 }
 
-// newOrder is an order for a purchase, not stored yet.
+// newOrder makes the order of a purchase, without storing it.
 func (c *Checkout) newOrder(p Purchase, owner x402.Address, price money.Cents, item json.RawMessage) order.Order {
 	now := c.Now()
 	return order.Order{
@@ -226,29 +226,29 @@ func (c *Checkout) newOrder(p Purchase, owner x402.Address, price money.Cents, i
 	}
 }
 
-// repeat answers a purchase that exists from its record, once its payment is decided.
+// repeat answers an existing purchase from its record, once its payment is decided.
 func (c *Checkout) repeat(ctx context.Context, p Purchase, pay payment.Signed, o order.Order) (PaidOrder, error) {
 	if o.Fingerprint != p.fingerprint() {
 		return PaidOrder{}, keyReused(o.ID)
 	}
-	patience, leave := c.waiting(o)
+	timeout, leave := c.waiting(o)
 	defer leave()
-	sold, err := c.await(ctx, p, o.ID, nil, patience)
-	sold.ProvenCaller = err == nil && c.provenCaller(ctx, p, pay, sold)
-	return sold, err
+	paid, err := c.await(ctx, p, o.ID, nil, timeout)
+	paid.ProvenCaller = err == nil && c.provenCaller(ctx, p, pay, paid)
+	return paid, err
 }
 
-// await waits until the order's payment is decided, for no longer than it is given. The payment goes on without
-// it. here tells of it first when its job began in this process; it is nil for a repeat, which looks at once.
+// await waits until the order's payment is decided, or for the timeout; the payment continues either way. here receives
+// the decision when the order's job started in this process. It is nil for a repeat, which reads the order at once.
 func (c *Checkout) await(
-	ctx context.Context, p Purchase, id order.ID, here <-chan payment.Decided, most time.Duration,
+	ctx context.Context, p Purchase, id order.ID, here <-chan payment.Decided, wait time.Duration,
 ) (PaidOrder, error) {
 	wake, stop := c.Store.Watch(id)
 	defer stop()
-	patience := time.NewTimer(most)
-	defer patience.Stop()
-	look := time.NewTicker(500 * time.Millisecond)
-	defer look.Stop()
+	timeout := time.NewTimer(wait)
+	defer timeout.Stop()
+	poll := time.NewTicker(500 * time.Millisecond)
+	defer poll.Stop()
 	replayed := here == nil
 	for looking := replayed; ; looking = true {
 		if looking {
@@ -262,17 +262,17 @@ func (c *Checkout) await(
 		}
 		changed := wake
 		if here != nil {
-			changed = nil // it is for those who are not told
+			changed = nil // here reports the change
 		}
 		select {
-		case sold, told := <-here:
+		case paid, told := <-here:
 			if told {
-				return c.answer(ctx, p, sold.Order, sold.Payment, false)
+				return c.answer(ctx, p, paid.Order, paid.Payment, false)
 			}
 			here = nil
 		case <-changed:
-		case <-look.C:
-		case <-patience.C:
+		case <-poll.C:
+		case <-timeout.C:
 			c.Metrics.Settled(ctx, string(p.Kind), "unknown")
 			return PaidOrder{}, unknownYet(id)
 		case <-ctx.Done():
@@ -281,10 +281,10 @@ func (c *Checkout) await(
 	}
 }
 
-// decided answers an order whose payment is proven, one way or the other.
+// decided answers for an order whose payment is decided.
 func (c *Checkout) decided(ctx context.Context, p Purchase, o order.Order, replayed bool) (PaidOrder, error) {
 	if o.ExpiresAt != nil {
-		// The claim came too late, whether that is recorded yet or not.
+		// The claim came too late, even if expiry is not recorded yet.
 		return PaidOrder{}, expired(o.ID)
 	}
 	pay, err := c.payment(ctx, o.ID)
@@ -294,11 +294,12 @@ func (c *Checkout) decided(ctx context.Context, p Purchase, o order.Order, repla
 	return c.answer(ctx, p, o, pay, replayed)
 }
 
-// answer is what a payment that is decided bought, or how to pay instead.
-func (c *Checkout) answer(ctx context.Context, p Purchase, o order.Order, pay payment.Payment,
-	replayed bool) (PaidOrder, error) {
-	if o.Returned != "" {
-		return PaidOrder{}, returning(o)
+// answer is the order of a decided payment, or a challenge when the payment is dead.
+func (c *Checkout) answer(
+	ctx context.Context, p Purchase, o order.Order, pay payment.Payment, replayed bool,
+) (PaidOrder, error) {
+	if o.RefundReason != "" {
+		return PaidOrder{}, refunding(o)
 	}
 	if o.Status.Paid() {
 		if replayed {
@@ -310,33 +311,33 @@ func (c *Checkout) answer(ctx context.Context, p Purchase, o order.Order, pay pa
 	if err != nil {
 		return PaidOrder{}, err
 	}
-	return PaidOrder{}, c.died(p, offer, pay)
+	return PaidOrder{}, c.deadChallenge(p, offer, pay)
 }
 
-// paid is an order whose payment has arrived, and what became of it.
+// paid is an order whose payment has arrived, with its refund if there is one.
 func (c *Checkout) paid(ctx context.Context, o order.Order, pay payment.Payment, replayed bool) (PaidOrder, error) {
-	sold := PaidOrder{Order: o, Payment: pay, Replayed: replayed, ProvenCaller: !replayed}
+	paid := PaidOrder{Order: o, Payment: pay, Replayed: replayed, ProvenCaller: !replayed}
 	refunds, err := c.refunds(ctx, []order.Order{o})
 	if err != nil {
 		return PaidOrder{}, errors.Join(err, unknownYet(o.ID))
 	}
 	if r, ok := refunds[o.ID]; ok {
-		sold.Refund = &r
+		paid.Refund = &r
 	}
-	return sold, nil
+	return paid, nil
 }
 
 func (c *Checkout) rejected(ctx context.Context, p Purchase, err error) error {
-	no, ok := errors.AsType[*payment.Rejection](err)
+	rejection, ok := errors.AsType[*payment.Rejection](err)
 	if !ok {
 		return fmt.Errorf("check the signature: %w", err)
 	}
-	return c.reject(ctx, p, no)
+	return c.reject(ctx, p, rejection)
 }
 
-// reject challenges, saying why the payment at hand did not do, if there was one. Nobody is asked to pay
-// for an order that takes no payment.
-func (c *Checkout) reject(ctx context.Context, p Purchase, no *payment.Rejection) error {
+// reject answers with a challenge, and with the reason why the payment was rejected, if there was one. An order that
+// takes no payment gets no challenge.
+func (c *Checkout) reject(ctx context.Context, p Purchase, rejection *payment.Rejection) error {
 	if err := c.invites(ctx, p.of); err != nil {
 		return err
 	}
@@ -348,7 +349,7 @@ func (c *Checkout) reject(ctx context.Context, p Purchase, no *payment.Rejection
 		return err
 	}
 	faultpoint.Reach("buy.challenged")
-	return c.challenge(p, offer, no)
+	return c.challenge(p, offer, rejection)
 }
 
 func unknownYet(id order.ID) *fault.Fault {

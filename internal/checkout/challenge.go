@@ -11,7 +11,7 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Challenge is the error of a purchase that has to be paid, or paid anew: a 402 with the terms.
+// Challenge is the error of a purchase that has to be paid, or paid again: a 402 with the terms.
 type Challenge struct {
 	fault   *fault.Fault
 	headers http.Header
@@ -27,33 +27,35 @@ func (c *Challenge) Unwrap() error { return c.fault }
 // that was claimed is proven dead.
 func (c *Challenge) Headers() http.Header { return c.headers }
 
-// challenge states the terms of an offer. A rejection says why the payment at hand did not do.
-func (c *Checkout) challenge(p Purchase, o order.Offer, no *payment.Rejection) error {
-	if no != nil {
-		return c.demand(p, o, no.Reason, fault.New(fault.PaymentRejected, no.Detail), nil)
+// challenge states the terms of an offer. A rejection adds why the payment was not accepted.
+func (c *Checkout) challenge(p Purchase, o order.Offer, rejection *payment.Rejection) error {
+	if rejection != nil {
+		return c.newChallenge(p, o, rejection.Reason, fault.New(fault.PaymentRejected, rejection.Detail), nil)
 	}
 	unpaid := func() error {
-		return c.demand(p, o, "Payment required", fault.New(fault.PaymentRequired, spendCapNote(o)), nil)
+		return c.newChallenge(p, o, "Payment required", fault.New(fault.PaymentRequired, spendCapNote(o)), nil)
 	}
 	if p.of != nil {
 		return unpaid()
 	}
-	return c.unpaid.remember(c.Now().Unix(),
-		question{p.Kind, p.fingerprint(), p.Resource, o.Price, string(o.Item), o.Description}, unpaid)
+	return c.unpaid.get(c.Now().Unix(),
+		challengeKey{p.Kind, p.fingerprint(), p.Resource, o.Price, string(o.Item), o.Description}, unpaid)
 }
 
-// died is the challenge after a claimed payment is proven dead: a new one is safe.
-func (c *Checkout) died(p Purchase, o order.Offer, dead payment.Payment) error {
+// deadChallenge is the challenge after a claimed payment is proven dead: paying again is safe.
+func (c *Checkout) deadChallenge(p Purchase, o order.Offer, dead payment.Payment) error {
 	f := fault.Newf(fault.PaymentRejected,
 		"The payment can never arrive (%s). Sign a new one with the same idempotencyKey.", dead.DeadReason)
 	receipt := Receipt(dead)
-	return c.demand(p, o, dead.DeadReason, f.About(string(dead.Order)), &receipt)
+	return c.newChallenge(p, o, dead.DeadReason, f.About(string(dead.Order)), &receipt)
 }
 
-func (c *Checkout) demand(p Purchase, o order.Offer, reason string, f *fault.Fault, failed *x402.Settlement) error {
+func (c *Checkout) newChallenge(
+	p Purchase, o order.Offer, reason string, f *fault.Fault, failed *x402.Settlement,
+) error {
 	resource := p.Resource
 	resource.Description = o.Description
-	// An order keeps its price itself, and what it is made of is its owner's business.
+	// An order stores its price, so it needs no quote; and its item is visible to its owner only.
 	var extra map[string]any
 	if p.of == nil {
 		extra = map[string]any{"quoteId": c.quotes.sign(p.Kind, p.fingerprint(), o)}
@@ -78,7 +80,7 @@ func (c *Checkout) demand(p Purchase, o order.Offer, reason string, f *fault.Fau
 	return ch
 }
 
-// spendCapNote helps clients of the reference implementations, which refuse more than a dollar.
+// spendCapNote tells users of the reference clients, which refuse to pay more than a dollar, how to raise their limit.
 func spendCapNote(o order.Offer) string {
 	pay := fmt.Sprintf("Pay %s USD in USDC and repeat the request with %s.", o.Price, x402.HeaderSignature)
 	if o.Price <= 100 {

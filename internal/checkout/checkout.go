@@ -29,29 +29,30 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Product is one thing checkout sells.
+// Product is a product that checkout sells.
 type Product interface {
 	Kind() order.Kind
-	// Path is the documented one that names a purchase, whatever the protocol. Clients derive nonces from it.
+	// Path is the documented URL path of a purchase, for every protocol. Clients derive nonces from it.
 	Path() string
-	// Availability says whether it can be sold now, whatever is asked for.
+	// Availability says whether the product can be sold now, for any request.
 	Availability() availability.Product
-	// Offer prices a request while it can be sold, or refuses with a fault what is asked for. With a quoted offer it
-	// returns that offer as long as it can be honoured, and terms_changed when it no longer can.
+	// Offer prices a request, or returns a fault when it cannot be sold. With a quoted offer it returns that offer as
+	// long as it can be honoured, and terms_changed when it no longer can.
 	Offer(ctx context.Context, r order.OfferRequest) (order.Offer, error)
-	// Reserve judges the buyer, once known, before anything is claimed, and says what the order is claimed with.
+	// Reserve checks the buyer before anything is claimed, and returns what the order reserves. It reserves nothing
+	// itself.
 	Reserve(ctx context.Context, owner x402.Address, o order.Offer) (order.Claim, error)
 }
 
-// ErrUndecided says that a payer has as many undecided payments as it may have.
+// ErrUndecided says that a payer has the largest allowed number of undecided payments.
 var ErrUndecided = errors.New("too many undecided payments")
 
-// Inviter is a Product that can say, before the terms are told to a known buyer, that no payment would be taken.
+// Inviter is a Product that can refuse a known buyer before the terms are sent. Its error is the answer instead.
 type Inviter interface {
 	Invite(ctx context.Context, owner x402.Address) error
 }
 
-// ErrHistoryLost says that nothing is claimed in a database that was not compared with the chain.
+// ErrHistoryLost says that the database was not compared with the chain since it was restored, so nothing is claimed.
 var ErrHistoryLost = errors.New("the database is not the one that was compared with the chain")
 
 // Store keeps orders and their payments.
@@ -59,64 +60,63 @@ type Store interface {
 	// Find finds an order by id; FindByKey by the identity of its purchase. order.ErrNotFound when there is none.
 	Find(ctx context.Context, id order.ID) (order.Order, error)
 	FindByKey(ctx context.Context, kind order.Kind, owner x402.Address, key string) (order.Order, error)
-	// Claimed reports whether an order has claimed an authorization, whatever became of it.
+	// Claimed reports whether any order has ever claimed an authorization.
 	Claimed(ctx context.Context, network string, asset x402.Address, a x402.Authorization) (bool, error)
 	// Orders lists an owner's orders, newest first: limit of them, older than before when that is set.
 	Orders(ctx context.Context, owner x402.Address, q Query) ([]order.Order, error)
 	// Payments finds the payment that decides each order: the paid one, else the one in flight, else
 	// the last dead one. An order without a claim is left out.
 	Payments(ctx context.Context, ids ...order.ID) (map[order.ID]payment.Payment, error)
-	// Create stores an unpaid order, within the bounds. When one of its kind, owner and key exists, that one comes
-	// back; when alone, also an open one of its kind and owner with any key. One too many is a *limit.Refusal;
-	// availability.ErrPaused while the product is not sold.
+	// Create stores an unpaid order, within the bounds. An existing order of the same kind, owner and key is returned
+	// instead; with Bounds.Alone, also an unpaid one of the same kind and owner with any key. A *limit.Refusal when a
+	// bound is exceeded; availability.ErrPaused while the product is not sold.
 	Create(ctx context.Context, o order.Order, b Bounds) (order.Order, error)
-	// Claim claims an order, its payment, its holds and its job, in one transaction or not at all. ErrUndecided, an
-	// *order.Shortage or a *limit.Refusal says why not, and availability.ErrPaused that a switch, which any process
-	// may have set, closes the sale.
+	// Claim stores an order, its payment, its reservations and its job in one transaction. Its errors are ErrUndecided,
+	// *order.Shortage, *limit.Refusal, and availability.ErrPaused when a kill switch, set by any process, is on.
 	Claim(ctx context.Context, p ClaimRequest) (ClaimResult, error)
 	// Refunds finds the refunds of orders; an order without one is left out.
 	Refunds(ctx context.Context, ids ...order.ID) (map[order.ID]payment.Refund, error)
 	ArrivedStore
-	// Watch wakes when an order may have changed. Wake-ups may be missed or idle: look again anyway.
+	// Watch wakes when an order may have changed. Wake-ups may be missed or spurious: poll as well.
 	Watch(id order.ID) (wake <-chan struct{}, stop func())
 }
 
-// Bounds are what an order has to fit into to be opened.
+// Bounds limit the creation of unpaid orders.
 type Bounds struct {
-	// Alone gives back an open order of the same kind and owner instead.
-	Alone bool
-	// MostUnpaid is how many unpaid orders of all kinds an owner may have open; zero does not limit.
-	MostUnpaid int
+	// ReuseUnpaid returns an existing unpaid order of the same kind and owner instead.
+	ReuseUnpaid bool
+	// MaxUnpaid is how many unpaid orders of all kinds an owner may have; zero is unlimited.
+	MaxUnpaid int
 	// Turns are counted with the order.
 	Turns []limit.Turn
 }
 
-// Query asks for a page of orders.
+// Query selects a page of orders.
 type Query struct {
 	// Active leaves out orders that are final.
 	Active bool
-	// Before is the last order of the page before.
+	// Before is the last order of the previous page.
 	Before order.ID
 	Limit  int
 }
 
-// ClaimRequest is everything that is claimed at once.
+// ClaimRequest is everything that one claim stores.
 type ClaimRequest struct {
 	Order        order.Order
 	Payment      payment.Payment
 	Reservations []order.Reservation
-	// Undecided is how many payments of the payer may be undecided, this one included; zero is any number.
-	Undecided int
-	// Turns are counted with the claim; one too many undoes it with a *limit.Refusal.
+	// MaxUndecided is how many payments of the payer may be undecided, including this one; zero is unlimited.
+	MaxUndecided int
+	// Turns are counted with the claim; exceeding a limit fails the claim with a *limit.Refusal.
 	Turns []limit.Turn
-	// Job settles the order; it is born leased to this process.
+	// Job settles the order. It is inserted with a lease of this process.
 	Job job.New
-	// Again is set when Order exists unpaid, opened or with a dead authorization: the payment becomes its
-	// next attempt, unless its time is over. From then on it does not expire.
-	Again bool
+	// Existing is set when Order exists unpaid, newly created or with a dead authorization: the payment becomes its
+	// next attempt, unless the order has expired. From then on the order does not expire.
+	Existing bool
 }
 
-// ClaimResult is what Place did.
+// ClaimResult is what Claim did.
 type ClaimResult struct {
 	Claim ClaimOutcome
 	Order order.Order
@@ -127,11 +127,11 @@ type ClaimResult struct {
 // ClaimOutcome is how a claim ended.
 type ClaimOutcome int
 
-// The claims. A shortage of something held is an *order.Shortage error instead.
+// The outcomes. A shortage of something to reserve is an *order.Shortage error instead.
 const (
-	// Fresh: all of it is ours.
+	// Fresh: everything was stored.
 	Fresh ClaimOutcome = iota
-	// Repeated: the purchase exists; Placed.Order is it.
+	// Repeated: the purchase exists; ClaimResult.Order is its order.
 	Repeated
 	// Reused: the authorization belongs to another order.
 	Reused
@@ -141,17 +141,17 @@ const (
 type Settlement interface {
 	// Job makes the job of one claim of an order.
 	Job(id order.ID, claim string) job.New
-	// Begin handles the first attempt of that job in the process that has just claimed the order. It sends how the
-	// payment was decided, if it is decided in this attempt, and closes decided when the attempt ends. decided has room
-	// for one.
+	// Begin handles the first attempt of that job in the process that has just claimed the order. It sends the decision
+	// of the payment, if there is one in this attempt, and closes decided when the attempt ends. decided has capacity
+	// 1.
 	Begin(o order.Order, pay payment.Payment, decided chan<- payment.Decided) job.Handler
 }
 
-// Runner runs jobs that are born in the hands of this process.
+// Runner runs jobs that are inserted with a lease of this process.
 type Runner interface {
-	// Own makes a job to be born leased to this process.
+	// Own adds a lease of this process to a job that is inserted next.
 	Own(n job.New) job.New
-	// Adopt runs such a job once it is committed, this once by the handler given.
+	// Adopt runs such a job after the commit. Its first attempt is handled by h.
 	Adopt(row job.Row, h job.Handler)
 }
 
@@ -164,40 +164,40 @@ type Config struct {
 	// Settlement settles what is claimed, in jobs that Runner runs.
 	Settlement Settlement
 	Runner     Runner
-	// Adopted knows the orders of a recovery; nil when there are none.
-	Adopted AdoptedStore
-	Log     *slog.Logger
-	Now     func() time.Time
+	// Recovered keeps the orders recreated after data loss; nil when there are none.
+	Recovered RecoveredStore
+	Log       *slog.Logger
+	Now       func() time.Time
 	// QuoteKey signs quotes; every process of a deployment has the same. At least 32 bytes.
 	QuoteKey []byte
 	Metrics  *telemetry.Metrics
-	// Limits counts new purchases of a payer; nil does not limit.
+	// Limits bounds the purchases of a payer; nil disables the limits.
 	Limits *limit.Limiter
-	// Screener says which payers are not served; nil serves all.
+	// Screener decides which payers are refused; nil accepts all.
 	Screener Screener
-	// Session reports whether a session of a wallet came with the call that ctx belongs to. Nil knows none.
+	// Session reports whether the call that ctx belongs to has a session of a wallet. Nil: it never has.
 	Session func(ctx context.Context, wallet x402.Address) bool
-	// Unexplained reports whether a provider has made something that our books cannot explain. Nil never finds anything.
+	// Unexplained reports whether a provider has goods that no order of ours explains. Nil disables the check.
 	Unexplained func(ctx context.Context) (bool, error)
-	// Returned reports whether money that arrived may have been sent back without our books knowing. Nil says that none
-	// was.
-	Returned func(ctx context.Context, a payment.Arrived) (bool, error)
-	// BlockTime is when a block was made. Nil takes money that was read for the books for a day old.
+	// MaybeRefunded reports whether a transfer may have been refunded without a record. Nil disables the check.
+	MaybeRefunded func(ctx context.Context, a payment.Arrived) (bool, error)
+	// BlockTime is the time of a block. Nil assumes that a transfer without a time is a day old.
 	BlockTime func(ctx context.Context, number uint64) (time.Time, error)
 	// Wait bounds how long Buy waits for a settlement. 20 s.
 	Wait time.Duration
-	// Shown says whether the chain shows money that arrived: Moved, Gone when it was never there or cannot come, else
-	// Unknown. Nil takes it for moved.
-	Shown func(ctx context.Context, a payment.Arrived) (payment.Verdict, error)
-	// Look bounds how long Buy looks for what became of a payment that was refused, or that arrived. Zero is 4 s.
-	Look time.Duration
-	// PayableFor is how long an order that was opened can be paid. Zero is half an hour.
+	// VerifyArrived decides whether the chain shows a stored transfer: Settled, Void when it was never made or can no
+	// longer be made, else Unknown. Nil takes every stored transfer as settled.
+	VerifyArrived func(ctx context.Context, a payment.Arrived) (payment.Verdict, error)
+	// VerdictTimeout bounds how long Buy asks the chain for the verdict on a refused payment or a stored transfer. Zero
+	// is 4 s.
+	VerdictTimeout time.Duration
+	// PayableFor is how long a created order can be paid. Zero is 30 min.
 	PayableFor time.Duration
-	// MostUnpaid is how many unpaid orders an owner may have open at once; zero does not limit.
-	MostUnpaid int
+	// MaxUnpaid is how many unpaid orders an owner may have at once; zero is unlimited.
+	MaxUnpaid int
 }
 
-// Screener says which payers are not served.
+// Screener decides which payers are refused.
 type Screener interface {
 	// Screen fails with a fault when a payer is refused, or while that cannot be known.
 	Screen(ctx context.Context, payer x402.Address) error
@@ -231,12 +231,12 @@ type Purchase struct {
 	Key string
 	// Request is the product's part of the request in canonical JSON: a marshalled struct.
 	Request json.RawMessage
-	// Extensions are what the challenge carries beside the terms, the same for the same Resource.
+	// Extensions are part of the challenge in addition to the terms, the same for the same Resource.
 	Extensions map[string]any
 	// Payment is the PAYMENT-SIGNATURE header, or x402.PaymentV1; empty when the caller has not paid.
 	Payment  string
 	Resource x402.Resource
-	// of is the order that is paid, when it was named instead of its key and request.
+	// of is the order to pay, when the request names it by id instead of by key.
 	of *order.Order
 }
 
@@ -251,11 +251,11 @@ func (p Purchase) fingerprint() order.Fingerprint {
 type PaidOrder struct {
 	Order   order.Order
 	Payment payment.Payment
-	// Refund is set when the money was or is to be brought back.
+	// Refund is set when the payment was or is being refunded.
 	Refund   *payment.Refund
 	Replayed bool
-	// ProvenCaller says that the caller may see the order's secrets: it showed more than what anyone can read
-	// off the chain.
+	// ProvenCaller says that the caller may see the order's secrets: it has proven to be the payer by more than what is
+	// public on the chain.
 	ProvenCaller bool
 }
 

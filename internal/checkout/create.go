@@ -11,28 +11,28 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// CreateRequest asks for an order that is paid later, by its owner.
+// CreateRequest is a request for an order that its owner pays later.
 type CreateRequest struct {
 	Kind  order.Kind
 	Owner x402.Address
-	// Key is the caller's idempotency key. Empty makes an order of its own.
+	// Key is the caller's idempotency key. Without one, each request creates an order.
 	Key string
 	// Request is as in Purchase: a purchase with the same key and request pays this order.
 	Request json.RawMessage
 	// Resource is the URL that payers are told the payment is for; empty for the order's own address.
 	Resource string
-	// Alone gives back the owner's open order of the kind instead of a second one, when there is no key.
-	Alone bool
+	// ReuseUnpaid returns the owner's unpaid order of the kind instead of creating a second one, when there is no key.
+	ReuseUnpaid bool
 }
 
-// Create makes an unpaid order at the present price, which it keeps. It promises nothing that is scarce: that
-// is taken when the order is paid. The same key gives the same order again, whatever became of it.
+// Create makes an unpaid order with the current price. It reserves nothing: reservations are made when the order is
+// paid. The same key returns the same order, in any status.
 func (c *Checkout) Create(ctx context.Context, n CreateRequest) (PaidOrder, error) {
 	p := Purchase{Kind: n.Kind, Key: n.Key, Request: n.Request}
 	if n.Key != "" {
 		known, err := c.Store.FindByKey(ctx, n.Kind, n.Owner, n.Key)
 		if err == nil {
-			return c.opened(ctx, n, known)
+			return c.created(ctx, n, known)
 		}
 		if !errors.Is(err, order.ErrNotFound) {
 			return PaidOrder{}, fmt.Errorf("look the order up: %w", err)
@@ -48,13 +48,13 @@ func (c *Checkout) Create(ctx context.Context, n CreateRequest) (PaidOrder, erro
 	if err != nil {
 		return PaidOrder{}, err
 	}
-	admission, err := c.products[n.Kind].Reserve(ctx, n.Owner, offer)
+	reserved, err := c.products[n.Kind].Reserve(ctx, n.Owner, offer)
 	if err != nil {
 		return PaidOrder{}, err
 	}
-	o := c.newOrder(p, n.Owner, offer.Price, admission.Item)
+	o := c.newOrder(p, n.Owner, offer.Price, reserved.Item)
 	if n.Key == "" {
-		// It cannot be made again for the same purchase: providers know it by its id.
+		// Without a key the reference is derived from the order's id.
 		o.Key, o.Reference = order.Keyless(o.ID), nil
 	}
 	until := o.CreatedAt.Add(c.PayableFor)
@@ -63,21 +63,21 @@ func (c *Checkout) Create(ctx context.Context, n CreateRequest) (PaidOrder, erro
 	if err != nil {
 		return PaidOrder{}, err
 	}
-	stored, err := c.Store.Create(ctx, o, c.bounds(n.Owner, n.Alone && n.Key == ""))
+	stored, err := c.Store.Create(ctx, o, c.bounds(n.Owner, n.ReuseUnpaid && n.Key == ""))
 	if errors.Is(err, availability.ErrPaused) {
 		return PaidOrder{}, c.products[n.Kind].Availability().Fault()
 	}
 	if err != nil {
-		return PaidOrder{}, fmt.Errorf("open the order: %w", err)
+		return PaidOrder{}, fmt.Errorf("create the order: %w", err)
 	}
 	if stored.ID != o.ID {
 		uncount()
 	}
-	return c.opened(ctx, n, stored)
+	return c.created(ctx, n, stored)
 }
 
-// opened shows the order of an opening, unless its key was used for another one.
-func (c *Checkout) opened(ctx context.Context, n CreateRequest, o order.Order) (PaidOrder, error) {
+// created is the answer to a CreateRequest, unless its key was used for another one.
+func (c *Checkout) created(ctx context.Context, n CreateRequest, o order.Order) (PaidOrder, error) {
 	if o.Fingerprint != order.FingerprintOf(n.Kind, n.Request) || o.Resource != n.Resource {
 		return PaidOrder{}, keyReused(o.ID)
 	}

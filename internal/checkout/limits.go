@@ -11,14 +11,12 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// A request that brings a payment is counted by where it comes from before its signature is looked at, because
-// wallets cost nothing; by its payer once that is known; and as an unpaid one when the payment is not authentic.
-// What asks for an order that is claimed is counted nowhere: an answer that is owed is given however often it is
-// asked for.
+// A request with a payment is counted by its address before its signature is checked, because wallets cost nothing; by
+// its payer once the signature is verified; and as an unpaid request when the payment is not authentic. A repeat of a
+// claimed purchase is not counted: the buyer may ask for the answer any number of times.
 
-// countPayment counts a payment that is presented by its address. When there were too many of them the error is a
-// Refusal, unless the payment names a purchase that is claimed. In that case only excess is the Refusal, and the
-// answer as long as the payment is not authentic.
+// countPayment counts a presented payment by its address. Above the limit, err is the Refusal, unless the payment names
+// a claimed purchase. Then only excess is the Refusal; it becomes the answer if the payment is not authentic.
 func (c *Checkout) countPayment(ctx context.Context, p Purchase, payer x402.Address) (excess, err error) {
 	if _, _, excess = c.Limits.Take(limit.PaidAddress, limit.Address(ctx)); excess == nil {
 		return nil, nil
@@ -31,7 +29,7 @@ func (c *Checkout) countPayment(ctx context.Context, p Purchase, payer x402.Addr
 	return excess, err
 }
 
-// unproven is the answer to a payment that is not authentic, unless there were too many of them.
+// unproven is the answer to a payment that is not authentic, within the limit of such payments.
 func (c *Checkout) unproven(ctx context.Context, excess error, answer func() error) error {
 	if excess != nil {
 		return excess
@@ -42,9 +40,9 @@ func (c *Checkout) unproven(ctx context.Context, excess error, answer func() err
 	return answer()
 }
 
-// countClaim counts a payment that is about to claim something, by its payer. It is verified before: what a payer has
-// signed and spent is public, and whoever repeats it must not use up the payer's own limits. The address it comes from
-// was counted before the signature was looked at. created says that the order exists already. leave ends the claim.
+// countClaim counts a verified payment by its payer, before it claims anything. Only verified payments count: a spent
+// payment is public, and replaying it must not use up the payer's limits. created says that the order exists. leave
+// ends the claim.
 func (c *Checkout) countClaim(payer x402.Address, created bool) (leave func(), err error) {
 	if _, _, err := c.Limits.Take(limit.Paid, payer.Lower()); err != nil {
 		return nil, err
@@ -57,14 +55,14 @@ func (c *Checkout) countClaim(payer x402.Address, created bool) (leave func(), e
 	return c.Limits.Enter(limit.InFlight, payer.Lower())
 }
 
-// undecided tells a payer to wait until the chain has decided an earlier payment.
+// undecided is the answer to a payer with too many undecided payments.
 func undecided() *fault.Fault {
 	return fault.New(fault.PaymentsUndecided, "Wait until the earlier payments of this wallet are settled or void. "+
 		"Nothing was claimed; repeat the same request.").
 		After(5 * time.Second)
 }
 
-// claimTurns is what a claim counts where all processes meet.
+// claimTurns are the limits that a claim counts in the database, over all processes.
 func (c *Checkout) claimTurns(pay payment.Signed, created bool) []limit.Turn {
 	payer := pay.Authorization.From.Lower()
 	turns := c.Limits.Turn(limit.Paid, payer)
@@ -74,11 +72,11 @@ func (c *Checkout) claimTurns(pay payment.Signed, created bool) []limit.Turn {
 	return turns
 }
 
-// mostUndecided is how many payments of a payer may be undecided; zero is any number.
+// mostUndecided is how many payments of a payer may be undecided; zero is unlimited.
 func (c *Checkout) mostUndecided() int { return c.Limits.Most(limit.Undecided) }
 
-// countOrder counts an order that is about to be created, by the address that asks for it. uncount takes it out of the
-// count again, when the order existed.
+// countOrder counts an order before it is created, by the caller's address. uncount reverts the count when the order
+// existed.
 func (c *Checkout) countOrder(ctx context.Context) (uncount func(), err error) {
 	address := limit.Address(ctx)
 	if _, _, err := c.Limits.Take(limit.OrdersAddress, address); err != nil {
@@ -87,16 +85,16 @@ func (c *Checkout) countOrder(ctx context.Context) (uncount func(), err error) {
 	return func() { c.Limits.Give(limit.OrdersAddress, address) }, nil
 }
 
-// bounds are what an owner's new order has to fit into.
+// bounds limit an owner's new order.
 func (c *Checkout) bounds(owner x402.Address, alone bool) Bounds {
-	return Bounds{Alone: alone, MostUnpaid: c.MostUnpaid, Turns: c.Limits.Turn(limit.Orders, owner.Lower())}
+	return Bounds{ReuseUnpaid: alone, MaxUnpaid: c.MaxUnpaid, Turns: c.Limits.Turn(limit.Orders, owner.Lower())}
 }
 
-// longestPause is how long a repeat is held back at most.
+// longestPause is the longest delay of a repeat.
 const longestPause = time.Second
 
-// pace takes a repeat out of the count of payments, and holds it back when the same order was asked for very
-// often: it costs as much to answer as it costs the caller to wait.
+// pace reverts the count of a repeat, and delays it when the same order is requested very often, so that repeats cost
+// the caller time.
 func (c *Checkout) pace(ctx context.Context, excess error, o order.Order) {
 	address := limit.Address(ctx)
 	if excess == nil {
@@ -114,12 +112,12 @@ func (c *Checkout) pace(ctx context.Context, excess error, o order.Order) {
 	}
 }
 
-// crowdedWait is how long a repeat waits for a settlement that enough others wait for.
+// crowdedWait is how long a repeat waits for a settlement that many copies of it wait for.
 const crowdedWait = 500 * time.Millisecond
 
-// waiting is how long a repeat may wait for its settlement. Each looks at the order again and again, so only so
-// many copies of it may; the others are soon told that the payment is on its way.
-func (c *Checkout) waiting(o order.Order) (most time.Duration, leave func()) {
+// waiting is how long a repeat may wait for its settlement. Each waiting request polls the order, so only some copies
+// of it may wait for long; the others soon get settlement_unknown.
+func (c *Checkout) waiting(o order.Order) (wait time.Duration, leave func()) {
 	if o.Status != order.Settling {
 		return c.Wait, func() {}
 	}

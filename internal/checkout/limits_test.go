@@ -145,7 +145,7 @@ func TestRefusedPaymentsAreCountedByAddressAlone(t *testing.T) {
 func TestOpenedOrdersAreBounded(t *testing.T) {
 	s := open(t, options{mostUnpaid: 3, limits: limit.Rates{limit.OrdersAddress: {Count: 7, Per: time.Hour}}})
 	b := s.newBuyer(t)
-	opening := func(key string) checkout.CreateRequest { n := b.opening(key); n.Alone = false; return n }
+	opening := func(key string) checkout.CreateRequest { n := b.opening(key); n.ReuseUnpaid = false; return n }
 	for i := range 5 {
 		if _, err := s.Create(here(t, "an address"), opening(fmt.Sprint("k", i))); throttled(err) != (i >= 3) {
 			t.Errorf("order %d: %v", i, err)

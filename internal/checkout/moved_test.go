@@ -284,7 +284,7 @@ func TestCheckoutReorganisedArrivalIsNeverSent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var s *shop
 			shown := func(ctx context.Context, a payment.Arrived) (payment.Verdict, error) {
-				verdict, err := s.chain.Shown(ctx, a)
+				verdict, err := s.chain.VerifyArrived(ctx, a)
 				if claimed {
 					s.chain.Undo(a.Authorization.From, a.Authorization.Nonce)
 				}
@@ -368,7 +368,7 @@ func TestCheckoutArrivalThatNodesDifferAboutIsNotClaimed(t *testing.T) {
 				if !clear.Load() {
 					return payment.Verdict{}, nil
 				}
-				return s.chain.Shown(ctx, a)
+				return s.chain.VerifyArrived(ctx, a)
 			}
 			s = open(t, options{look: 50 * time.Millisecond, shown: shown})
 			b := s.newBuyer(t)

@@ -13,9 +13,9 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Pay pays an order that exists: a *Challenge while it is unpaid, then the order with its proven payment, to
-// its owner's payments alone. A repeat gets the same answer and is never charged. Whoever knows the id is
-// told the price and whether it can be paid, and nothing else.
+// Pay pays an existing order. It returns a *Challenge while the order is unpaid, then the order with its proven
+// payment, for payments of its owner only. A repeat gets the same answer and is never charged. Other callers who have
+// the id learn only the price and whether the order can be paid.
 func (c *Checkout) Pay(ctx context.Context, id order.ID, paid string, resource x402.Resource) (PaidOrder, error) {
 	ctx, span := otel.Tracer("checkout").Start(ctx, "checkout.pay")
 	defer span.End()
@@ -50,15 +50,16 @@ func (c *Checkout) Pay(ctx context.Context, id order.ID, paid string, resource x
 	return c.claim(ctx, p, pay, &o)
 }
 
-// refuseCounted refuses a payment that no claim counts. Nobody has proven anything by it, and the answer asks the
+// refuseCounted refuses a payment that cannot claim the order. It counts as unproven, because refusing it asks the
 // chain.
-func (c *Checkout) refuseCounted(ctx context.Context, p Purchase, pay payment.Signed, excess,
-	why error) (sold PaidOrder, err error) {
+func (c *Checkout) refuseCounted(
+	ctx context.Context, p Purchase, pay payment.Signed, excess, why error,
+) (paid PaidOrder, err error) {
 	err = c.unproven(ctx, excess, func() error {
-		sold, err = c.refuse(ctx, p, pay, p.of, nil, why)
+		paid, err = c.refuse(ctx, p, pay, p.of, nil, why)
 		return err
 	})
-	return sold, err
+	return paid, err
 }
 
 func notTheOwner() *payment.Rejection {
@@ -67,7 +68,7 @@ func notTheOwner() *payment.Rejection {
 	}
 }
 
-// invites says why nobody is asked to pay for an order, if so. Without an order the payer is not known yet.
+// invites returns the reason why no payment is asked for an order, or nil. Without an order the payer is unknown.
 func (c *Checkout) invites(ctx context.Context, o *order.Order) error {
 	if o == nil {
 		return nil
@@ -84,7 +85,7 @@ func (c *Checkout) invites(ctx context.Context, o *order.Order) error {
 	return nil
 }
 
-// payable says why an order takes no payment, if so.
+// payable returns the reason why an order takes no payment, or nil.
 func payable(o order.Order) error {
 	switch o.Status {
 	case order.PaymentRequired:

@@ -20,13 +20,15 @@ import (
 
 // opening is of a card order, paid later.
 func (b buyer) opening(key string) checkout.CreateRequest {
-	return checkout.CreateRequest{Kind: card.Kind, Owner: b.address, Key: key, Request: json.RawMessage(`{}`), Alone: true}
+	return checkout.CreateRequest{
+		Kind: card.Kind, Owner: b.address, Key: key, Request: json.RawMessage(`{}`), ReuseUnpaid: true,
+	}
 }
 
 // funding is an opening of a top-up.
 func (b buyer) funding(key string, gross money.Cents) checkout.CreateRequest {
 	n := b.opening(key)
-	n.Kind, n.Alone = topup.Kind, false
+	n.Kind, n.ReuseUnpaid = topup.Kind, false
 	n.Request, _ = json.Marshal(topup.Request{Gross: gross})
 	return n
 }

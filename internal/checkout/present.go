@@ -13,15 +13,15 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// presented reads the payment that came with a purchase. Without one, or with one that nobody signed, the
-// error is the answer. excess is as in countPayment.
+// presented reads the payment of a purchase. Without a payment, or with one that its payer did not sign, the error is
+// the answer. excess is as in countPayment.
 func (c *Checkout) presented(ctx context.Context, p Purchase) (signed payment.Signed, excess, err error) {
 	if p.Payment == "" {
 		return signed, nil, c.reject(ctx, p, nil)
 	}
 	pay, err := x402.DecodePayment(p.Payment)
 	if p.Payment == x402.PaymentV1 {
-		// Nothing was presented that could be a payment here, so the request is counted as the unpaid one it is.
+		// A payment of version 1 cannot be accepted, so the request counts as unpaid.
 		return signed, nil, c.undecoded(ctx, p, err)
 	}
 	if err != nil {
@@ -31,7 +31,7 @@ func (c *Checkout) presented(ctx context.Context, p Purchase) (signed payment.Si
 	if excess, err = c.countPayment(ctx, p, pay.Authorization.From); err != nil {
 		return signed, nil, err
 	}
-	// From here on the payer is who signed: nobody learns of an order by naming another's wallet.
+	// From here on the payer is who signed: nobody sees an order by naming another's wallet.
 	if signed, err = c.Terms.Authentic(pay); err != nil {
 		return signed, nil, c.unproven(ctx, excess, func() error { return c.rejected(ctx, p, err) })
 	}
@@ -39,18 +39,18 @@ func (c *Checkout) presented(ctx context.Context, p Purchase) (signed payment.Si
 	return signed, excess, nil
 }
 
-// undecoded answers what cannot be read as a payment, or is one of a kind that is not taken.
+// undecoded answers a payment that is malformed, or of a kind that is not accepted.
 func (c *Checkout) undecoded(ctx context.Context, p Purchase, err error) error {
 	if bad, ok := errors.AsType[*x402.MalformedError](err); ok {
 		return fault.New(fault.PaymentMalformed, bad.Detail)
 	}
-	if no, ok := errors.AsType[*x402.RejectedError](err); ok {
-		return c.reject(ctx, p, &payment.Rejection{Reason: no.Reason, Detail: no.Detail})
+	if rejection, ok := errors.AsType[*x402.RejectedError](err); ok {
+		return c.reject(ctx, p, &payment.Rejection{Reason: rejection.Reason, Detail: rejection.Detail})
 	}
 	return fmt.Errorf("decode the payment: %w", err)
 }
 
-// isClaimed says that somebody, who names this payer, asks for an order that is claimed.
+// isClaimed reports whether the purchase is a claimed order of the payer, whose signature is not checked yet.
 func (c *Checkout) isClaimed(ctx context.Context, p Purchase, payer x402.Address) (bool, error) {
 	if p.of != nil {
 		return p.of.Status != order.PaymentRequired && p.of.Owner == payer, nil

@@ -8,23 +8,23 @@ import (
 	"github.com/roamcard/roamcard/internal/payment"
 )
 
-// hardKey is the length from which nobody guesses an idempotency key.
-const hardKey = 16
+// minSecretKey is the least length of an idempotency key that cannot be guessed.
+const minSecretKey = 16
 
-// provenCaller says whether a repeat comes from the payer and not from someone who reads the chain. Once a
-// payment is settled, its whole authorization is public there: a header made of it proves the payer only
-// together with a key that nobody guesses, while it is valid. An authorization that nobody has seen
-// proves the payer by itself; it is never sent.
-func (c *Checkout) provenCaller(ctx context.Context, p Purchase, pay payment.Signed, sold PaidOrder) bool {
+// provenCaller reports whether a repeat comes from the payer and not from someone who reads the chain. The
+// authorization of a settled payment is public there, so a header made of it proves the payer only while it is valid
+// and together with a key that cannot be guessed. An authorization that nobody has seen proves the payer by itself; it
+// is never sent.
+func (c *Checkout) provenCaller(ctx context.Context, p Purchase, pay payment.Signed, paid PaidOrder) bool {
 	now := c.Now()
-	if pay.Authorization.Nonce == sold.Payment.Authorization.Nonce {
+	if pay.Authorization.Nonce == paid.Payment.Authorization.Nonce {
 		return p.of == nil && now.Before(time.Unix(int64(pay.Authorization.ValidBefore), 0)) &&
-			utf8.RuneCountInString(p.Key) >= hardKey
+			utf8.RuneCountInString(p.Key) >= minSecretKey
 	}
-	if c.Terms.Check(pay, sold.Order.Price.USDC(), now) != nil {
+	if c.Terms.Check(pay, paid.Order.Price.USDC(), now) != nil {
 		return false
 	}
-	// Whatever cannot be looked up is not shown; the same request may ask again.
+	// While the chain does not answer, no secret is shown; the same request may be repeated.
 	unseen, err := c.unseen(ctx, pay)
 	return err == nil && unseen
 }

@@ -13,18 +13,18 @@ import (
 	"github.com/roamcard/roamcard/internal/order"
 )
 
-// quoteLifetime is how long an offer is honoured: the payment window and a minute for the way.
+// quoteLifetime is how long an offer is honoured: the payment window and a minute for the round trip.
 const quoteLifetime = 5 * time.Minute
 
-var errQuote = errors.New("not a live quote of ours")
+var errQuote = errors.New("not a valid quote of ours")
 
-// quotes freezes offers in signed texts, so that an unpaid request stores nothing.
+// quotes encodes offers as signed tokens, so that an unpaid request stores nothing.
 type quotes struct {
 	key []byte
 	now func() time.Time
 }
 
-// quote is what a quote id carries. It is signed, not secret.
+// quote is the content of a quote id. It is signed, not secret.
 type quote struct {
 	Kind        order.Kind      `json:"k"`
 	Price       money.Cents     `json:"p"`
@@ -46,12 +46,12 @@ func (q quotes) sign(kind order.Kind, request order.Fingerprint, o order.Offer) 
 	return base64.RawURLEncoding.EncodeToString(append(q.mac(body), body...))
 }
 
-// open returns the offer behind a quote id, if it is ours, alive, and for this request.
+// open returns the offer of a quote id, if the quote is ours, valid now, and for this request.
 func (q quotes) open(id string, kind order.Kind, request order.Fingerprint) (order.Offer, error) {
 	return q.openAt(id, kind, request, q.now())
 }
 
-// openAt is open for a quote that has to have been alive at a time.
+// openAt is open for a quote that has to be valid at a time.
 func (q quotes) openAt(id string, kind order.Kind, request order.Fingerprint, at time.Time) (order.Offer, error) {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(id)
 	if err != nil || len(raw) <= macSize || !hmac.Equal(raw[:macSize], q.mac(raw[macSize:])) {

@@ -11,7 +11,7 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Order shows one order of a wallet. Another wallet's order does not exist.
+// Order returns one order of a wallet. For another wallet's order the error is order_not_found.
 func (c *Checkout) Order(ctx context.Context, id order.ID, owner x402.Address) (PaidOrder, error) {
 	o, err := c.Store.Find(ctx, id)
 	if errors.Is(err, order.ErrNotFound) || (err == nil && o.Owner != owner) {
@@ -27,9 +27,10 @@ func (c *Checkout) Order(ctx context.Context, id order.ID, owner x402.Address) (
 	return all[0], nil
 }
 
-// Orders lists a wallet's orders, newest first, and where the next page begins, if there is one.
-func (c *Checkout) Orders(ctx context.Context, owner x402.Address,
-	q Query) (page []PaidOrder, next order.ID, err error) {
+// Orders lists a wallet's orders, newest first. next is the cursor of the next page, or empty.
+func (c *Checkout) Orders(
+	ctx context.Context, owner x402.Address, q Query,
+) (page []PaidOrder, next order.ID, err error) {
 	limit := q.Limit
 	q.Limit++
 	orders, err := c.Store.Orders(ctx, owner, q)
@@ -57,17 +58,17 @@ func (c *Checkout) withPayments(ctx context.Context, orders ...order.Order) ([]P
 	if err != nil {
 		return nil, err
 	}
-	sold, now := make([]PaidOrder, len(orders)), c.Now()
+	paid, now := make([]PaidOrder, len(orders)), c.Now()
 	for i, o := range orders {
-		sold[i] = PaidOrder{Order: o.AsOf(now), Payment: payments[o.ID]}
+		paid[i] = PaidOrder{Order: o.AsOf(now), Payment: payments[o.ID]}
 		if r, ok := refunds[o.ID]; ok {
-			sold[i].Refund = &r
+			paid[i].Refund = &r
 		}
 	}
-	return sold, nil
+	return paid, nil
 }
 
-// refunds reads the refunds of those orders that may have one; most have none.
+// refunds reads the refunds of the orders whose status says that they may have one.
 func (c *Checkout) refunds(ctx context.Context, orders []order.Order) (map[order.ID]payment.Refund, error) {
 	var ids []order.ID
 	for _, o := range orders {
@@ -87,7 +88,7 @@ func (c *Checkout) refunds(ctx context.Context, orders []order.Order) (map[order
 	return refunds, nil
 }
 
-// payment is the one that decides an order.
+// payment reads the payment that decides an order.
 func (c *Checkout) payment(ctx context.Context, id order.ID) (payment.Payment, error) {
 	found, err := c.Store.Payments(ctx, id)
 	if err != nil {

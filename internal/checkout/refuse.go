@@ -13,18 +13,19 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// refuse answers a paid request that nothing was claimed for. Before a payer may be told that another payment is safe,
-// the chain is asked what became of this one: its money may have moved without us, or by an order that we have lost.
+// refuse answers a paid request that claimed nothing. Before a payer is told that paying again is safe, the chain is
+// asked for the verdict on this payment: it may have been sent by someone else, or for an order that we have lost.
 // offer is nil when there was none.
-func (c *Checkout) refuse(ctx context.Context, p Purchase, pay payment.Signed, known *order.Order, offer *order.Offer,
-	why error) (PaidOrder, error) {
-	no, rejected := errors.AsType[*payment.Rejection](why)
+func (c *Checkout) refuse(
+	ctx context.Context, p Purchase, pay payment.Signed, known *order.Order, offer *order.Offer, why error,
+) (PaidOrder, error) {
+	rejection, rejected := errors.AsType[*payment.Rejection](why)
 	refused := why
 	switch {
 	case rejected && offer != nil:
-		refused = c.challenge(p, *offer, no)
+		refused = c.challenge(p, *offer, rejection)
 	case rejected:
-		refused = c.reject(ctx, p, no)
+		refused = c.reject(ctx, p, rejection)
 	}
 	f, ok := fault.As(refused)
 	late := known != nil && known.Status == order.Expired
@@ -38,22 +39,22 @@ func (c *Checkout) refuse(ctx context.Context, p Purchase, pay payment.Signed, k
 	if claimed {
 		return c.unlessKnown(ctx, p, pay, c.claimedBefore(ctx, pay, known, offer, refused))
 	}
-	verdict, err := c.look(ctx, pay.Authorization)
+	verdict, err := c.verdict(ctx, pay.Authorization)
 	switch {
 	case err != nil:
 		return c.unlessKnown(ctx, p, pay, err)
 	case verdict.State == payment.Settled:
-		return c.moved(ctx, p, pay, known, refused, *verdict.Receipt)
+		return c.arrived(ctx, p, pay, known, refused, *verdict.Receipt)
 	case verdict.State == payment.Void:
 		return c.unlessKnown(ctx, p, pay, c.void(refused, pay, verdict.Reason))
-	case verdict.State == payment.Unused && (!rejected || no.Reason != x402.ReasonNonceUsed):
+	case verdict.State == payment.Unused && (!rejected || rejection.Reason != x402.ReasonNonceUsed):
 		return c.unlessKnown(ctx, p, pay, refused)
 	}
-	// It is used, or was until a moment ago, and no node shows what for; or its time is over at a block that may go.
+	// The authorization is used and no node shows its transfer, or it has expired at a block that may be reorganised.
 	return c.unlessKnown(ctx, p, pay, unknownYet(""))
 }
 
-// unlessKnown returns err, unless the purchase has been placed meanwhile by a copy of the request.
+// unlessKnown returns err, unless a copy of the request has claimed the purchase meanwhile.
 func (c *Checkout) unlessKnown(ctx context.Context, p Purchase, pay payment.Signed, err error) (PaidOrder, error) {
 	known, lookup := c.Store.FindByKey(ctx, p.Kind, pay.Authorization.From, p.Key)
 	switch {
@@ -65,25 +66,26 @@ func (c *Checkout) unlessKnown(ctx context.Context, p Purchase, pay payment.Sign
 	return PaidOrder{}, err
 }
 
-// claimedBefore answers a payment that an order of ours has: this one, if it is another attempt of it, or another one.
-func (c *Checkout) claimedBefore(ctx context.Context, pay payment.Signed, known *order.Order, offer *order.Offer,
-	refused error) error {
+// claimedBefore answers a payment that an order has claimed: this order, in an earlier attempt, or another one.
+func (c *Checkout) claimedBefore(
+	ctx context.Context, pay payment.Signed, known *order.Order, offer *order.Offer, refused error,
+) error {
 	if known != nil && known.ExpiresAt == nil {
 		own, err := c.payment(ctx, known.ID)
 		if err != nil && !errors.Is(err, order.ErrNotFound) {
 			return fmt.Errorf("read the payment: %w", err)
 		}
 		if err == nil && own.Authorization.Nonce == pay.Authorization.Nonce && own.Status == payment.Dead {
-			return refused // proven when it was given up
+			return refused // the chain proved it dead when it was marked so
 		}
 	}
 	if offer != nil && offer.Price.USDC() != pay.Authorization.Value {
-		return refused // it pays for something else, and this was not paid
+		return refused // it paid for something else
 	}
 	return authorizationReused()
 }
 
-// void says with a refusal what the payment was void for. That it expired shows in itself.
+// void adds the reason why the payment is void to a refusal. An expired payment needs none.
 func (c *Checkout) void(refused error, pay payment.Signed, reason string) error {
 	challenge, ok := errors.AsType[*Challenge](refused)
 	if !ok || reason == payment.ReasonExpired {
@@ -100,48 +102,48 @@ func (c *Checkout) void(refused error, pay payment.Signed, reason string) error 
 	return refused
 }
 
-// lookAgain is the pause between two looks for what became of a payment.
-const lookAgain = 250 * time.Millisecond
+// pollInterval is the interval at which the chain is asked for a verdict.
+const pollInterval = 250 * time.Millisecond
 
-// look finds out what became of an authorization that no order has claimed.
-func (c *Checkout) look(ctx context.Context, a x402.Authorization) (payment.Verdict, error) {
-	return c.untilClear(ctx, func(ctx context.Context) (payment.Verdict, error) {
-		return c.Chain.Verdict(ctx, a, c.lookSince(a))
+// verdict asks the chain for the verdict on an authorization that no order has claimed.
+func (c *Checkout) verdict(ctx context.Context, a x402.Authorization) (payment.Verdict, error) {
+	return c.pollVerdict(ctx, func(ctx context.Context) (payment.Verdict, error) {
+		return c.Chain.Verdict(ctx, a, c.searchFrom(a))
 	})
 }
 
-// untilClear asks the chain, and again for a while: a node may lag behind, and a block that shows the end may not be
-// safe yet. Unknown says that it did not become clear. The error is fit to show.
-func (c *Checkout) untilClear(
+// pollVerdict polls the chain until the verdict is known or the timeout has passed: a node may lag, and the block that
+// decides may not be safe yet. After the timeout the state is Unknown. The error is fit to show.
+func (c *Checkout) pollVerdict(
 	ctx context.Context, ask func(context.Context) (payment.Verdict, error),
 ) (payment.Verdict, error) {
 	const timeout = 4 * time.Second
-	asking, cancel := context.WithTimeout(ctx, cmp.Or(c.Look, timeout))
+	asking, cancel := context.WithTimeout(ctx, cmp.Or(c.VerdictTimeout, timeout))
 	defer cancel()
-	var silent error
+	var lastErr error
 	for {
 		verdict, err := ask(asking)
 		if err == nil && verdict.State != payment.Unknown {
 			return verdict, nil
 		}
 		if asking.Err() == nil {
-			silent = err // a question that was cut off says less than the one before it
+			lastErr = err // an error of the timeout itself would hide the cause
 		}
 		select {
-		case <-time.After(lookAgain):
+		case <-time.After(pollInterval):
 			continue
 		case <-asking.Done():
 		}
-		if silent != nil {
-			return payment.Verdict{}, fmt.Errorf("look for the payment: %w", errors.Join(silent, noChain()))
+		if lastErr != nil {
+			return payment.Verdict{}, fmt.Errorf("look for the payment: %w", errors.Join(lastErr, noChain()))
 		}
 		return payment.Verdict{}, nil
 	}
 }
 
-// lookSince is when the transfer of an authorization can have been made at the earliest: it was not signed longer
-// before its end than we accept, or it is not ours to explain.
-func (c *Checkout) lookSince(a x402.Authorization) time.Time {
+// searchFrom is the earliest time at which an acceptable authorization can have been used: its validity is bounded by
+// Terms.MaxValidity.
+func (c *Checkout) searchFrom(a x402.Authorization) time.Time {
 	end := c.Now()
 	if before := int64(a.ValidBefore); before > 0 && before < end.Unix() {
 		end = time.Unix(before, 0)
@@ -150,5 +152,5 @@ func (c *Checkout) lookSince(a x402.Authorization) time.Time {
 	if after := time.Unix(int64(min(a.ValidAfter, a.ValidBefore)), 0); after.After(since) && after.Before(end) {
 		since = after
 	}
-	return payment.LookedForSince(since)
+	return payment.SearchFrom(since)
 }

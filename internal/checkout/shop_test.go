@@ -140,7 +140,7 @@ func open(t *testing.T, o options) *shop {
 		Confirm: settlement.ConfirmJob,
 	}
 	if o.shown == nil {
-		o.shown = s.chain.Shown
+		o.shown = s.chain.VerifyArrived
 	}
 	quiet := slog.New(slog.DiscardHandler)
 	s.settlement = settlement.New(settlement.Config{
@@ -151,8 +151,8 @@ func open(t *testing.T, o options) *shop {
 		Store: s.store.Orders(), Products: []checkout.Product{cards, topups}, Terms: terms, Chain: s.chain,
 		Settlement: trigger.Settlement{Settler: s.settlement, Wait: o.wait}, Runner: runner,
 		Log: quiet, Now: now, QuoteKey: make([]byte, 32), Wait: o.wait,
-		Session: signedIn, Look: o.look, Shown: o.shown, Unexplained: unexplained(s.store, s.issuer),
-		Limits: limit.New(o.limits, now), MostUnpaid: o.mostUnpaid,
+		Session: signedIn, VerdictTimeout: o.look, VerifyArrived: o.shown, Unexplained: unexplained(s.store, s.issuer),
+		Limits: limit.New(o.limits, now), MaxUnpaid: o.mostUnpaid,
 	})
 	s.runner.Register(settlement.Fulfilling, s.settlement.Fulfill)
 	s.runner.Register(settlement.Confirming, s.settlement.Confirm)

@@ -13,15 +13,15 @@ import (
 
 func TestAChallengeIsMadeOncePerSecondAndQuestion(t *testing.T) {
 	var c challenges
-	ask := func(second int64, q question) error {
-		return c.remember(second, q, func() error { return errors.New("made now") })
+	ask := func(second int64, q challengeKey) error {
+		return c.get(second, q, func() error { return errors.New("made now") })
 	}
-	card := question{kind: card.Kind, price: 2500, resource: x402.Resource{URL: "https://a.example/api/card/purchase"}}
+	card := challengeKey{kind: card.Kind, price: 2500, resource: x402.Resource{URL: "https://a.example/api/card/purchase"}}
 	first := ask(1, card)
 	if again := ask(1, card); again != first {
 		t.Error("the same question in the same second is answered anew")
 	}
-	for name, q := range map[string]question{
+	for name, q := range map[string]challengeKey{
 		"kind":        {kind: esim.Kind, price: card.price, resource: card.resource},
 		"request":     {kind: card.kind, price: card.price, resource: card.resource, request: order.Fingerprint{1}},
 		"price":       {kind: card.kind, price: 2600, resource: card.resource},
@@ -40,10 +40,10 @@ func TestAChallengeIsMadeOncePerSecondAndQuestion(t *testing.T) {
 
 func TestStrangersFillNoMemoryWithQuestions(t *testing.T) {
 	var c challenges
-	for i := range 3 * maxQuestions {
-		q := question{item: fmt.Sprint(i)}
+	for i := range 3 * maxChallenges {
+		q := challengeKey{item: fmt.Sprint(i)}
 		made := errors.New("made")
-		if got := c.remember(1, q, func() error { return made }); got != made || len(c.made) > maxQuestions {
+		if got := c.get(1, q, func() error { return made }); got != made || len(c.made) > maxChallenges {
 			t.Fatalf("question %d: %v, %d remembered", i, got, len(c.made))
 		}
 	}

@@ -8,16 +8,17 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Watch shows an order of a wallet whenever its version is above after, beginning now, until the order is
-// final or its time is over. Changes that follow each other closely may show as one.
-func (c *Checkout) Watch(ctx context.Context, id order.ID, owner x402.Address, after int, patience time.Duration,
-	show func(PaidOrder) error) error {
+// Watch calls show with an order of a wallet, now and after each change, while its version is above after. It returns
+// when the order is final or the timeout has passed. Changes in quick succession may be shown as one.
+func (c *Checkout) Watch(
+	ctx context.Context, id order.ID, owner x402.Address, after int, timeout time.Duration, show func(PaidOrder) error,
+) error {
 	wake, stop := c.Store.Watch(id)
 	defer stop()
-	end := time.NewTimer(patience)
+	end := time.NewTimer(timeout)
 	defer end.Stop()
-	look := time.NewTicker(time.Second)
-	defer look.Stop()
+	poll := time.NewTicker(time.Second)
+	defer poll.Stop()
 	for {
 		at, err := c.Order(ctx, id, owner)
 		if err != nil {
@@ -34,7 +35,7 @@ func (c *Checkout) Watch(ctx context.Context, id order.ID, owner x402.Address, a
 		}
 		select {
 		case <-wake:
-		case <-look.C:
+		case <-poll.C:
 		case <-end.C:
 			return nil
 		case <-ctx.Done():

@@ -130,12 +130,12 @@ func (e *unclearError) Error() string {
 
 func (a answer) unclear(why string) error { return &unclearError{status: a.status, why: why} }
 
-// blames reports an error of the facilitator as a whole, not of one payment.
-func blames(err error) bool {
+// isOutage reports an error of the facilitator as a whole, not of one payment.
+func isOutage(err error) bool {
 	if err == nil {
 		return false
 	}
-	if _, no := errors.AsType[*Refusal](err); no {
+	if _, refused := errors.AsType[*Refusal](err); refused {
 		return false
 	}
 	e, ok := errors.AsType[*unclearError](err)

@@ -46,7 +46,7 @@ func (f *Facilitator) begin(
 				attribute.String("facilitator.outcome", o.String()), attribute.String("facilitator.reason", o.reason),
 			)
 		}
-		if _, no := errors.AsType[*Refusal](err); err != nil && !no {
+		if _, refused := errors.AsType[*Refusal](err); err != nil && !refused {
 			span.SetStatus(codes.Error, err.Error())
 		}
 		span.End()
@@ -64,7 +64,7 @@ func (f *Facilitator) call(ctx context.Context, method, op string, body []byte) 
 	}
 	r, err := http.NewRequestWithContext(ctx, method, target.String(), bytes.NewReader(body))
 	if err != nil {
-		return answer{}, errors.New("the request cannot be made")
+		return answer{}, errors.New("make the request")
 	}
 	r.Header.Set("Accept", "application/json")
 	if body != nil {
@@ -84,7 +84,7 @@ func (f *Facilitator) call(ctx context.Context, method, op string, body []byte) 
 	case err != nil:
 		return got, fmt.Errorf("half an answer: %w", cause(err))
 	case len(got.body) > maxAnswer:
-		return got, got.unclear("more than an answer takes")
+		return got, got.unclear("the answer is too long")
 	case resp.StatusCode == http.StatusTooManyRequests:
 		return got, &busyError{
 			unclearError: unclearError{status: got.status, why: "too many requests"}, after: retryAfter(resp.Header),
@@ -125,5 +125,5 @@ func retryAfter(h http.Header) time.Duration {
 	if err != nil || seconds < 0 {
 		return 0
 	}
-	return time.Duration(min(seconds, int(longestRest/time.Second))) * time.Second
+	return time.Duration(min(seconds, int(maxBackoff/time.Second))) * time.Second
 }

@@ -42,9 +42,9 @@ type Config struct {
 	TokenSource func(ctx context.Context, method, host, path string) (secret.Text, error)
 	// Requirements are the terms a payment was made under, without anything that changes between calls.
 	Requirements func(payment.Payment) x402.Requirements
-	// Sold is what a payment is for, by which the facilitator can list it: its resource and extensions, without
-	// anything that changes between calls. Nil sends neither.
-	Sold func(ctx context.Context, p payment.Payment) (x402.Resource, map[string]any, error)
+	// Resource are the resource and extensions of a payment, by which the facilitator can list the product. They must
+	// not change between calls. Nil sends neither.
+	Resource func(ctx context.Context, p payment.Payment) (x402.Resource, map[string]any, error)
 	// HTTP may be nil. Only its transport is used: redirects, cookies and deadlines are ours.
 	HTTP *http.Client
 	// Timeout bounds one call: 10 s.
@@ -60,10 +60,10 @@ type Config struct {
 
 // Facilitator settles by asking another service to. It is payment.Settler, and safe for concurrent use.
 type Facilitator struct {
-	config Config
-	base   *url.URL
-	http   *http.Client
-	rests  rests
+	config   Config
+	base     *url.URL
+	http     *http.Client
+	backoffs backoffs
 	// supported caches the result of Supported: anyone can trigger readiness checks.
 	supported *availability.Memo[struct{}]
 }
@@ -110,7 +110,7 @@ func New(c Config) (*Facilitator, error) {
 // a *Refusal is its negative answer; after any other error the result is unknown. A payment that was sent less than
 // Config.Pause ago is not sent again, and gets the cached answer.
 func (f *Facilitator) Submit(ctx context.Context, p payment.Payment) error {
-	if last, resting := f.rests.of(p.ID, f.config.Now()); resting {
+	if last, backedOff := f.backoffs.of(p.ID, f.config.Now()); backedOff {
 		return last
 	}
 	body, err := f.request(ctx, p)
@@ -120,7 +120,7 @@ func (f *Facilitator) Submit(ctx context.Context, p payment.Payment) error {
 	err = f.settle(ctx, p, body)
 	// A caller who disconnects is not a failure of the facilitator.
 	if !errors.Is(ctx.Err(), context.Canceled) {
-		f.rests.after(p.ID, f.config.Now(), f.config.Pause, err)
+		f.backoffs.after(p.ID, f.config.Now(), f.config.Pause, err)
 	}
 	return err
 }
@@ -128,9 +128,9 @@ func (f *Facilitator) Submit(ctx context.Context, p payment.Payment) error {
 // request is the body of a settlement. An error here is ours, not the facilitator's.
 func (f *Facilitator) request(ctx context.Context, p payment.Payment) (body []byte, err error) {
 	sent := x402.Payment{Accepted: f.config.Requirements(p), Authorization: p.Authorization, Signature: p.Signature}
-	if f.config.Sold != nil {
-		if sent.Resource, sent.Extensions, err = f.config.Sold(ctx, p); err != nil {
-			return nil, fmt.Errorf("know what is paid for: %w", err)
+	if f.config.Resource != nil {
+		if sent.Resource, sent.Extensions, err = f.config.Resource(ctx, p); err != nil {
+			return nil, fmt.Errorf("find the resource of the payment: %w", err)
 		}
 	}
 	return x402.EncodeFacilitatorRequest(sent)
@@ -152,10 +152,9 @@ func (f *Facilitator) settle(ctx context.Context, p payment.Payment, body []byte
 		level = slog.LevelWarn
 	}
 	f.config.Log.LogAttrs(ctx, level, "facilitator asked to settle", slog.String("payment", p.ID.String()),
-		slog.String("outcome", found.String()), slog.String("reason", found.reason), slog.String(
-			"transaction", found.transaction,
-		),
-		slog.Int("status", got.status), slog.Duration("took", f.config.Now().Sub(start)), slog.Any("cause", err))
+		slog.String("outcome", found.String()), slog.String("reason", found.reason),
+		slog.String("transaction", found.transaction), slog.Int("status", got.status),
+		slog.Duration("took", f.config.Now().Sub(start)), slog.Any("cause", err))
 	if err != nil {
 		return fmt.Errorf("settle: %w", err)
 	}
@@ -180,7 +179,7 @@ func (f *Facilitator) Supported(ctx context.Context) error {
 // The error contains a *fault.Fault for the payer.
 func (f *Facilitator) Ready(ctx context.Context) error {
 	_, err := f.supported.Get(ctx)
-	if failing := f.rests.failing(f.config.Now()); err == nil && failing != nil {
+	if failing := f.backoffs.failing(f.config.Now()); err == nil && failing != nil {
 		err = fmt.Errorf("facilitator not ready: %w", failing)
 	}
 	if err != nil {

@@ -210,7 +210,7 @@ func TestSubmitSendsResource(t *testing.T) {
 	}
 	var broken error
 	b := newBench(t, func(c *facilitator.Config) {
-		c.Sold = func(context.Context, payment.Payment) (x402.Resource, map[string]any, error) {
+		c.Resource = func(context.Context, payment.Payment) (x402.Resource, map[string]any, error) {
 			return sold, map[string]any{"bazaar": json.RawMessage(`{"info":{}}`)}, broken
 		}
 	})
@@ -256,7 +256,7 @@ func TestSubmitPausesBetweenCallsOfPayment(t *testing.T) {
 	if n := b.remote.Calls("/settle"); n != 2 {
 		t.Errorf("%d calls, want one for each payment", n)
 	}
-	if err := b.client.Submit(t.Context(), bad); !errors.Is(err, payment.ErrResting) {
+	if err := b.client.Submit(t.Context(), bad); !errors.Is(err, payment.ErrBackingOff) {
 		t.Errorf("%v, want it said that nobody was asked", err)
 	}
 }
@@ -297,7 +297,7 @@ func TestSubmitHonorsRetryAfter(t *testing.T) {
 	b := newBench(t, nil)
 	b.remote.Next(facilitatortest.Limit)
 	_ = b.client.Submit(t.Context(), b.claim(1))
-	if err := b.client.Submit(t.Context(), b.claim(2)); !errors.Is(err, payment.ErrResting) {
+	if err := b.client.Submit(t.Context(), b.claim(2)); !errors.Is(err, payment.ErrBackingOff) {
 		t.Errorf("another payment at once: %v", err)
 	}
 	b.pass(time.Second)

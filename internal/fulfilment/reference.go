@@ -37,7 +37,7 @@ type Series struct {
 // Ref is the reference of an attempt at the delivery of the order with a name. Of an order that was made for goods
 // that a provider has, the first attempt's is that of the goods.
 func (s Series) Ref(name string, attempt int) Ref {
-	if goods, ok := order.AdoptedRef(name); ok && attempt <= 1 {
+	if goods, ok := order.RecoveredRef(name); ok && attempt <= 1 {
 		return Ref(goods)
 	}
 	return DeriveRef(s.Namespace, numbered(s.Name+"/"+name, attempt))

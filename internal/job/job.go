@@ -56,8 +56,8 @@ type New struct {
 	MaxAttempts int
 	// Class is Maintain when empty.
 	Class Class
-	// Alone makes it a no-op while another job of its kind is queued or being worked on, whatever its key.
-	Alone bool
+	// Exclusive makes it a no-op while another job of its kind is queued or being worked on, whatever its key.
+	Exclusive bool
 	// LeaseOwner and LeaseTTL insert the job as processing, with its first claim taken by that runner, which must Adopt
 	// it once the insert is committed. Set by Runner.Own.
 	LeaseOwner string
@@ -77,8 +77,8 @@ type Row struct {
 	Status      Status
 	// Attempt counts the claims and only rises: with LeaseOwner it fences one claim from the next.
 	Attempt int
-	// Forgiven counts the claims that do not count against MaxAttempts.
-	Forgiven    int
+	// Uncounted is the number of claims that do not count against MaxAttempts.
+	Uncounted   int
 	MaxAttempts int
 	// Version rises with every write but a heartbeat; an operator's act is guarded by it.
 	Version int64
@@ -96,7 +96,7 @@ type Row struct {
 }
 
 // Used is how many of MaxAttempts have been taken.
-func (r Row) Used() int { return r.Attempt - r.Forgiven }
+func (r Row) Used() int { return r.Attempt - r.Uncounted }
 
 // Fence identifies one claim of one job. Every write of the claim's holder includes it.
 type Fence struct {

@@ -33,7 +33,7 @@ func newLease(queue Queue, now func() time.Time, row Row) *Lease {
 	return &Lease{queue: queue, now: now, row: row, enter: func(_, _ Class) bool { return true }}
 }
 
-// Row is the job as it was claimed, with the marks made since.
+// Row is the job as it was claimed, with the steps marked since.
 func (l *Lease) Row() Row {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -64,7 +64,7 @@ func (l *Lease) StepAt() *time.Time { return l.Row().StepAt }
 
 // SendBy is the latest time to send a request with this timeout. Read it before Mark: a process that is suspended
 // between the two is then too late, instead of sending long after the marker.
-func (l *Lease) SendBy(budget time.Duration) time.Time { return l.now().Add(budget) }
+func (l *Lease) SendBy(timeout time.Duration) time.Time { return l.now().Add(timeout) }
 
 // Mark records the step about to be taken. After an error the step must not be taken.
 func (l *Lease) Mark(ctx context.Context, step string) error {
@@ -81,8 +81,10 @@ func (l *Lease) Mark(ctx context.Context, step string) error {
 // Submit makes a call that moves money or creates something: it records step, checks that the timeout has not passed
 // yet, and calls send with its deadline. ErrNotSent says that send was not called; any other error is send's own, and
 // its outcome is unknown until looked up.
-func (l *Lease) Submit(ctx context.Context, step string, budget time.Duration, send func(context.Context) error) error {
-	deadline := l.SendBy(budget)
+func (l *Lease) Submit(
+	ctx context.Context, step string, timeout time.Duration, send func(context.Context) error,
+) error {
+	deadline := l.SendBy(timeout)
 	if err := l.Mark(ctx, step); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotSent, err)
 	}
@@ -94,7 +96,7 @@ func (l *Lease) Submit(ctx context.Context, step string, budget time.Duration, s
 	// before that.
 	now := l.now()
 	if !before(now, deadline) {
-		return fmt.Errorf("%w: %s took longer than its budget of %s", ErrNotSent, step, budget)
+		return fmt.Errorf("%w: %s took longer than its timeout of %s", ErrNotSent, step, timeout)
 	}
 	sendCtx, cancel := context.WithTimeout(ctx, deadline.Sub(now))
 	defer cancel()

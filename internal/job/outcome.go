@@ -13,8 +13,8 @@ type Outcome struct {
 	Delay time.Duration
 	// Reason is kept as the job's last error.
 	Reason string
-	// Forgiven says that the attempt does not count.
-	Forgiven bool
+	// Uncounted says that the attempt does not count.
+	Uncounted bool
 	// Class is what the job is from now on; empty is what it was, or what its handler has entered.
 	Class Class
 
@@ -26,11 +26,11 @@ func Done() Outcome { return Outcome{Status: Succeeded} }
 
 // Snooze puts the job back for d, without using up an attempt: what it waits for has not happened yet.
 func Snooze(d time.Duration) Outcome {
-	return Outcome{Status: Queued, Delay: max(d, 0), Forgiven: true}
+	return Outcome{Status: Queued, Delay: max(d, 0), Uncounted: true}
 }
 
 // HandOver puts the job back for a slot of another class, at once.
-func HandOver(to Class) Outcome { return Outcome{Status: Queued, Forgiven: true, Class: to} }
+func HandOver(to Class) Outcome { return Outcome{Status: Queued, Uncounted: true, Class: to} }
 
 // Pace is how long to wait before the next look at a running operation: a twentieth of the time elapsed, and not less
 // than least.
@@ -52,7 +52,7 @@ func Retry(reason string, d time.Duration) Outcome {
 
 // Release hands the job back at once, for another worker to go on with.
 func Release(reason string) Outcome {
-	return Outcome{Status: Queued, Reason: storable(reason), Forgiven: true}
+	return Outcome{Status: Queued, Reason: storable(reason), Uncounted: true}
 }
 
 // maxReason bounds a stored reason, in bytes.

@@ -47,7 +47,7 @@ func (r *Runner) enqueuePeriod(ctx context.Context, p periodic, start time.Time)
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	_, err := r.Queue.Enqueue(ctx, New{
-		Args: p.args, UniqueKey: periodKey(p.args.Kind(), start), RunAt: start, Alone: true,
+		Args: p.args, UniqueKey: periodKey(p.args.Kind(), start), RunAt: start, Exclusive: true,
 	})
 	return err
 }

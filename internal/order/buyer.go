@@ -20,8 +20,8 @@ func BuyerOf(owner x402.Address) string {
 // adoptedName begins the name of an order that was made for goods: the first delivery's reference is that of the goods.
 const adoptedName = "adopted:"
 
-// AdoptedRef is the reference of the goods that an order was made for, by the order's name.
-func AdoptedRef(name string) (goods uuid.UUID, ok bool) {
+// RecoveredRef is the reference of the goods that an order was made for, by the order's name.
+func RecoveredRef(name string) (goods uuid.UUID, ok bool) {
 	text, ok := strings.CutPrefix(name, adoptedName)
 	if !ok {
 		return goods, false
@@ -30,6 +30,8 @@ func AdoptedRef(name string) (goods uuid.UUID, ok bool) {
 	return goods, err == nil
 }
 
-// AdoptedKey is the key of an order that was made for goods that were found, until its buyer names the real one. No
+// RecoveredKey is the key of an order that was made for goods that were found, until its buyer names the real one. No
 // caller can send it: it is too long.
-func AdoptedKey(reference uuid.UUID) string { return strings.Repeat("-", MaxKey) + reference.String() }
+func RecoveredKey(reference uuid.UUID) string {
+	return strings.Repeat("-", MaxKey) + reference.String()
+}

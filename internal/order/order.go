@@ -51,11 +51,11 @@ type Order struct {
 	// Reference names the order to providers, see ReferenceOf; nil for an order without a key of its caller's, or older
 	// than that.
 	Reference *uuid.UUID
-	// Adopted is the provider's reference of goods that were found after data loss, and that the order was made for: its
-	// first delivery is theirs. Nil for all others.
-	Adopted *uuid.UUID
-	// Returned says why the order was claimed only to bring its payment back; empty for all others.
-	Returned string
+	// RecoveredReference is the provider's reference of goods that were found after data loss, and that the order was
+	// made for: its first delivery is theirs. Nil for all others.
+	RecoveredReference *uuid.UUID
+	// RefundReason says why the order was claimed only to bring its payment back; empty for all others.
+	RefundReason string
 	// Version rises with every change and guards against stale ones.
 	Version int
 	// Delivery counts the attempts at the delivery: 1, and one more for each refusal that the provider
@@ -89,8 +89,8 @@ func ReferenceOf(kind Kind, owner x402.Address, key string) *uuid.UUID {
 
 // Name is what the order's references at providers are derived from.
 func (o Order) Name() string {
-	if o.Adopted != nil {
-		return adoptedName + o.Adopted.String()
+	if o.RecoveredReference != nil {
+		return adoptedName + o.RecoveredReference.String()
 	}
 	if o.Reference == nil {
 		return string(o.ID)
@@ -124,7 +124,9 @@ func FingerprintOf(kind Kind, item json.RawMessage) Fingerprint {
 
 // Move is one step of an order from a status to another, with who took it and why.
 type Move struct {
-	Order    ID
+	Order ID
+	// Owner is the order's: rows are found, and may be distributed, by it.
+	Owner    x402.Address
 	From, To Status
 	// Actor is "buyer", "worker" or "operator:<name>".
 	Actor  string

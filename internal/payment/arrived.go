@@ -10,7 +10,7 @@ import (
 )
 
 // Arrived is a transfer to the payee by an authorization, proven by the chain, whoever sent the transaction. It is
-// public: a caller who shows it has not proven to be its payer.
+// public, so a caller who presents it has not proven to be its payer.
 type Arrived struct {
 	Network string
 	Asset   x402.Address

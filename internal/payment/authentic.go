@@ -5,13 +5,12 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Signed is a payment that its payer has signed, in favour of our payee. Authentic alone makes one: recovering
-// a signer is most of what checking a payment costs, and is done once.
+// Signed is a payment to our payee that its payer has signed. Only Authentic makes one: recovering a signer is the most
+// expensive part of checking a payment, and is done once.
 type Signed struct{ x402.Payment }
 
-// Authentic reports whether the payment was signed by its payer, in favour of our payee. It says
-// nothing of price, time or chain, so it recognises the payer of a purchase whose payment is spent. The
-// error is a *Rejection.
+// Authentic reports whether the payment was signed by its payer, to our payee. It does not check price, time or chain,
+// so it also recognises the payer of a spent payment. The error is a *Rejection.
 func (t Terms) Authentic(p x402.Payment) (Signed, error) {
 	if p.Authorization.To != t.PayTo {
 		return Signed{}, reject(x402.ReasonRecipient, "authorization.to must be %s", t.PayTo)

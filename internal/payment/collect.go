@@ -16,19 +16,19 @@ type CollectorConfig struct {
 	Log     *slog.Logger
 }
 
-// Collector brings claimed payments to a decision.
+// Collector submits claimed payments until the chain decides them.
 type Collector struct{ config CollectorConfig }
 
 // NewCollector makes a collector.
 func NewCollector(config CollectorConfig) *Collector { return &Collector{config: config} }
 
-// Collect looks at the chain once, and submits the payment while it is unused; it waits for nothing. While the
-// verdict is Unknown or Unused the payment is undecided: call again after LookAgain. It never fails: an error of the
-// chain or of the settler decides nothing, because what was sent before it may still move the money. It may be
-// called at once by several processes.
+// Collect asks the chain once, and submits the payment while it is unused. It does not wait. While the verdict is
+// Unknown or Unused the payment is undecided: call again after LookAgain. It never fails: an error of the chain or of
+// the settler decides nothing, because a transaction that was sent earlier may still be included. Several processes may
+// call it concurrently.
 //
-// The chain is asked first, so that money which has already moved is never sent for again. Submitting each time is
-// what re-sends a lost transaction; the settler makes no second one while the first can land.
+// The chain is asked first, so that a settled payment is never submitted again. Submitting on each call rebroadcasts a
+// lost transaction; the settler makes no second transaction while the first can be included.
 func (c *Collector) Collect(ctx context.Context, p Payment) Verdict {
 	ctx, cancel := context.WithTimeout(ctx, c.config.Timeout)
 	defer cancel()
@@ -50,14 +50,14 @@ func (c *Collector) Collect(ctx context.Context, p Payment) Verdict {
 	return verdict
 }
 
-// The pauses between two looks at an undecided payment grow with its age. longestPause is shorter than a buyer's wait
-// for an answer, so that each wait includes a look.
+// The polling interval of an undecided payment grows with its age. longestPause is shorter than Buy waits for an
+// answer, so that each wait includes a poll.
 const (
 	firstPause   = 150 * time.Millisecond
 	longestPause = 12 * time.Second
 )
 
-// LookAgain is how long to wait before the next look at an undecided payment of an age.
-func LookAgain(age time.Duration) time.Duration {
+// PollPause is the pause before the next Collect of an undecided payment, by the payment's age.
+func PollPause(age time.Duration) time.Duration {
 	return min(max(firstPause, age/6), longestPause)
 }

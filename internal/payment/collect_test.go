@@ -188,12 +188,12 @@ func TestLookAgainGrowsWithinWait(t *testing.T) {
 		0: 150 * time.Millisecond, 900 * time.Millisecond: 150 * time.Millisecond, 3 * time.Second: 500 * time.Millisecond,
 		30 * time.Second: 5 * time.Second, time.Hour: 12 * time.Second,
 	} {
-		if got := payment.LookAgain(age); got != want {
+		if got := payment.PollPause(age); got != want {
 			t.Errorf("at %v: %v, want %v", age, got, want)
 		}
 	}
 	for age := time.Duration(0); age < time.Hour; age += time.Second {
-		pause := payment.LookAgain(age)
+		pause := payment.PollPause(age)
 		if pause < last || pause >= 20*time.Second {
 			t.Fatalf("at %v: %v after %v", age, pause, last)
 		}

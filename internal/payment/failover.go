@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// ErrResting is in the error of a settler that was not called, because it backs off after a failure.
-var ErrResting = errors.New("not asked again yet")
+// ErrBackingOff is wrapped by the error of a settler that backs off after a failure and was not called.
+var ErrBackingOff = errors.New("backing off after a failure")
 
 // NamedSettler is a settler and what logs call it.
 type NamedSettler struct {
@@ -43,11 +43,11 @@ func NewFailover(config FailoverConfig) *Failover { return &Failover{config: con
 // settler accepts the payment.
 func (f *Failover) Submit(ctx context.Context, p Payment) error {
 	age := f.config.Now().Sub(p.CreatedAt)
-	taken := false
+	accepted := false
 	var errs error
 	for i, s := range f.config.Settlers {
 		err := f.submitTo(ctx, s, p, i == len(f.config.Settlers)-1)
-		if _, rejected := errors.AsType[*Rejection](err); rejected && !taken {
+		if _, rejected := errors.AsType[*Rejection](err); rejected && !accepted {
 			// The transfer would revert now, whichever settler sends it.
 			return err
 		}
@@ -56,12 +56,12 @@ func (f *Failover) Submit(ctx context.Context, p Payment) error {
 			f.warn(ctx, p, s, err)
 			continue
 		}
-		taken = true
+		accepted = true
 		if age < f.config.Turn*time.Duration(i+1) {
 			return nil
 		}
 	}
-	if taken {
+	if accepted {
 		return nil
 	}
 	return errs
@@ -82,7 +82,7 @@ func (f *Failover) submitTo(ctx context.Context, s NamedSettler, p Payment, last
 
 // warn logs a failure, and nothing for a settler that backs off.
 func (f *Failover) warn(ctx context.Context, p Payment, s NamedSettler, err error) {
-	if !errors.Is(err, ErrResting) {
+	if !errors.Is(err, ErrBackingOff) {
 		f.config.Log.WarnContext(ctx, "settler failed",
 			slog.String("payment", p.ID.String()), slog.String("settler", s.Name), slog.Any("cause", err))
 	}

@@ -131,11 +131,11 @@ func TestFailoverTurnSurvivesRestart(t *testing.T) {
 
 func TestFailoverReportsEveryCause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		resting := func(context.Context, payment.Payment) error { return fmt.Errorf("%w: 503", payment.ErrResting) }
+		resting := func(context.Context, payment.Payment) error { return fmt.Errorf("%w: 503", payment.ErrBackingOff) }
 		err := failover(&settler{name: "first", submit: dead}, &settler{name: "second", submit: resting}).Submit(
 			t.Context(), claimed(t),
 		)
-		if !errors.Is(err, errDead) || !errors.Is(err, payment.ErrResting) {
+		if !errors.Is(err, errDead) || !errors.Is(err, payment.ErrBackingOff) {
 			t.Errorf("%v, want both causes", err)
 		}
 	})

@@ -21,16 +21,16 @@ type RefundStatus string
 
 // The statuses. A dead refund may be signed again; nothing else follows paid.
 const (
-	// RefundSigned: the authorization is stored; it may be on its way, and anyone who has it may send it.
+	// RefundSigned: the authorization is stored; it may have been sent, and anyone who has it may send it.
 	RefundSigned RefundStatus = "signed"
 	RefundPaid   RefundStatus = "paid"
-	// RefundDead: the authorization can never move the money any more.
+	// RefundDead: the authorization can never make the transfer.
 	RefundDead RefundStatus = "dead"
 )
 
-// Refund brings a payment back to its payer: an authorization in the other direction, signed by the
-// treasury. An order has at most one. Its nonce is derived from the order, so the token itself refuses a
-// second transfer, even after data loss.
+// Refund is a transfer of a payment back to its payer: an authorization in the other direction, signed by the treasury.
+// An order has at most one. Its nonce is derived from the order, so the token itself refuses a second transfer, even
+// after data loss.
 type Refund struct {
 	ID            uuid.UUID
 	Order         order.ID
@@ -42,11 +42,11 @@ type Refund struct {
 	// Receipt is set once the refund is paid.
 	Receipt   *Receipt
 	CreatedAt time.Time
-	// SignedAt is when the present window was signed.
+	// SignedAt is when the current validity window was signed.
 	SignedAt time.Time
 }
 
-// Payment is the refund as collectors and settlers take it.
+// Payment is the refund as a payment, for collectors and settlers.
 func (r Refund) Payment() Payment {
 	return Payment{
 		ID: r.ID, Order: r.Order, Status: Claimed, Network: r.Network, Asset: r.Asset,
@@ -54,10 +54,10 @@ func (r Refund) Payment() Payment {
 	}
 }
 
-// Since is when the chain is searched from for what became of the present window.
+// Since is the time from which the chain is searched for the refund's transfer in its current window.
 func (r Refund) Since() time.Time { return r.SignedAt.Add(-lookback) }
 
-// Postings are what the ledger gets when the refund is paid.
+// Postings are the ledger postings of a paid refund.
 func (r Refund) Postings() []ledger.Posting {
 	return []ledger.Posting{ledger.Refunded(string(r.Order), r.Authorization.Value)}
 }
@@ -83,8 +83,8 @@ func NewTreasury(key *ecdsa.PrivateKey, domain x402.Domain, window time.Duration
 // Address is the account that refunds are paid from.
 func (t *Treasury) Address() x402.Address { return t.address }
 
-// Refund signs the refund of a payment. earlier is the order's refund, if it has one: it keeps its
-// identity and gets a new window. The caller knows that the earlier authorization is dead.
+// Refund signs the refund of a payment. earlier is the order's refund, if it has one: it keeps its identity and gets a
+// new window. The caller has checked that the earlier authorization is dead.
 func (t *Treasury) Refund(p Payment, earlier *Refund, now time.Time) (Refund, error) {
 	r := Refund{ID: uuid.Must(uuid.NewV7()), Order: p.Order, Network: p.Network, Asset: p.Asset, CreatedAt: now}
 	if earlier != nil {
@@ -105,11 +105,11 @@ func (t *Treasury) Refund(p Payment, earlier *Refund, now time.Time) (Refund, er
 	return r, nil
 }
 
-// Outward is a settler of refunds. It has fault points of its own.
-type Outward struct{ Settler }
+// RefundSettler is the Settler of refunds, with fault points of its own.
+type RefundSettler struct{ Settler }
 
 // Submit implements Settler.
-func (o Outward) Submit(ctx context.Context, p Payment) error {
+func (o RefundSettler) Submit(ctx context.Context, p Payment) error {
 	faultpoint.Reach("refund.before_send")
 	err := o.Settler.Submit(ctx, p)
 	if err == nil {

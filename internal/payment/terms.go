@@ -10,33 +10,33 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// MinMargin is the least time an authorization must have left when it is presented: long enough to
-// be included while the sequencer is slow, short enough for clients that sign two minutes.
+// MinMargin is the least remaining validity of a presented authorization: long enough for inclusion while the sequencer
+// is slow, short enough for clients that sign for two minutes.
 const MinMargin = 20 * time.Second
 
-// Terms are the payments we accept: asset, payee, and how long an authorization may and must be valid.
+// Terms define which payments we accept: asset, payee, and the validity of the authorization.
 type Terms struct {
 	Network string
 	Asset   x402.Address
 	PayTo   x402.Address
-	// Domain is the asset's, from our configuration. What a payer echoes of it is never used.
+	// Domain is the asset's EIP-712 domain, from our configuration. The payer's copy of it is never used.
 	Domain x402.Domain
 	// MaxTimeout is how long a payer is asked to sign for.
 	MaxTimeout time.Duration
 	// Margin is how long an authorization must still be valid; at least MinMargin.
 	Margin time.Duration
-	// MaxValidity is how far ahead validBefore may lie. Clients sign an hour whatever they are asked,
-	// so this is not MaxTimeout: it only bounds how long an unsettled payment stays open.
+	// MaxValidity is how far ahead validBefore may be. Some clients always sign for an hour, so this is not MaxTimeout:
+	// it bounds how long a payment can stay undecided.
 	MaxValidity time.Duration
 }
 
-// Rejection says that a payment does not meet our terms, or would not move the money. Nothing has
-// been sent. Reason is one of the reference reasons of package x402; Detail is fit to show.
+// Rejection says that a payment does not meet our terms, or that its transfer would fail. Nothing has been sent. Reason
+// is one of the reference reasons of package x402, or one of those below; Detail is fit to show.
 type Rejection struct{ Reason, Detail string }
 
-// The reasons of a Rejection that speak neither of the payment nor of its signature: the same one may do later.
+// The reasons of a Rejection that do not depend on the payment: the same payment may be accepted later.
 const (
-	// ReasonTokenPaused: the token's issuer lets nobody move it now.
+	// ReasonTokenPaused: the token's issuer has paused all transfers.
 	ReasonTokenPaused = "token_paused"
 	// ReasonAccountBlocked: the token's issuer blocks an account of ours.
 	ReasonAccountBlocked = "account_blacklisted"
@@ -51,7 +51,7 @@ func reject(reason, format string, args ...any) error {
 	return &Rejection{Reason: reason, Detail: fmt.Sprintf(format, args...)}
 }
 
-// Requirements is the offer of an amount, with the token's name and version and any extra members.
+// Requirements are the x402 requirements for an amount, with the token's name and version and any extra members.
 func (t Terms) Requirements(amount money.USDC, extra map[string]any) x402.Requirements {
 	members := map[string]any{}
 	maps.Copy(members, extra)
@@ -67,9 +67,9 @@ func (t Terms) Requirements(amount money.USDC, extra map[string]any) x402.Requir
 	}
 }
 
-// Verify reports whether the payment would move exactly the amount to us now. A *Rejection says why
-// not; any other error means that the chain did not answer. Whatever needs no chain comes first, so
-// that a wrong payment costs no call.
+// Verify checks whether the payment would transfer exactly the amount to us now. A *Rejection says why not; any other
+// error means that the chain did not answer. Checks that need no chain come first, so that an invalid payment costs no
+// call.
 func (t Terms) Verify(ctx context.Context, chain Chain, p Signed, amount money.USDC, now time.Time) error {
 	if err := t.Check(p, amount, now); err != nil {
 		return err
@@ -92,8 +92,8 @@ func (t Terms) Check(p Signed, amount money.USDC, now time.Time) error {
 	return t.checkWindow(p.Authorization, now)
 }
 
-// checkAccepted compares the echoed offer with ours. It is unsigned: this only tells a payer apart
-// who meant another offer. The timeout and what else is in extra do not matter.
+// checkAccepted compares the echoed requirements with ours. They are not signed: the check only detects a payer who
+// meant another offer. The timeout and other members of extra are ignored.
 func (t Terms) checkAccepted(r x402.Requirements, amount money.USDC) error {
 	if r.Scheme != x402.Scheme {
 		return reject(x402.ReasonScheme, "accepted.scheme must be %s", x402.Scheme)
@@ -130,7 +130,7 @@ func reserved(a x402.Address) bool {
 	return [18]byte(a[:18]) == [18]byte{}
 }
 
-// checkWindow compares with our own clock: the chain's head may be late. The token's own test is
+// checkWindow compares the validity with our own clock, because the chain's head may lag. The token's comparison is
 // strict on both sides.
 func (t Terms) checkWindow(a x402.Authorization, now time.Time) error {
 	seconds := uint64(now.Unix())

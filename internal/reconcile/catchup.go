@@ -14,84 +14,82 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// ErrHistoryLost says that the database at hand is not the one that was caught up: another server or timeline, or an
-// older state of the same database. What was committed last may be gone.
-var ErrHistoryLost = errors.New("the database does not have the mark as it was left")
+// ErrHistoryLost says that the database is not the one that was caught up: it is another server or timeline, or an
+// older state of the same database. The last commits may be lost.
+var ErrHistoryLost = errors.New("the database does not have the watermark as it was stored")
 
 // CatchUpConfig is what a CatchUp is made of.
 type CatchUpConfig struct {
 	// Reader reads the safe blocks of the chain.
-	Reader   Reader
-	Chain    Chain
-	Head     Head
-	Arrivals Arrivals
-	Early    Early
-	Marks    Marks
-	// Asset is the token. PayTo is the payee. Senders are the accounts that money is sent back from: the treasury and the
-	// payee.
+	Reader     Reader
+	Chain      Chain
+	Head       Head
+	Arrivals   Arrivals
+	Early      Early
+	Watermarks Watermarks
+	// Asset is the token. PayTo is the payee. Senders are the accounts that send refunds: the treasury and the payee.
 	Asset, PayTo x402.Address
 	Senders      []x402.Address
-	// Pending finds the transactions of ours that no block has, and returns what says whether blocks have them all: what a
-	// lost history has sent lands first. Nil does not wait.
+	// Pending counts our transactions that are not included yet; landed reports whether all of them are included.
+	// Catching up waits for them, because data that was lost may have sent them. Nil does not wait.
 	Pending func(context.Context) (landed func(context.Context) (bool, error), err error)
-	// Validity is how long an authorization may be carried out after it was signed.
+	// Validity is how long an authorization can be executed after it was signed.
 	Validity time.Duration
 	Log      *slog.Logger
 	Now      func() time.Time
 }
 
-// CatchUp keeps sales waiting until all transfers to the payee have been read: after a start, and whenever the database
-// is not the one that was. Until then nobody can say that money has not moved already.
+// CatchUp closes sales until all transfers to the payee have been read: after a start, and whenever the database is not
+// the one it was. Until then a payment may have been transferred without a record of it.
 //
-//	Begin ─ mark ─► read safe blocks ─► read to the head ─► what went back ─► Keep ─► sales open
-//	   ▲                                                                        │ every second: Keep
-//	   └──────────────── the mark is not there as it was left ◄─────────────────┘
+//	Begin ─ watermark ─► read safe blocks ─► read to the head ─► find refunds ─► Keep ─► sales open
+//	   ▲                                                                           │ every second: Keep
+//	   └──────────────────── the watermark is not as it was stored ◄───────────────┘
 type CatchUp struct {
 	CatchUpConfig
 	state atomic.Pointer[caughtUp]
-	// why is what has kept the last look from catching up.
-	why  atomic.Pointer[error]
-	wake chan struct{}
+	// lastErr is the error of the last attempt to catch up.
+	lastErr atomic.Pointer[error]
+	wake    chan struct{}
 }
 
-// caughtUp is how far a catch-up came. It is not changed.
+// caughtUp is the result of catching up. It is immutable.
 type caughtUp struct {
-	mark Mark
-	// head is the last block that was read, at a time.
+	mark ProcessWatermark
+	// head is the last block that was read, and at when.
 	head uint64
 	at   time.Time
 }
 
-// NewCatchUp makes a CatchUp, which is not caught up before Run.
+// NewCatchUp makes a CatchUp, which is not ready before Run or Once.
 func NewCatchUp(c CatchUpConfig) *CatchUp {
 	return &CatchUp{CatchUpConfig: c, wake: make(chan struct{}, 1)}
 }
 
 const (
-	// beatEvery is how often a process looks for its mark. A claim looks by itself.
+	// beatEvery is how often a process checks its watermark. Each claim checks it, too.
 	beatEvery = time.Second
-	// pendingFor is how long transactions on their way are waited for.
+	// pendingFor bounds the wait for pending transactions.
 	pendingFor = 20 * time.Second
-	// beatTimeout bounds one look for the mark.
+	// beatTimeout bounds one check of the watermark.
 	beatTimeout = 5 * time.Second
 )
 
-// errNotCaughtUp is what readiness says.
+// errNotCaughtUp is the error of readiness.
 var errNotCaughtUp = errors.New("the transfers to the payee have not been read up to the chain's head")
 
-// Ready is nil once the transfers have been read, as far as is known. A *fault.Fault in the error says whose fault it
-// is that they are not, where that is known.
+// Ready is nil once the transfers have been read. The error contains a *fault.Fault when the cause is a dependency.
 func (c *CatchUp) Ready(context.Context) error {
 	if c.state.Load() != nil {
 		return nil
 	}
-	if why := c.why.Load(); why != nil && *why != nil {
+	if why := c.lastErr.Load(); why != nil && *why != nil {
 		return fmt.Errorf("%w: %w", errNotCaughtUp, *why)
 	}
 	return errNotCaughtUp
 }
 
-// Lost says that a claim has not found the mark. It is looked for at once.
+// Lost reports that a claim did not find the watermark, which is then checked at once.
 func (c *CatchUp) Lost() {
 	select {
 	case c.wake <- struct{}{}:
@@ -116,46 +114,46 @@ func (c *CatchUp) Run(ctx context.Context) error {
 	}
 }
 
-// Once catches up a single time, for what runs beside the service.
+// Once catches up a single time, for commands that run next to the service.
 func (c *CatchUp) Once(ctx context.Context) error { return c.catchUp(ctx) }
 
-// step looks for the mark, and catches up when it is not there.
+// step checks the watermark, and catches up when it is missing.
 func (c *CatchUp) step(ctx context.Context) error {
 	if now := c.state.Load(); now != nil {
 		asking, cancel := context.WithTimeout(ctx, beatTimeout)
 		defer cancel()
-		mark, err := c.Marks.Keep(asking, now.mark, now.head)
+		mark, err := c.Watermarks.Keep(asking, now.mark, now.head)
 		switch {
 		case err == nil:
 			c.state.Store(&caughtUp{mark: mark, head: now.head, at: now.at})
 			return nil
 		case !errors.Is(err, ErrHistoryLost):
-			return fmt.Errorf("look for the mark: %w", err) // a database that does not answer takes no claim either
+			return fmt.Errorf("check the watermark: %w", err) // a database that does not answer takes no claim either
 		}
 		c.state.Store(nil)
 		c.Log.ErrorContext(ctx, "the database has changed: sales wait until the transfers to the payee have been read")
 	}
-	err := blamed(c.catchUp(ctx))
-	c.why.Store(&err)
+	err := chainFault(c.catchUp(ctx))
+	c.lastErr.Store(&err)
 	return err
 }
 
-// blamed says whose fault it is when nodes of the chain are missing.
-func blamed(err error) error {
+// chainFault adds a fault for the payer when too few nodes of the chain answer.
+func chainFault(err error) error {
 	if !errors.Is(err, ErrUnwitnessed) {
 		return err
 	}
 	return errors.Join(fault.New(fault.DependencyDown, "Too few nodes of the chain show what has been paid."), err)
 }
 
-// catchUp reads everything between two looks at one database.
+// catchUp reads all transfers between two checks of the same database.
 func (c *CatchUp) catchUp(ctx context.Context) error {
-	c.Marks.Prune()
-	mark, err := c.Marks.Begin(ctx)
+	c.Watermarks.Revoke()
+	mark, err := c.Watermarks.Begin(ctx)
 	if err != nil {
-		return fmt.Errorf("leave a mark: %w", err)
+		return fmt.Errorf("store a watermark: %w", err)
 	}
-	if err := c.quiet(ctx); err != nil {
+	if err := c.awaitPending(ctx); err != nil {
 		return err
 	}
 	before, err := c.Arrivals.Scanned(ctx)
@@ -169,23 +167,23 @@ func (c *CatchUp) catchUp(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the chain to its head: %w", err)
 	}
-	if err := c.sentBack(ctx, before, head); err != nil {
-		return fmt.Errorf("read what was sent back: %w", err)
+	if err := c.resolveRefunded(ctx, before, head); err != nil {
+		return fmt.Errorf("find refunds without a record: %w", err)
 	}
 	if err := faultpoint.Fail("catchup.read"); err != nil {
 		return err
 	}
-	if mark, err = c.Marks.Keep(ctx, mark, head); err != nil {
-		return fmt.Errorf("keep the mark: %w", err)
+	if mark, err = c.Watermarks.Keep(ctx, mark, head); err != nil {
+		return fmt.Errorf("update the watermark: %w", err)
 	}
 	c.state.Store(&caughtUp{mark: mark, head: head, at: c.Now()})
 	c.Log.InfoContext(ctx, "the transfers to the payee have been read", slog.Uint64("block", head))
 	return nil
 }
 
-// quiet waits until our own transactions are in blocks. Those that stay out of them do not keep sales closed for good:
-// what they carry is looked for at each claim.
-func (c *CatchUp) quiet(ctx context.Context) error {
+// awaitPending waits until our own pending transactions are included, at most pendingFor. Transfers that are included
+// later are found at each claim.
+func (c *CatchUp) awaitPending(ctx context.Context) error {
 	if c.Pending == nil {
 		return nil
 	}
@@ -205,12 +203,12 @@ func (c *CatchUp) quiet(ctx context.Context) error {
 		case <-look.C:
 		}
 	}
-	return fmt.Errorf("look for the transactions on their way: %w", err)
+	return fmt.Errorf("count the pending transactions: %w", err)
 }
 
-// readHead reads the blocks that are not safe yet, and says how far that was possible. What they show may be undone, so
-// they are read again once they are safe; and whatever a node does not show at once, because somebody filled a block,
-// each claim asks for its payer.
+// readHead reads the blocks that are not safe yet, and returns the last one that it could read. They may be
+// reorganised, so they are read again once they are safe. When the nodes refuse a full block, each claim reads its
+// payer's transfers instead.
 func (c *CatchUp) readHead(ctx context.Context) (uint64, error) {
 	at, err := c.Arrivals.Scanned(ctx)
 	if err != nil {
@@ -237,8 +235,8 @@ func (c *CatchUp) readHead(ctx context.Context) (uint64, error) {
 	return max(head, at.Next-min(at.Next, 1)), nil // another process may have come further
 }
 
-// arrive stores transfers of blocks that are not safe, those that carry an authorization: only they may pay, and
-// whoever uses one asks the chain again.
+// arrive stores the transfers of blocks that are not safe, if they executed an authorization: only those can pay for an
+// order, and using one asks the chain again.
 func (c *CatchUp) arrive(ctx context.Context, found []Transfer) error {
 	for _, t := range found {
 		if t.Nonce.IsZero() {
@@ -263,9 +261,9 @@ func (c *CatchUp) arrive(ctx context.Context, found []Transfer) error {
 	return nil
 }
 
-// Read stores what a payer has sent since the catch-up. An authorization that a lost history has taken can be carried
-// out until its time is over, by anyone; so for that long each new purchase looks for its payer's. A *fault.Fault in
-// the error says whose fault it is that it cannot, where that is known.
+// Read stores the transfers of a payer since the catch-up. An authorization that was claimed in lost data can be
+// executed by anyone while it is valid, so for Validity each new purchase reads its payer's transfers. The error
+// contains a *fault.Fault when the cause is a dependency.
 func (c *CatchUp) Read(ctx context.Context, payer x402.Address) error {
 	now := c.state.Load()
 	if now == nil {
@@ -276,14 +274,14 @@ func (c *CatchUp) Read(ctx context.Context, payer x402.Address) error {
 	}
 	head, err := c.Head.Head(ctx)
 	if err != nil {
-		return blamed(fmt.Errorf("find the head: %w", err))
+		return chainFault(fmt.Errorf("find the head: %w", err))
 	}
 	if head <= now.head {
 		return nil
 	}
 	found, err := c.Head.TransfersFrom(ctx, payer, c.PayTo, now.head+1, head)
 	if err != nil {
-		return blamed(fmt.Errorf("read what the payer has sent: %w", err))
+		return chainFault(fmt.Errorf("read what the payer has sent: %w", err))
 	}
-	return blamed(c.arrive(ctx, found))
+	return chainFault(c.arrive(ctx, found))
 }

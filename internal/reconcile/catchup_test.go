@@ -31,7 +31,7 @@ type past struct {
 	scan     Scan
 	arrived  map[Place]bool
 	refunds  []x402.Hash
-	back     []SentBack
+	back     []RefundedTransfer
 	lost     bool
 	forgets  int
 	keptHead uint64
@@ -96,20 +96,22 @@ func (e early) Arrive(_ context.Context, a payment.Arrived) error {
 	return nil
 }
 
-func (p *past) Begin(context.Context) (Mark, error) { return Mark{ID: uuid.New()}, nil }
-func (p *past) Prune()                              { p.forgets++ }
+func (p *past) Begin(context.Context) (ProcessWatermark, error) {
+	return ProcessWatermark{ID: uuid.New()}, nil
+}
+func (p *past) Revoke() { p.forgets++ }
 
-func (p *past) Keep(_ context.Context, m Mark, head uint64) (Mark, error) {
+func (p *past) Keep(_ context.Context, m ProcessWatermark, head uint64) (ProcessWatermark, error) {
 	if p.lost {
 		p.lost = false
 		return m, ErrHistoryLost
 	}
 	p.keptHead = head
-	return Mark{m.ID, m.Beat + 1}, nil
+	return ProcessWatermark{m.ID, m.Beat + 1}, nil
 }
 
 func (p *past) Refunds(context.Context, []x402.Hash) ([]x402.Hash, error) { return p.refunds, nil }
-func (p *past) SentBack(_ context.Context, back []SentBack) error {
+func (p *past) ResolveRefunded(_ context.Context, back []RefundedTransfer) error {
 	p.back = append(p.back, back...)
 	return nil
 }
@@ -142,7 +144,7 @@ func (p *past) catchUp(t *testing.T) *CatchUp {
 	}
 	return NewCatchUp(CatchUpConfig{
 		Reader: NewScanner(ScannerConfig{Chain: p, Arrivals: p, PayTo: ours}), Chain: p, Head: p, Arrivals: p,
-		Early: early{p}, Marks: p, PayTo: ours, Senders: []x402.Address{ours, treasury},
+		Early: early{p}, Watermarks: p, PayTo: ours, Senders: []x402.Address{ours, treasury},
 		Pending: func(context.Context) (func(context.Context) (bool, error), error) {
 			return func(context.Context) (bool, error) {
 				if len(p.pending) == 0 {
@@ -254,7 +256,7 @@ func TestWhatWentBackPaysForNothing(t *testing.T) {
 	if err := p.catchUp(t).step(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	want := []SentBack{{in[3], p.payouts[1].Transfer}, {in[0], p.payouts[0].Transfer}}
+	want := []RefundedTransfer{{in[3], p.payouts[1].Transfer}, {in[0], p.payouts[0].Transfer}}
 	if diff := cmp.Diff(want, p.back); diff != "" {
 		t.Errorf("sent back (-want +got):\n%s", diff)
 	}

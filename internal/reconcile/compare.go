@@ -11,14 +11,14 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// comparison is one look at a part of the books.
+// comparison compares a part of the books once.
 type comparison struct {
 	Records
 	orders   map[order.ID]order.Sale
 	byPlace  map[Place]*Payment
 	byNonce  map[authorization]*Payment
 	expected []ledger.Posting
-	// addable are those expected postings that a comparison adds itself.
+	// addable are the expected postings that a comparison adds itself when they are missing.
 	addable map[ledger.ID]bool
 
 	found    []Finding
@@ -52,7 +52,7 @@ func begin(r Records) *comparison {
 	return c
 }
 
-// compareOrders compares orders with all that belongs to them.
+// compareOrders compares orders with their payments, postings and provider records.
 func compareOrders(r Records) *comparison {
 	c := begin(r)
 	c.checked = Checked{Payments: len(r.Payments), Postings: len(r.Postings)}
@@ -69,7 +69,7 @@ func compareOrders(r Records) *comparison {
 	return c
 }
 
-// compareTransfers compares transfers that may belong to nobody with the ledger.
+// compareTransfers compares transfers that may be unmatched with the ledger.
 func compareTransfers(r Records) *comparison {
 	c := begin(r)
 	c.checked = Checked{Postings: len(r.Postings)}
@@ -84,7 +84,7 @@ func compareTransfers(r Records) *comparison {
 		case p == nil:
 			c.unmatched(t, unmatched)
 		case posted[unmatched.ID]:
-			// It was nobody's until an order was paid with it.
+			// It was unmatched until an order claimed it.
 			matched := ledger.Matched(string(p.Order), t.Transaction.String(), t.LogIndex, t.Value)
 			c.addable[matched.ID] = true
 			c.expected = append(c.expected, unmatched, matched)
@@ -109,13 +109,13 @@ func (c *comparison) add(f Finding, format string, args ...any) {
 	c.found = append(c.found, f)
 }
 
-// Place is where the transfer stands on the chain.
+// Place is the transfer's place in the chain.
 func (t Transfer) Place() Place { return Place{t.Transaction, t.LogIndex} }
 
 func (t Transfer) subject() string { return t.Place().String() }
 
-// paymentOf is the payment that a transfer makes: by the authorization that it carried out, or by its place. A payer
-// can use a nonce for another amount than the one that was claimed: such a transfer pays nothing, and is nobody's.
+// paymentOf is the payment of a transfer, by the authorization that it executed or by its place. A payer can use a
+// nonce for another amount than the claimed one: such a transfer pays for nothing and is unmatched.
 func (c *comparison) paymentOf(t Transfer) *Payment {
 	p := c.byNonce[authorization{t.From, t.Nonce}]
 	if p == nil {
@@ -160,7 +160,7 @@ func (c *comparison) chain() {
 	}
 }
 
-// unmatched notes a transfer of nobody's: it differs until an operator says what has become of it.
+// unmatched adds the finding of an unmatched transfer, which stays open until an operator resolves it.
 func (c *comparison) unmatched(t Transfer, posting ledger.Posting) {
 	c.checked.Transfers++
 	c.addable[posting.ID] = true
@@ -174,7 +174,7 @@ func (c *comparison) unmatched(t Transfer, posting ledger.Posting) {
 	c.add(f, "%s USDC arrived from %s for no order", t.Value.Dollars(), t.From)
 }
 
-// payments compares what was paid with what was sold.
+// payments compares payments with orders.
 func (c *comparison) payments() {
 	paid := map[order.ID]bool{}
 	for _, p := range c.Payments {
@@ -202,7 +202,7 @@ func (c *comparison) payments() {
 	}
 }
 
-// ledger compares what is posted with what the records say must be.
+// ledger compares the postings with those that the records require.
 func (c *comparison) ledger() {
 	expected := map[ledger.ID]ledger.Posting{}
 	for _, p := range c.expected {
@@ -235,7 +235,7 @@ func (c *comparison) ledger() {
 	}
 }
 
-// postingUnit is what a posting is compared with: its order, else its transfer.
+// postingUnit is the unit of a posting: its order, else its transfer.
 func postingUnit(p ledger.Posting) Unit {
 	u := unitOf(sortPosting, string(p.ID))
 	if p.Order != "" {
@@ -247,7 +247,7 @@ func postingUnit(p ledger.Posting) Unit {
 	return u
 }
 
-// expect lists every posting that the orders call for.
+// expect lists every posting that the orders require.
 func (c *comparison) expect() {
 	add := func(all ...ledger.Posting) { c.expected = append(c.expected, all...) }
 	posted := map[ledger.ID]bool{}
@@ -260,7 +260,7 @@ func (c *comparison) expect() {
 		}
 		add(ledger.Settled(string(p.Order), p.Value))
 		if matched := ledger.Matched(string(p.Order), p.Transaction.String(), p.LogIndex, p.Value); posted[matched.ID] {
-			// It was nobody's until this order was paid with it. Whether it had to be is compared with the transfer.
+			// It was unmatched until this order claimed it. compareTransfers checks whether it had to be posted.
 			add(matched)
 		}
 		if c.orders[p.Order].Status == order.Refunded {

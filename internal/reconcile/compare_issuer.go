@@ -9,13 +9,13 @@ import (
 	"github.com/roamcard/roamcard/internal/product/card"
 )
 
-// mutation is one thing that the issuer was, or may have been, asked for.
+// mutation is a call that the issuer was, or may have been, asked to make.
 type mutation struct {
 	order.Call
 	seen bool
 }
 
-// mutations are all of them, by our reference.
+// mutations are the mutations of all orders, by our reference.
 func (c *comparison) mutations() map[fulfilment.Ref]*mutation {
 	all := map[fulfilment.Ref]*mutation{}
 	for _, g := range c.Goods {
@@ -26,7 +26,7 @@ func (c *comparison) mutations() map[fulfilment.Ref]*mutation {
 	return all
 }
 
-// Refs are the references at the issuer of some orders.
+// Refs are the issuer's references of some orders.
 func (r Records) Refs() []fulfilment.Ref {
 	c := &comparison{Records: r}
 	all := c.mutations()
@@ -37,10 +37,10 @@ func (r Records) Refs() []fulfilment.Ref {
 	return refs
 }
 
-// issuer compares the issuer's lines with what we asked for, in both directions.
+// issuer compares the issuer's lines with our calls, in both directions.
 func (c *comparison) issuer() {
 	all := c.mutations()
-	// What may be on a card beyond the ledger: loads under way, and fees that the issuer gave back.
+	// The amount by which a card's balance may exceed the ledger: loads in progress, and fees that the issuer returned.
 	slack := map[uuid.UUID]money.Cents{}
 	for _, m := range all {
 		if m.Standing == order.UnderWay && m.Direction == "" {
@@ -96,14 +96,15 @@ func (c *comparison) movement(m *mutation, moved card.Moved) {
 	c.happened(m, moved.Ref, moved.State == card.MoveSucceeded, moved.State == card.MoveFailed)
 }
 
-// account compares one card, and says what its holder has spent.
+// account compares one card, and returns how much its holder has spent.
 func (c *comparison) account(m *mutation, a card.StatedAccount, slack money.Cents) (spent money.Cents) {
 	live := a.State == card.AccountActive || a.State == card.AccountFrozen
 	if a.Loaded != m.Amount || m.Direction != "" {
 		c.add(Finding{Code: ProviderDiffers, Order: string(m.Order), Subject: a.Ref.String()},
 			"the issuer opened a card with %s, ours is a %s of %s", a.Loaded, m.What, m.Amount)
 	}
-	// Also a card that we know to be closed: what was on it is its holder's, until an operator says otherwise.
+	// This includes cards that we have recorded as closed: the balance is owed to the holder until an operator resolves
+	// it.
 	c.happened(m, a.Ref, live, a.State == card.AccountRejected || a.State == card.AccountClosed)
 	if !live {
 		return 0
@@ -111,7 +112,7 @@ func (c *comparison) account(m *mutation, a card.StatedAccount, slack money.Cent
 	return c.balance(m, a, slack+c.Loading[m.Card])
 }
 
-// known finds what a line of the issuer's is about; nil when it is about nothing of ours.
+// known finds the mutation of a line of the issuer; nil when it is not ours.
 func (c *comparison) known(all map[fulfilment.Ref]*mutation, l card.Line) *mutation {
 	ref, what := l.Ref(), "movement"
 	if l.Card != nil {
@@ -132,7 +133,7 @@ func (c *comparison) known(all map[fulfilment.Ref]*mutation, l card.Line) *mutat
 	return m
 }
 
-// happened compares whether a mutation took place, by the issuer, with what we recorded.
+// happened compares the issuer's outcome of a mutation with ours.
 func (c *comparison) happened(m *mutation, ref fulfilment.Ref, done, undone bool) {
 	f := Finding{Order: string(m.Order), Subject: ref.String()}
 	switch {
@@ -148,15 +149,15 @@ func (c *comparison) happened(m *mutation, ref fulfilment.Ref, done, undone bool
 	}
 }
 
-// balance compares what is on a card with the ledger, and says what the holder has spent. Holders spend, and the issuer
-// does not tell us what: less than the ledger has is spending. More is a merchant's credit, as far as the issuer's
-// movements agree with ours.
+// balance compares a card's balance with the ledger, and returns how much the holder has spent. The issuer does not
+// report spending: a balance below the ledger's is spending. A balance above it is a merchant's credit, as long as the
+// issuer's movements match ours.
 func (c *comparison) balance(m *mutation, a card.StatedAccount, slack money.Cents) (spent money.Cents) {
 	has := c.Balances[m.Card]
 	if beyond, _ := (a.Balance.USDC() - has - slack.USDC()).Cents(); beyond > 0 {
-		c.add(Finding{Code: CardBalanceHigh, Order: string(m.Order), Subject: m.Card.String(), Evidence: "credit",
-			Size: int64(beyond)},
-			"%s is on the card, the ledger has %s USDC", a.Balance, has.Dollars())
+		f := Finding{Code: CardBalanceHigh, Order: string(m.Order), Subject: m.Card.String()}
+		f.Evidence, f.Size = "credit", int64(beyond)
+		c.add(f, "%s is on the card, the ledger has %s USDC", a.Balance, has.Dollars())
 	}
 	less, _ := (has - a.Balance.USDC()).Cents()
 	return max(0, less)

@@ -6,25 +6,25 @@ import (
 	"github.com/roamcard/roamcard/internal/money"
 )
 
-// Progress is how far comparisons have come.
+// Progress is the progress of comparisons over all runs.
 type Progress struct {
 	// Since is the time up to which changes have been compared.
 	Since time.Time `json:"since,omitzero"`
-	// Arrived numbers the arrivals that have been compared.
-	Arrived Watermark `json:"arrived"`
-	// Orders, Transfers, Postings and Standing are where the round through everything stands in each list.
+	// Arrived is the number up to which arrivals have been compared.
+	Arrived RowWatermark `json:"arrived"`
+	// Orders, Transfers, Postings and Standing are the position of the full pass in each list.
 	Orders    Round `json:"orders"`
 	Transfers Round `json:"transfers"`
 	Postings  Round `json:"postings"`
 	Standing  Round `json:"standing"`
-	// Feed is the cursor of the issuer's changes; Issuer is the round through all of its books.
+	// Feed is the cursor of the issuer's changes; Issuer is the full pass over all of its books.
 	Feed   string `json:"feed,omitempty"`
 	Issuer Round  `json:"issuer"`
-	// Balances are the ledger's.
+	// Balances are the sums of the ledger.
 	Balances Balances `json:"balances"`
 }
 
-// completeAt is when the oldest of the last whole rounds began; zero while there is one that never was whole.
+// completeAt is when the oldest of the last complete passes began; zero until each list has had one.
 func (p Progress) completeAt() time.Time {
 	at := p.Orders.Complete
 	for _, r := range []Round{p.Transfers, p.Postings, p.Issuer} {
@@ -37,60 +37,60 @@ func (p Progress) completeAt() time.Time {
 
 // Balances are sums of the ledger's entries by kind of account.
 type Balances struct {
-	// Entries numbers those that Sums contain.
-	Entries Watermark             `json:"entries"`
+	// Entries is the number up to which Sums contain the entries.
+	Entries RowWatermark          `json:"entries"`
 	Sums    map[string]money.USDC `json:"sums,omitempty"`
-	// Again are the same sums, made once more from the first entry on, up to a number.
+	// Again are the same sums, recomputed from the first entry up to Upto.
 	Again map[string]money.USDC `json:"again,omitempty"`
 	Upto  int64                 `json:"upto"`
 }
 
-// lateness is longer than any transaction takes: what one has begun is committed by then, or never.
+// lateness is longer than any transaction takes: a transaction has committed by then, or never does.
 const lateness = 10 * time.Minute
 
-// Watermark counts what is numbered in the order in which it is begun, not in that in which it is committed.
-type Watermark struct {
-	// Done is the number up to which nothing more can appear.
+// RowWatermark tracks rows that are numbered when they are inserted but may be committed in another order.
+type RowWatermark struct {
+	// Done is the number up to which no more rows can appear.
 	Done int64 `json:"done"`
-	// Last was the highest number at a time. Once that is long enough ago, it is done.
+	// Last was the highest number at At. After lateness, it becomes Done.
 	Last int64     `json:"last"`
 	At   time.Time `json:"at,omitzero"`
 }
 
-// settled says that all up to Last is committed.
-func (m *Watermark) settled(now time.Time) bool { return !m.At.IsZero() && now.Sub(m.At) > lateness }
+// settled reports whether all rows up to Last are committed.
+func (m *RowWatermark) settled(now time.Time) bool { return !m.At.IsZero() && now.Sub(m.At) > lateness }
 
-// pass moves Done to Last once it may.
-func (m *Watermark) pass(now time.Time) {
+// pass advances Done to Last once that is settled.
+func (m *RowWatermark) pass(now time.Time) {
 	if m.settled(now) {
 		m.Done, m.At = m.Last, time.Time{}
 	}
 }
 
-// see notes the highest number at a time, unless an earlier note still waits.
-func (m *Watermark) see(last int64, now time.Time) {
+// see records the highest number, unless an earlier record is not settled yet.
+func (m *RowWatermark) see(last int64, now time.Time) {
 	if m.At.IsZero() {
 		m.Last, m.At = max(last, m.Done), now
 	}
 }
 
-// Round goes through a list again and again, a part in each comparison.
+// Round is a repeated pass over a list, a part in each comparison.
 type Round struct {
 	After string `json:"after,omitempty"`
-	// Number counts the whole rounds. Begun is when the one under way began, Complete when the last whole one did.
+	// Number counts the complete passes. Begun is when the current one began, Complete when the last complete one did.
 	Number   int64     `json:"number"`
 	Begun    time.Time `json:"begun,omitzero"`
 	Complete time.Time `json:"complete,omitzero"`
 }
 
-// begin notes when a round begins.
+// begin records when a pass begins.
 func (r *Round) begin(now time.Time) {
 	if r.After == "" {
 		r.Begun = now
 	}
 }
 
-// reach notes how far it has come; ended says that nothing follows.
+// reach records the position; ended completes the pass.
 func (r *Round) reach(after string, ended bool) {
 	r.After = after
 	if ended {

@@ -1,14 +1,13 @@
-// Package reconcile compares the books: what the chain moved, what we recorded and posted, and what the issuer carried
-// out.
+// Package reconcile compares the books: the chain's transfers, our records and postings, and the issuer's movements.
 //
 //	chain ─ transfers of safe blocks ──► arrivals ─┐
-//	issuer ─ what changed in its books ─► lines ───┼─► units ─► compare, twice ─► findings ─► gate, report
-//	our orders, payments, cards, fees, ledger ─────┘                    └─► a posting for money that belongs to nobody
+//	issuer ─ changes of its books ──────► lines ───┼─► units ─► compare, twice ─► findings ─► gate, report
+//	our orders, payments, cards, fees, ledger ─────┘                    └─► postings of unmatched transfers
 //
-// It is done in parts: what changed since the last time, what differs still, and a bounded part of everything else,
-// round after round. It moves no money and changes no order: it reads, posts unmatched money once, and keeps its
-// findings and a report. A second run finds the same. What belongs to nobody is found until an operator says what has
-// become of it.
+// A run compares what changed since the last run, what differed then, and a bounded part of everything else, so that
+// repeated runs pass over all records. It transfers no money and changes no order: it posts unmatched transfers once,
+// and stores findings and a report. It is idempotent. An unmatched transfer stays a finding until an operator resolves
+// it.
 package reconcile
 
 import (
@@ -38,7 +37,7 @@ type Config struct {
 	Now   func() time.Time
 }
 
-// Reconciler compares the books. Any number of them may run at once; one of them runs one comparison at a time.
+// Reconciler compares the books. Several may run concurrently; each runs one comparison at a time.
 type Reconciler struct {
 	Config
 	turn chan struct{}
@@ -47,7 +46,8 @@ type Reconciler struct {
 // New makes a Reconciler.
 func New(c Config) *Reconciler { return &Reconciler{c, make(chan struct{}, 1)} }
 
-// Run compares the books and keeps the report. An error means that a book could not be read, and the last report stays.
+// Run compares the books and stores the report. An error means that some records could not be read; the last report
+// stays.
 func (r *Reconciler) Run(ctx context.Context) (Report, error) {
 	select {
 	case r.turn <- struct{}{}:
@@ -61,7 +61,7 @@ func (r *Reconciler) Run(ctx context.Context) (Report, error) {
 	}
 	p, err := r.Books.Progress(ctx)
 	if err != nil {
-		return Report{}, fmt.Errorf("read how far comparisons have come: %w", err)
+		return Report{}, fmt.Errorf("read the progress of comparisons: %w", err)
 	}
 	run := &run{Reconciler: r, progress: p, began: r.Now().UTC(), done: map[Unit]bool{}}
 	if err := run.all(ctx); err != nil {
@@ -72,15 +72,15 @@ func (r *Reconciler) Run(ctx context.Context) (Report, error) {
 		return Report{}, err
 	}
 	if err := r.Books.Advance(ctx, run.progress); err != nil {
-		return Report{}, fmt.Errorf("record how far this comparison has come: %w", err)
+		return Report{}, fmt.Errorf("store the progress of this comparison: %w", err)
 	}
 	if err := r.Reports.Keep(ctx, report); err != nil {
-		return Report{}, fmt.Errorf("keep the report: %w", err)
+		return Report{}, fmt.Errorf("store the report: %w", err)
 	}
 	return report, nil
 }
 
-// report says what was found, by this comparison and those before it.
+// report makes the report of all stored findings, of this comparison and earlier ones.
 func (r *run) report(ctx context.Context) (Report, error) {
 	sums, err := r.balances(ctx)
 	if err != nil {
@@ -113,11 +113,11 @@ func (r *run) report(ctx context.Context) (Report, error) {
 	return report, nil
 }
 
-// summed is how many entries of the ledger are summed again by one comparison.
+// summed is how many ledger entries one comparison sums again.
 const summed = 1_000_000
 
-// balances adds to the sums that are known what was posted since. They are made once more, too, a part at a time, so
-// that an entry that was changed is not missing from them for good.
+// balances adds the new postings to the stored sums. It also recomputes the sums, a part in each comparison, so that a
+// changed entry does not stay wrong in them.
 func (r *run) balances(ctx context.Context) (map[string]money.USDC, error) {
 	b := &r.progress.Balances
 	add := func(to *map[string]money.USDC, after, upto int64) (last int64, err error) {
@@ -154,13 +154,13 @@ func (r *run) balances(ctx context.Context) (map[string]money.USDC, error) {
 	return all, err
 }
 
-// What operators do here, as the audit trail names it.
+// The operators' actions, as the audit trail names them.
 const (
 	actRun  = "treasury.reconcile"
 	actRead = "treasury.report"
 )
 
-// RunFor is Run for an operator, and audited.
+// RunFor is Run for an operator. It is audited.
 func (r *Reconciler) RunFor(ctx context.Context, operator string) (Report, error) {
 	if err := r.Reports.Audit(ctx, operator, actRun); err != nil {
 		return Report{}, fmt.Errorf("audit the comparison: %w", err)
@@ -168,10 +168,10 @@ func (r *Reconciler) RunFor(ctx context.Context, operator string) (Report, error
 	return r.Run(ctx)
 }
 
-// LastFor shows an operator the last report, and is audited. report_not_found before there was one.
+// LastFor shows an operator the last report. It is audited. report_not_found before the first one.
 func (r *Reconciler) LastFor(ctx context.Context, operator string) (Report, error) {
 	if err := r.Reports.Audit(ctx, operator, actRead); err != nil {
-		return Report{}, fmt.Errorf("audit the reading: %w", err)
+		return Report{}, fmt.Errorf("audit the access: %w", err)
 	}
 	report, ok, err := r.Reports.Last(ctx)
 	if err != nil {

@@ -15,16 +15,16 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Product is a product as a recovery knows it.
+// Product is the part of a product that recovery needs.
 type Product interface {
 	Kind() order.Kind
-	// References are what its provider knows an order by, one for each attempt at its delivery.
+	// References are the provider's references of an order, one for each attempt at its delivery.
 	References(o order.Order) []order.Reference
-	// Made reads its provider's whole book: all that was made for us, or is about to be.
+	// Made reads all goods that the provider has made for us, or is making.
 	Made(ctx context.Context) ([]order.Goods, error)
 }
 
-// Unmatched is money that arrived by an authorization, that no order has claimed and no operator has resolved.
+// Unmatched is a transfer by an authorization that no order has claimed and no operator has resolved.
 type Unmatched struct {
 	Transfer
 	// At is the time of its block.
@@ -33,107 +33,107 @@ type Unmatched struct {
 	ValidAfter, ValidBefore uint64
 }
 
-// Lost is what our books know around what they have lost.
+// Lost are the remaining records around lost ones.
 type Lost struct {
 	// Unmatched are all such transfers, oldest first.
 	Unmatched []Unmatched
-	// Orders are those of their payers and of the owners named, and whatever is on its way.
+	// Orders are those of the payers, those of the named owners, and all that are in progress.
 	Orders []order.Order
-	// References are those that something delivered by us has.
+	// References are those of goods that we have delivered.
 	References map[uuid.UUID]bool
 }
 
-// LostBooks keep what a recovery reads and writes.
+// LostBooks read and write the records of a recovery.
 type LostBooks interface {
-	// Lost reads what our books have of these owners and for these references.
+	// Lost reads the records of these owners and references.
 	Lost(ctx context.Context, owners []x402.Address, references []uuid.UUID) (Lost, error)
-	// Adopt makes the order of goods and of the transfer that paid for them, or goes on with the order that there is.
-	// It is delivered like any other, from what the provider has. Audited; false when it has been done.
+	// Adopt recreates the order of some goods with the transfer that paid for them, or continues the existing unpaid
+	// one. It is delivered like any other order, from the provider's record. Audited; false when it has been done
+	// before.
 	Adopt(ctx context.Context, a Adoption, act order.Act) (bool, error)
-	// Return makes an order of a transfer only to send its money back. Audited; false when it has been done.
+	// Return makes an order of a transfer only to refund it. Audited; false when it has been done before.
 	Return(ctx context.Context, t Unmatched, act order.Act) (bool, error)
 }
 
-// Adoption is an order that is made anew for goods.
+// Adoption is the recreation of an order for goods.
 type Adoption struct {
 	Transfer Unmatched
 	Kind     order.Kind
-	// Of is the order that our books still have, unpaid; empty to make one.
+	// Of is an existing unpaid order; empty to make one.
 	Of order.ID
-	// Reference is the provider's for the goods, Item what the order remembers of them, Step the marker of the call that
-	// made them: it is read, not made again.
+	// Reference is the provider's reference of the goods, Item the order's item, and Step the marker of the call that
+	// made the goods, so that it is looked up and not repeated.
 	Reference uuid.UUID
 	Item      []byte
 	Step      string
 }
 
-// Act is what a recovery does about a transfer or about goods.
+// Act is the action of a recovery for a transfer or for goods.
 type Act string
 
 // The acts.
 const (
-	// ActAdopt makes an order of the transfer and the goods, so that their owner sees them.
+	// ActAdopt recreates the order of the transfer and the goods, so that their owner sees them.
 	ActAdopt Act = "adopt"
 	// ActLeave leaves the transfer to its payer's repeat, or next purchase at this price.
 	ActLeave Act = "leave"
-	// ActReturn sends the money back.
+	// ActReturn refunds the transfer.
 	ActReturn Act = "return"
-	// ActReview leaves it to a person.
+	// ActReview leaves the decision to an operator.
 	ActReview Act = "review"
 )
 
-// Step is one thing that a recovery would do, or has done.
+// Step is one step of a recovery.
 type Step struct {
 	Act    Act    `json:"act"`
 	Detail string `json:"detail"`
-	// Transfer, Payer and Amount are of the money; empty for goods without any.
+	// Transfer, Payer and Amount describe the transfer; they are empty for goods without one.
 	Transfer string     `json:"transfer,omitempty"`
 	Payer    string     `json:"payer,omitempty"`
 	Amount   money.USDC `json:"amount,omitempty,string"`
-	// Kind, Reference and Order are of the goods; Order is one that our books still have.
+	// Kind, Reference and Order describe the goods; Order is the existing order, if there is one.
 	Kind      order.Kind `json:"kind,omitempty"`
 	Reference string     `json:"reference,omitempty"`
 	Order     order.ID   `json:"orderId,omitempty"`
-	// Done says that it was done now.
+	// Done says that Apply has done it.
 	Done bool `json:"done"`
 
 	adoption *Adoption
 	money    *Unmatched
 }
 
-// Plan is what a recovery would do, or has done.
+// Plan lists the steps of a recovery, planned or done.
 type Plan struct {
 	At    time.Time `json:"at"`
 	Steps []Step    `json:"steps"`
 }
 
-// Open says that there is something left to do, or to decide.
+// Open reports whether a step is left to do or to decide.
 func (p Plan) Open() bool {
 	return slices.ContainsFunc(p.Steps, func(s Step) bool { return !s.Done && s.Act != ActLeave })
 }
 
-// made is something that a provider made for us and that our books do not explain.
+// made are goods that a provider made for us without a record of ours.
 type made struct {
 	order.Goods
-	// of is an unpaid order of ours that it was made for.
+	// of is the unpaid order that they were made for, if we have it.
 	of *order.Order
 }
 
-// Recovery pairs transfers that belong to no order, what providers have carried out, and our orders.
+// Recovery matches unmatched transfers with the goods that providers have made, and with our orders.
 type Recovery struct {
-	// Products are in the order in which their goods are paired: what others depend on comes first.
+	// Products are in the order in which their goods are matched: products that others depend on come first.
 	Products []Product
 	Books    LostBooks
 	Head     Head
-	// ReturnAfter is how old a transfer without goods is before its money goes back.
-	ReturnAfter time.Duration
+	// RefundAfter is the age from which a transfer without goods is refunded.
+	RefundAfter time.Duration
 	Now         func() time.Time
 }
 
-// Plan reads all books and says what is to be done. It changes nothing. The transfers have been read to the head
-// before.
+// Plan reads all records and lists the steps. It changes nothing. Before it, the transfers have to be read to the head.
 func (r Recovery) Plan(ctx context.Context) (Plan, error) {
-	// Our books after the providers': what is being delivered now is in ours by then.
+	// Our records are read after the providers', so that they include what is being delivered now.
 	var goods []order.Goods
 	for _, p := range r.Products {
 		all, err := p.Made(ctx)
@@ -152,7 +152,7 @@ func (r Recovery) Plan(ctx context.Context) (Plan, error) {
 	}
 	lost, err := r.Books.Lost(ctx, owners, refs)
 	if err != nil {
-		return Plan{}, fmt.Errorf("read our books: %w", err)
+		return Plan{}, fmt.Errorf("read our records: %w", err)
 	}
 	for i := range lost.Unmatched {
 		t := &lost.Unmatched[i]
@@ -163,8 +163,8 @@ func (r Recovery) Plan(ctx context.Context) (Plan, error) {
 	return Plan{At: r.Now().UTC(), Steps: r.steps(lost, r.unexplained(lost, goods))}, nil
 }
 
-// Apply does what a plan says, each step once whoever else does it too. What fails does not keep the others from being
-// done.
+// Apply does the steps of a plan, each once even when several processes do it. A step that fails does not stop the
+// others.
 func (r Recovery) Apply(ctx context.Context, p Plan, act order.Act) (Plan, error) {
 	var errs error
 	for i := range p.Steps {
@@ -184,13 +184,13 @@ func (r Recovery) Apply(ctx context.Context, p Plan, act order.Act) (Plan, error
 	return p, errs
 }
 
-// owning names what a wallet may have one of.
+// owning names a kind that its owner may have one of.
 type owning struct {
 	kind  order.Kind
 	owner x402.Address
 }
 
-// steps pairs money and goods of each payer, and says what becomes of what is left.
+// steps matches the transfers and goods of each payer, and decides about those without a match.
 func (r Recovery) steps(lost Lost, goods []made) []Step {
 	payers := map[string]x402.Address{}
 	for _, t := range lost.Unmatched {
@@ -201,7 +201,7 @@ func (r Recovery) steps(lost Lost, goods []made) []Step {
 			goods[i].Owner, goods[i].Known = owner, true
 		}
 	}
-	// What a payer gets now that it may have one of at most.
+	// The goods matched in this plan that their owner may have only one of.
 	owns := map[owning]bool{}
 	var all []Step
 	used := make([]bool, len(goods))
@@ -217,14 +217,15 @@ func (r Recovery) steps(lost Lost, goods []made) []Step {
 			used[at] = true
 			step.adopt(goods[at], *t)
 			owns[owning{goods[at].Kind, t.From}] = true
-		case slices.ContainsFunc(goods,
-			func(g made) bool { return g.Later && g.Known && g.Owner == t.From && g.Costs(t.Value) > 0 }):
+		case slices.ContainsFunc(goods, func(g made) bool {
+			return g.Later && g.Known && g.Owner == t.From && g.Costs(t.Value) > 0
+		}):
 			step.Act, step.Detail = ActReview,
 				"no order has it; the card that it was put on comes first: run this again once that is done"
 		case slices.ContainsFunc(goods, func(g made) bool { return !g.Known && g.Note == "" && g.Costs(t.Value) > 0 }):
 			step.Act, step.Detail = ActReview,
 				"no order has it; a provider has goods of this price, and does not tell whose they are"
-		case r.Now().Sub(t.At) > r.ReturnAfter:
+		case r.Now().Sub(t.At) > r.RefundAfter:
 			step.Act, step.Detail = ActReturn, "no order and no goods, since "+t.At.UTC().Format(time.DateTime)
 		default:
 			step.Act, step.Detail = ActLeave,
@@ -234,8 +235,8 @@ func (r Recovery) steps(lost Lost, goods []made) []Step {
 	}
 	for i, g := range goods {
 		if !used[i] {
-			step := Step{Act: ActReview, Kind: g.Kind, Reference: g.Reference.String(), Detail: g.What +
-				", and no transfer that belongs to no order pays for it"}
+			step := Step{Act: ActReview, Kind: g.Kind, Reference: g.Reference.String()}
+			step.Detail = g.What + ", and no unmatched transfer pays for it"
 			if g.Known {
 				step.Payer = g.Owner.String()
 			}
@@ -245,7 +246,7 @@ func (r Recovery) steps(lost Lost, goods []made) []Step {
 	return all
 }
 
-// adopt says that a transfer has paid for goods.
+// adopt makes the step recreate the order of goods with the transfer that paid for them.
 func (s *Step) adopt(g made, t Unmatched) {
 	s.Act, s.Kind, s.Reference, s.Detail = ActAdopt, g.Kind, g.Reference.String(), g.What
 	s.adoption = &Adoption{Transfer: t, Kind: g.Kind, Reference: g.Reference, Item: g.Item(t.Value), Step: g.Step}
@@ -254,7 +255,7 @@ func (s *Step) adopt(g made, t Unmatched) {
 	}
 }
 
-// best finds the goods of a transfer's payer that fit it best, the oldest first; -1 when there are none.
+// best finds the goods that match a transfer best, the oldest first; -1 when there are none.
 func best(goods []made, used []bool, t Unmatched) int {
 	at, fit := -1, 0
 	for i, g := range goods {

@@ -80,7 +80,7 @@ const blockSeconds = 1000 // between two blocks of the shelf's chain, so that th
 func (s *shelf) recovery() Recovery {
 	return Recovery{
 		Products: []Product{card.Made{Book: s, Cards: s}, topup.Made{Book: card.Made{Book: s, Cards: s}},
-			esim.Made{Book: s, Plans: s}}, Books: s, Head: agedHead{}, ReturnAfter: 24 * time.Hour,
+			esim.Made{Book: s, Plans: s}}, Books: s, Head: agedHead{}, RefundAfter: 24 * time.Hour,
 		Now: func() time.Time { return time.Unix(500*blockSeconds, 0) },
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/roamcard/roamcard/internal/money"
 )
 
-// Code names one way in which the books can differ. Codes are stable.
+// Code names a kind of difference. Codes are stable.
 type Code string
 
 // The codes, by the books that differ.
@@ -44,9 +44,9 @@ const (
 	BlockUnread Code = "block_unread"
 )
 
-// blocking says for each code whether it keeps top-ups from being sold: when what is received, owed or loaded is not
-// known any more. It does so for the wallet that it concerns; only what concerns no wallet does so for all. What a
-// stranger can cause, by sending money or by a merchant's credit, is never of that sort.
+// blocking says for each code whether it stops the sale of top-ups, because received, owed or loaded amounts are no
+// longer known. It stops sales to the wallet that it concerns, or to all when it concerns no wallet. A difference that
+// outsiders can cause, by a transfer or a merchant's credit, never blocks.
 var blocking = map[Code]bool{
 	TransferUnmatched:      false,
 	TransferUnrecorded:     false,
@@ -72,32 +72,32 @@ var blocking = map[Code]bool{
 // Codes lists every code, sorted.
 func Codes() []Code { return slices.Sorted(maps.Keys(blocking)) }
 
-// blocks says whether a finding keeps top-ups from being sold, to its owner or, when it has none, to everybody. What
-// the issuer has beyond our books on no card of ours concerns no buyer.
+// blocks reports whether a finding stops the sale of top-ups, to its owner or, without an owner, to everybody. A record
+// of the issuer that belongs to no card of ours concerns no buyer.
 func (f Finding) blocks() bool {
 	return blocking[f.Code] && (f.Owner != "" || f.Code != ProviderUnknown)
 }
 
-// Finding is one thing that does not match.
+// Finding is one difference.
 type Finding struct {
 	// ID names it; zero before it is stored.
 	ID   int64 `json:"id,string,omitempty"`
 	Code Code  `json:"code"`
 	// Order is the order it concerns, if there is one.
 	Order string `json:"orderId,omitempty"`
-	// Subject is what differs: a transfer, a payment, a posting, a reference at the issuer, a card, a block.
+	// Subject is what differs: a transfer, a payment, a posting, an issuer's reference, a card, a block.
 	Subject string `json:"subject"`
-	// Detail says it to a person.
+	// Detail describes it for a person.
 	Detail string `json:"detail"`
-	// Blocks says that no top-ups are sold while it is open: to its owner, or to nobody when it has none.
+	// Blocks says that no top-ups are sold while it is open: to its owner, or to anybody when it has none.
 	Blocks bool `json:"blocks"`
-	// Owner is the wallet that it concerns, lower-case, and Product the kind of its order, if there are such.
+	// Owner is the wallet that it concerns, in lower case, and Product the kind of its order, if there are any.
 	Owner   string `json:"owner,omitempty"`
 	Product string `json:"product,omitempty"`
-	// Unit is what was compared when it was found.
+	// Unit is the unit that was compared.
 	Unit Unit `json:"-"`
-	// Evidence is what it rests on, and Size how large the difference is, where that may change without being news. What
-	// an operator has resolved stays so while the evidence is the same and the size does not grow.
+	// Evidence identifies the difference, and Size is its size, if that may change. A resolved finding stays resolved
+	// while the evidence is the same and the size does not grow.
 	Evidence string `json:"-"`
 	Size     int64  `json:"-"`
 
@@ -111,14 +111,14 @@ type Finding struct {
 type Sum struct {
 	Code Code `json:"code"`
 	Open int  `json:"open"`
-	// Blocking are those that keep top-ups from being sold.
+	// Blocking are those that stop the sale of top-ups.
 	Blocking int `json:"blocking"`
 }
 
 // listed is how many findings a report lists; all are counted.
 const listed = 100
 
-// Report is what one comparison of the books found.
+// Report is the report of one comparison.
 type Report struct {
 	// At is when the comparison ended.
 	At time.Time `json:"at"`
@@ -126,35 +126,33 @@ type Report struct {
 	FirstBlock uint64  `json:"firstBlock"`
 	LastBlock  uint64  `json:"lastBlock"`
 	Checked    Checked `json:"checked"`
-	// Balances are the ledger's, summed by the account's kind.
+	// Balances are the sums of the ledger by kind of account.
 	Balances []Balance `json:"balances"`
-	// SpentUSDCents is what holders have spent, as far as it can be told: what the ledger has on their cards beyond what
-	// is there.
+	// SpentUSDCents is an estimate of the holders' spending: the cards' balances in the ledger above the issuer's.
 	SpentUSDCents money.Cents `json:"spentUsdCents"`
-	// Findings are those that are open, at most 100: first what blocks, last what anybody can add to by sending money, and
-	// of the same sort the newest. None means that the books agree.
+	// Findings are the open ones, at most 100: blocking ones first, those that anybody can cause by a transfer last,
+	// and newer ones first within a group. None means that the books agree.
 	Findings []Finding `json:"findings"`
 	// Resolved are the newest differences that operators have resolved, at most 100.
 	Resolved []ResolvedDifference `json:"resolved"`
 	// Sums count everything that is open.
 	Sums []Sum `json:"sums,omitempty"`
-	// CompleteAt: all that there was then has been compared since. Zero before the first round through everything is
-	// complete.
+	// CompleteAt: all records of that time have been compared since. Zero until the first full pass is complete.
 	CompleteAt time.Time `json:"completeAt,omitzero"`
-	// Began is when the comparison did.
+	// Began is when the comparison began.
 	Began time.Time `json:"-"`
 }
 
-// ResolvedDifference is what would be a finding, had not an operator resolved it.
+// ResolvedDifference is a finding that an operator has resolved.
 type ResolvedDifference struct {
 	Code       Code       `json:"code"`
 	Subject    string     `json:"subject"`
 	Resolution Resolution `json:"resolution"`
-	// Detail says it to a person.
+	// Detail describes it for a person.
 	Detail string `json:"detail"`
 }
 
-// Checked counts what one comparison looked at.
+// Checked counts what one comparison compared.
 type Checked struct {
 	Orders    int `json:"orders"`
 	Payments  int `json:"payments"`
@@ -180,12 +178,12 @@ type Balance struct {
 	Units   money.USDC `json:"units,string"`
 }
 
-// Blocks says that something was found for which some or all top-ups are not sold.
+// Blocks reports whether a finding stops the sale of some or all top-ups.
 func (r Report) Blocks() bool {
 	return slices.ContainsFunc(r.Sums, func(s Sum) bool { return s.Blocking > 0 })
 }
 
-// Open is how many findings there are.
+// Open is the number of open findings.
 func (r Report) Open() (n int) {
 	for _, s := range r.Sums {
 		n += s.Open
@@ -193,7 +191,7 @@ func (r Report) Open() (n int) {
 	return n
 }
 
-// key is what makes two findings the same.
+// key identifies a finding.
 type key struct {
 	unit    Unit
 	code    Code
@@ -202,7 +200,7 @@ type key struct {
 
 func (f Finding) key() key { return key{f.Unit, f.Code, f.Subject} }
 
-// seen indexes findings by what makes them the same.
+// seen indexes findings by key.
 func seen(all ...[]Finding) map[key]bool {
 	keys := map[key]bool{}
 	for _, list := range all {

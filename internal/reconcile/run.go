@@ -18,22 +18,22 @@ type run struct {
 	progress Progress
 	began    time.Time
 	checked  Checked
-	// done are the orders that it has compared, as far as it remembers.
+	// done are orders that it has compared, at most remembered of them.
 	done map[Unit]bool
 }
 
 const (
-	// batch is how many units are compared at once: what a comparison holds in memory.
+	// batch is how many units are compared at once, which bounds memory.
 	batch = 1_000
-	// part is how many units of each list a comparison takes from the round through everything.
+	// part is how many units of each list one comparison takes from the full pass.
 	part = 10 * batch
-	// remembered bounds what a comparison remembers of its own work.
+	// remembered bounds the orders that a comparison skips because it has compared them.
 	remembered = 100 * batch
-	// sweptPages is how many pages of the issuer's books are read again by one comparison.
+	// sweptPages is how many pages of the issuer's books one comparison reads again.
 	sweptPages = 10
 )
 
-// all compares what changed since the last time, what differs still, and a part of everything else.
+// all compares what changed since the last run, what differed then, and a part of everything else.
 func (r *run) all(ctx context.Context) error {
 	if err := r.feed(ctx); err != nil {
 		return err
@@ -43,26 +43,26 @@ func (r *run) all(ctx context.Context) error {
 	}
 	p := &r.progress
 	since := p.Since
-	if since.IsZero() { // what was there before the first comparison comes with the rounds
+	if since.IsZero() { // the full pass compares what is older than the first comparison
 		since = r.began
 	}
 	since = since.Add(-lateness)
-	if err := r.some(ctx, Standing, &p.Standing); err != nil {
+	if err := r.comparePart(ctx, Standing, &p.Standing); err != nil {
 		return err
 	}
 	for _, l := range []List{OrdersChanged, OrdersPosted, PostingsChanged, LinesChanged} {
-		if _, err := r.list(ctx, l, since, "", math.MaxInt); err != nil {
+		if _, err := r.compareList(ctx, l, since, "", math.MaxInt); err != nil {
 			return err
 		}
 	}
-	if err := r.arrived(ctx); err != nil {
+	if err := r.compareArrivals(ctx); err != nil {
 		return err
 	}
 	for _, round := range []struct {
 		list List
 		at   *Round
 	}{{AllOrders, &p.Orders}, {AllArrivals, &p.Transfers}, {AllPostings, &p.Postings}} {
-		if err := r.some(ctx, round.list, round.at); err != nil {
+		if err := r.comparePart(ctx, round.list, round.at); err != nil {
 			return err
 		}
 	}
@@ -70,7 +70,7 @@ func (r *run) all(ctx context.Context) error {
 	return nil
 }
 
-// feed copies what changed in the issuer's books.
+// feed copies the changes of the issuer's books.
 func (r *run) feed(ctx context.Context) error {
 	p := &r.progress
 	whole := p.Feed == ""
@@ -87,7 +87,7 @@ func (r *run) feed(ctx context.Context) error {
 	return nil
 }
 
-// sweep reads a part of the issuer's books once more, for what no change told of.
+// sweep reads a part of the issuer's books again, for changes that the feed does not report.
 func (r *run) sweep(ctx context.Context) error {
 	round := &r.progress.Issuer
 	round.begin(r.began)
@@ -108,25 +108,27 @@ func (r *run) enter(ctx context.Context) func([]card.Line) error {
 	}
 }
 
-// some compares the next part of a list.
-func (r *run) some(ctx context.Context, l List, round *Round) error {
+// comparePart compares the next part of a list.
+func (r *run) comparePart(ctx context.Context, l List, round *Round) error {
 	round.begin(r.began)
-	next, err := r.list(ctx, l, time.Time{}, round.After, part)
+	next, err := r.compareList(ctx, l, time.Time{}, round.After, part)
 	if err == nil {
 		round.reach(next, next == "")
 	}
 	return err
 }
 
-// list compares units of a list, so many at most, and returns the cursor after them; it is empty at the end of the
+// compareList compares at most so many units of a list, and returns the cursor after them, or empty at the end of the
 // list.
-func (r *run) list(ctx context.Context, l List, since time.Time, after string, most int) (next string, err error) {
+func (r *run) compareList(
+	ctx context.Context, l List, since time.Time, after string, most int,
+) (next string, err error) {
 	for n := 0; n < most; n += batch {
 		var units []Unit
 		if units, after, err = r.Books.Page(ctx, l, since, after, batch); err != nil {
-			return "", fmt.Errorf("list what is to be compared: %w", err)
+			return "", fmt.Errorf("list the units to compare: %w", err)
 		}
-		if err := r.units(ctx, units); err != nil {
+		if err := r.compareUnits(ctx, units); err != nil {
 			return "", err
 		}
 		if after == "" {
@@ -136,9 +138,9 @@ func (r *run) list(ctx context.Context, l List, since time.Time, after string, m
 	return after, nil
 }
 
-// arrived compares the transfers that arrived since the last time, and the orders whose payments they are. What had
-// arrived before the first comparison comes with the rounds.
-func (r *run) arrived(ctx context.Context) error {
+// compareArrivals compares the transfers that arrived since the last run, and the orders that they paid. The full pass
+// compares those older than the first comparison.
+func (r *run) compareArrivals(ctx context.Context) error {
 	mark, first := &r.progress.Arrived, r.progress.Since.IsZero()
 	mark.pass(r.began)
 	after, last := strconv.FormatInt(mark.Done, 10), mark.Done
@@ -148,11 +150,11 @@ func (r *run) arrived(ctx context.Context) error {
 			return fmt.Errorf("list the arrivals: %w", err)
 		}
 		if !first {
-			paid, err := r.transfers(ctx, units)
+			paid, err := r.compareTransfers(ctx, units)
 			if err != nil {
 				return err
 			}
-			if err := r.units(ctx, paid); err != nil {
+			if err := r.compareUnits(ctx, paid); err != nil {
 				return err
 			}
 		}
@@ -168,8 +170,8 @@ func (r *run) arrived(ctx context.Context) error {
 	return nil
 }
 
-// units compares some units.
-func (r *run) units(ctx context.Context, units []Unit) error {
+// compareUnits compares some units.
+func (r *run) compareUnits(ctx context.Context, units []Unit) error {
 	var orders []order.ID
 	var lines []string
 	var transfers []Unit
@@ -189,18 +191,18 @@ func (r *run) units(ctx context.Context, units []Unit) error {
 			transfers = append(transfers, u)
 		}
 	}
-	if _, err := r.transfers(ctx, transfers); err != nil {
+	if _, err := r.compareTransfers(ctx, transfers); err != nil {
 		return err
 	}
 	if len(orders)+len(lines) == 0 {
 		return nil
 	}
-	return r.orders(ctx, orders, lines)
+	return r.compareOrders(ctx, orders, lines)
 }
 
-// transfers compares transfers and postings without an order. They are of books that are read at one moment, so one
-// look is enough. It returns the orders whose payments are among them.
-func (r *run) transfers(ctx context.Context, units []Unit) (paid []Unit, err error) {
+// compareTransfers compares transfers and postings without an order. Both are read in one snapshot, so they are
+// compared only once. It returns the orders that the transfers paid.
+func (r *run) compareTransfers(ctx context.Context, units []Unit) (paid []Unit, err error) {
 	if len(units) == 0 {
 		return nil, nil
 	}
@@ -234,10 +236,11 @@ func (r *run) transfers(ctx context.Context, units []Unit) (paid []Unit, err err
 	return paid, nil
 }
 
-// orders compares orders, and lines of the issuer with the orders that may explain them. The books are read one after
-// the other, and things happen meanwhile: what differs for that reason does not differ a second time.
-func (r *run) orders(ctx context.Context, ids []order.ID, lines []string) error {
-	first, units, err := r.look(ctx, ids, lines)
+// compareOrders compares orders, and lines of the issuer with the orders that may explain them. Our records and the
+// issuer's are read one after the other and may change in between, so a difference counts only when a second comparison
+// finds it again.
+func (r *run) compareOrders(ctx context.Context, ids []order.ID, lines []string) error {
+	first, units, err := r.compare(ctx, ids, lines)
 	if err != nil {
 		return err
 	}
@@ -245,10 +248,10 @@ func (r *run) orders(ctx context.Context, ids []order.ID, lines []string) error 
 	c := Conclusion{Units: units, Found: first.found, Postings: first.unposted, Lines: first.lines}
 	known, err := r.Books.Open(ctx, first.found)
 	if err != nil {
-		return fmt.Errorf("look for what is found already: %w", err)
+		return fmt.Errorf("read the stored findings: %w", err)
 	}
 	if doubtful := without(first.found, seen(known)); len(doubtful) > 0 {
-		second, err := r.again(ctx, doubtful)
+		second, err := r.compareAgain(ctx, doubtful)
 		if err != nil {
 			return err
 		}
@@ -259,13 +262,13 @@ func (r *run) orders(ctx context.Context, ids []order.ID, lines []string) error 
 	return r.conclude(ctx, c)
 }
 
-// without are the findings that are not among others.
+// without are the findings whose keys are not among others.
 func without(all []Finding, others map[key]bool) []Finding {
 	return slices.DeleteFunc(slices.Clone(all), func(f Finding) bool { return others[f.key()] })
 }
 
-// again looks a second time at what differs, and at the issuer's books before.
-func (r *run) again(ctx context.Context, found []Finding) (*comparison, error) {
+// compareAgain compares the units of some findings again, after reading the issuer's changes.
+func (r *run) compareAgain(ctx context.Context, found []Finding) (*comparison, error) {
 	if err := r.feed(ctx); err != nil {
 		return nil, err
 	}
@@ -279,12 +282,12 @@ func (r *run) again(ctx context.Context, found []Finding) (*comparison, error) {
 			lines = append(lines, f.Unit.Name())
 		}
 	}
-	second, _, err := r.look(ctx, ids, lines)
+	second, _, err := r.compare(ctx, ids, lines)
 	return second, err
 }
 
-// look reads orders and lines, and compares them. The units are all that it looked at.
-func (r *run) look(ctx context.Context, ids []order.ID, lines []string) (c *comparison, units []Unit, err error) {
+// compare reads orders and lines, and compares them. units are all compared units.
+func (r *run) compare(ctx context.Context, ids []order.ID, lines []string) (c *comparison, units []Unit, err error) {
 	if len(lines) > 0 {
 		more, err := r.Books.OrdersOfLines(ctx, lines)
 		if err != nil {
@@ -296,7 +299,7 @@ func (r *run) look(ctx context.Context, ids []order.ID, lines []string) (c *comp
 	ids = slices.Compact(ids)
 	records, err := r.Books.OfOrders(ctx, ids, lines)
 	if err != nil {
-		return nil, nil, fmt.Errorf("read our books: %w", err)
+		return nil, nil, fmt.Errorf("read our records: %w", err)
 	}
 	records.Epoch = r.progress.Issuer.Number
 	for _, id := range ids {
@@ -315,7 +318,7 @@ func (r *run) conclude(ctx context.Context, c Conclusion) error {
 	slices.Sort(c.Units)
 	c.Units = slices.Compact(c.Units)
 	if err := r.Books.Conclude(ctx, c); err != nil {
-		return fmt.Errorf("store what was found: %w", err)
+		return fmt.Errorf("store the findings: %w", err)
 	}
 	return nil
 }

@@ -13,24 +13,23 @@ import (
 type ScannerConfig struct {
 	Chain    Chain
 	Arrivals Arrivals
-	// Unread keeps the blocks that no node shows. Nil makes such a block an error.
+	// Unread stores the blocks that no node returns. Nil makes such a block an error.
 	Unread Unread
 	// PayTo is the payee, whose transfers are read.
 	PayTo x402.Address
 }
 
-// Unread keeps the blocks whose transfers no node shows, because there are too many of them.
+// Unread stores the blocks whose transfers no node returns, because there are too many.
 type Unread interface {
-	// Blocks are some of those that are left out, first those that were not tried for longest.
+	// Blocks are some of the blocks left out, longest untried first.
 	Blocks(ctx context.Context, limit int) ([]uint64, error)
-	// LeaveOut records that a block is left out; twice changes nothing.
+	// LeaveOut records that a block is left out. It is idempotent.
 	LeaveOut(ctx context.Context, block uint64, why string) error
 	// Caught records that a block has been read after all.
 	Caught(ctx context.Context, block uint64) error
 }
 
-// Scanner reads the transfers to the payee from the chain and stores them as arrivals. Any number of them may run at
-// once.
+// Scanner reads the transfers to the payee from the chain and stores them as arrivals. Several may run concurrently.
 type Scanner struct{ ScannerConfig }
 
 // NewScanner makes a Scanner.
@@ -39,11 +38,10 @@ func NewScanner(c ScannerConfig) *Scanner { return &Scanner{c} }
 const (
 	// scanStep is how many blocks are read before what was found is stored.
 	scanStep = 2_000
-	// overlap is how many blocks are read again: a node may have lagged behind the one that named the safe block, and
-	// shown nothing.
+	// overlap is how many blocks are read again: a node that lags behind the safe block may have returned nothing.
 	overlap = 300
-	// maxLeftOut is how many blocks one scan may leave out before it gives up: then it is the nodes that fail and not the
-	// blocks.
+	// maxLeftOut is how many blocks one scan may leave out before it fails, because the cause is then the nodes and not
+	// the blocks.
 	maxLeftOut = 16
 	// maxRetried is how many of the blocks left out before are tried again by one scan.
 	maxRetried = 8
@@ -53,20 +51,19 @@ const (
 func (s *Scanner) Scan(ctx context.Context) error {
 	safe, err := s.Chain.Safe(ctx)
 	if err != nil {
-		return fmt.Errorf("find the safe block: %w", down(err, "chain"))
+		return fmt.Errorf("find the safe block: %w", sourceDown(err, "chain"))
 	}
 	return s.ScanTo(ctx, safe)
 }
 
-// ScanTo reads the blocks up to one, included. What it stores stays for good, so nothing may undo that block any more,
-// or the caller has to wait until that is so.
+// ScanTo reads the blocks up to and including one. What it stores is never removed, so that block has to be final.
 func (s *Scanner) ScanTo(ctx context.Context, last uint64) error {
 	at, err := s.Arrivals.Scanned(ctx)
 	if err != nil {
 		return fmt.Errorf("find the last block read: %w", err)
 	}
 	if !at.Begun {
-		// Money that arrived before the first purchase is nobody's concern here.
+		// Transfers before the first purchase are not compared.
 		at.First = last
 		if at.Oldest > 0 {
 			at.First = min(at.Oldest, last)
@@ -91,12 +88,12 @@ func (s *Scanner) ScanTo(ctx context.Context, last uint64) error {
 type scan struct {
 	*Scanner
 	first uint64
-	// step is how many blocks are asked for at once. It shrinks where there is much to read, and grows again.
+	// step is how many blocks are read at once. It shrinks where the nodes refuse, and grows again.
 	step    uint64
 	leftOut int
 }
 
-// some reads and stores the blocks from one on, as many as the nodes show at once, and says how many that were.
+// some reads and stores blocks, as many at once as the nodes return, and returns how many.
 func (s *scan) some(ctx context.Context, from, last uint64) (read uint64, err error) {
 	for {
 		to := min(from+s.step-1, last)
@@ -108,8 +105,8 @@ func (s *scan) some(ctx context.Context, from, last uint64) (read uint64, err er
 			s.step = min(s.step*2, scanStep)
 			return to - from + 1, nil
 		}
-		err = fmt.Errorf("read the transfers of blocks %d to %d: %w", from, to, down(err, "chain"))
-		// A node that is down shows no smaller range either.
+		err = fmt.Errorf("read the transfers of blocks %d to %d: %w", from, to, sourceDown(err, "chain"))
+		// A smaller range does not help when the nodes are down.
 		if _, gone := s.Chain.Safe(ctx); gone != nil || ctx.Err() != nil {
 			return 0, errors.Join(err, gone)
 		}
@@ -124,15 +121,15 @@ func (s *scan) some(ctx context.Context, from, last uint64) (read uint64, err er
 	}
 }
 
-// leave goes past a block that no node shows, so that whoever filled it stops no comparison. It is tried again by later
-// scans.
+// leave skips a block that no node returns, so that nobody can stop comparisons by filling a block. Later scans try it
+// again.
 func (s *scan) leave(ctx context.Context, block uint64, why error) error {
 	s.leftOut++
 	if err := s.Unread.LeaveOut(ctx, block, why.Error()); err != nil {
 		return fmt.Errorf("leave out block %d: %w", block, err)
 	}
 	if err := s.Arrivals.Arrive(ctx, s.first, block+1, nil); err != nil {
-		return fmt.Errorf("go past block %d: %w", block, err)
+		return fmt.Errorf("skip block %d: %w", block, err)
 	}
 	return nil
 }
@@ -165,7 +162,7 @@ func (s *scan) retry(ctx context.Context) error {
 	return nil
 }
 
-// down is what an operator may be told of a book that cannot be read.
-func down(err error, who string) error {
+// sourceDown adds a fault, which operators see, to the error of a source that cannot be read.
+func sourceDown(err error, who string) error {
 	return errors.Join(err, fault.Newf(fault.DependencyDown, "The %s does not answer.", who))
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// sentBack finds the transfers whose money has gone back already, by a refund that our books have lost: they must
-// not pay for anything.
-func (c *CatchUp) sentBack(ctx context.Context, before Scan, head uint64) error {
+// resolveRefunded finds and resolves the transfers that were refunded in data that we have lost. They must not pay for
+// anything.
+func (c *CatchUp) resolveRefunded(ctx context.Context, before Scan, head uint64) error {
 	if !before.Begun {
 		return nil
 	}
@@ -21,7 +21,7 @@ func (c *CatchUp) sentBack(ctx context.Context, before Scan, head uint64) error 
 		}
 		payouts = append(payouts, found...)
 	}
-	payouts, err := c.strangers(ctx, payouts)
+	payouts, err := c.unexplainedPayouts(ctx, payouts)
 	if err != nil || len(payouts) == 0 {
 		return err
 	}
@@ -29,18 +29,18 @@ func (c *CatchUp) sentBack(ctx context.Context, before Scan, head uint64) error 
 	for _, p := range payouts {
 		receivers = append(receivers, p.To)
 	}
-	open, err := c.Marks.Unclaimed(ctx, receivers)
+	open, err := c.Watermarks.Unclaimed(ctx, receivers)
 	if err != nil {
-		return fmt.Errorf("find the transfers of no order: %w", err)
+		return fmt.Errorf("find the unmatched transfers: %w", err)
 	}
-	if back := paired(open, payouts); len(back) > 0 {
-		return c.Marks.SentBack(ctx, back)
+	if back := matchRefunds(open, payouts); len(back) > 0 {
+		return c.Watermarks.ResolveRefunded(ctx, back)
 	}
 	return nil
 }
 
-// strangers are the payouts that no refund of our books explains.
-func (c *CatchUp) strangers(ctx context.Context, payouts []Payout) ([]Payout, error) {
+// unexplainedPayouts are the payouts without a refund in our records.
+func (c *CatchUp) unexplainedPayouts(ctx context.Context, payouts []Payout) ([]Payout, error) {
 	var nonces []x402.Hash
 	for _, p := range payouts {
 		if !p.Nonce.IsZero() {
@@ -49,7 +49,7 @@ func (c *CatchUp) strangers(ctx context.Context, payouts []Payout) ([]Payout, er
 	}
 	ours := map[x402.Hash]bool{}
 	if len(nonces) > 0 {
-		known, err := c.Marks.Refunds(ctx, nonces)
+		known, err := c.Watermarks.Refunds(ctx, nonces)
 		if err != nil {
 			return nil, fmt.Errorf("look our refunds up: %w", err)
 		}
@@ -66,9 +66,9 @@ func (c *CatchUp) strangers(ctx context.Context, payouts []Payout) ([]Payout, er
 	return left, nil
 }
 
-// paired finds for each payout the oldest transfer of who received it with the same amount, before it.
-func paired(open []Transfer, payouts []Payout) []SentBack {
-	var back []SentBack
+// matchRefunds finds for each payout the oldest earlier transfer of its receiver with the same amount.
+func matchRefunds(open []Transfer, payouts []Payout) []RefundedTransfer {
+	var back []RefundedTransfer
 	taken := make([]bool, len(open))
 	for _, p := range payouts {
 		oldest := -1
@@ -80,13 +80,13 @@ func paired(open []Transfer, payouts []Payout) []SentBack {
 		}
 		if oldest >= 0 {
 			taken[oldest] = true
-			back = append(back, SentBack{open[oldest], p.Transfer})
+			back = append(back, RefundedTransfer{open[oldest], p.Transfer})
 		}
 	}
 	return back
 }
 
-// before says that a transfer came before another one.
+// before reports whether a transfer is before another one in the chain.
 func (t Transfer) before(u Transfer) bool {
 	return t.Block < u.Block || t.Block == u.Block && t.LogIndex < u.LogIndex
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/roamcard/roamcard/internal/order"
 )
 
-// unexplained are the goods that a provider made for us, and no order of ours has or is getting.
+// unexplained are the goods that a provider made for us and that no order of ours has or expects.
 func (r Recovery) unexplained(lost Lost, goods []order.Goods) (found []made) {
 	expected := r.expected(lost)
 	for _, g := range goods {
@@ -30,9 +30,8 @@ func (r Recovery) unexplained(lost Lost, goods []order.Goods) (found []made) {
 	return found
 }
 
-// expected are the references that our orders have, or will have at their next delivery; the value is nil where that
-// explains the goods. An order that nobody has paid for, as far as we know, explains nothing: it was paid in the time
-// that was lost.
+// expected are the references of our orders, including their next delivery. The value is nil where the order explains
+// the goods. An order that is unpaid by our records explains no goods: it was paid in data that we have lost.
 func (r Recovery) expected(lost Lost) map[uuid.UUID]*order.Order {
 	all := map[uuid.UUID]*order.Order{}
 	for i := range lost.Orders {
@@ -48,7 +47,7 @@ func (r Recovery) expected(lost Lost) map[uuid.UUID]*order.Order {
 	return all
 }
 
-// references are the provider's of an order's delivery, up to the next attempt.
+// references are the provider's references of an order's delivery, up to the next attempt.
 func (r Recovery) references(o order.Order) (all []uuid.UUID) {
 	o.Delivery = max(1, o.Delivery) + 1
 	for _, p := range r.Products {

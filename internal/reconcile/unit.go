@@ -7,7 +7,7 @@ import (
 	"github.com/roamcard/roamcard/internal/order"
 )
 
-// Unit is what is compared at once, and what findings come and go with: "order/<id>", "arrival/<transfer>",
+// Unit is what is compared at once, and opens and closes findings: "order/<id>", "arrival/<transfer>",
 // "line/<the issuer's name>", "posting/<id>", "block/<number>".
 type Unit string
 
@@ -22,10 +22,10 @@ const (
 
 func unitOf(sort, name string) Unit { return Unit(sort + "/" + name) }
 
-// OrderUnit is all that belongs to an order.
+// OrderUnit is an order with all its records.
 func OrderUnit(id order.ID) Unit { return unitOf(sortOrder, string(id)) }
 
-// TransferUnit is a transfer that belongs to no order, or may not.
+// TransferUnit is a transfer that may be unmatched.
 func TransferUnit(at Place) Unit { return unitOf(sortTransfer, at.String()) }
 
 // LineUnit is a line of the issuer that no order explains.
@@ -45,7 +45,7 @@ func (u Unit) sort() string {
 	return sort
 }
 
-// transfer is the transfer that a posting without an order is about, by its id; ok is false when it names none.
+// transfer is the transfer of a posting without an order, by the posting's id; ok is false when it names none.
 func (u Unit) transfer() (subject string, ok bool) {
 	for _, kind := range []string{"unmatched/", "resolved/"} {
 		if subject, ok := strings.CutPrefix(u.Name(), kind); ok && isPlace(subject) {

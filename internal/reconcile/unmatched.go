@@ -14,23 +14,22 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Resolution is what an operator says has become of a transfer that belongs to no order, which is final, or of another
-// finding.
+// Resolution is an operator's decision on an unmatched transfer, which is final, or on another finding.
 type Resolution string
 
 // The resolutions.
 const (
-	// RefundedByHand says that the money was sent back from the treasury.
+	// RefundedByHand says that the treasury has refunded the transfer.
 	RefundedByHand Resolution = "refunded_by_hand"
-	// Donation says that the money is ours to keep.
+	// Donation says that we keep the money.
 	Donation Resolution = "donation"
-	// Known says that the money is somebody's who is known, and stays where it is.
+	// Known says that the owner of the money is known, and that it stays where it is.
 	Known Resolution = "known"
-	// Explained says that a finding about something else than a transfer is understood.
+	// Explained says that a finding that is not an unmatched transfer is explained.
 	Explained Resolution = "explained"
 )
 
-// Postings are what the ledger gets when a transfer is resolved; none when nothing moves.
+// Postings are the ledger postings of a resolved transfer; none for Known.
 func (r Resolution) Postings(t Transfer) []ledger.Posting {
 	to := map[Resolution]ledger.Account{RefundedByHand: ledger.Treasury, Donation: ledger.Donations}[r]
 	if to == "" {
@@ -39,7 +38,7 @@ func (r Resolution) Postings(t Transfer) []ledger.Posting {
 	return []ledger.Posting{ledger.Resolved(t.Transaction.String(), t.LogIndex, t.Value, to)}
 }
 
-// Place is where a transfer stands on the chain.
+// Place is the place of a transfer in the chain.
 type Place struct {
 	Transaction x402.Hash
 	LogIndex    uint
@@ -51,7 +50,7 @@ func isPlace(text string) bool {
 	return err == nil
 }
 
-// ParsePlace reads a place as reports show it.
+// ParsePlace parses a place in the form of reports.
 func ParsePlace(text string) (Place, error) {
 	hash, index, _ := strings.Cut(text, "/")
 	transaction, err1 := x402.ParseHash(hash)
@@ -63,10 +62,10 @@ func ParsePlace(text string) (Place, error) {
 	return at, nil
 }
 
-// String is the place as reports show it: "0x…/5".
+// String is the place in the form of reports: "0x…/5".
 func (p Place) String() string { return fmt.Sprintf("%s/%d", p.Transaction, p.LogIndex) }
 
-// Resolved is a resolution, by whom and why.
+// Resolved is a resolution with its operator and reason.
 type Resolved struct {
 	Place            Place
 	As               Resolution
@@ -74,64 +73,65 @@ type Resolved struct {
 	At               time.Time
 }
 
-// UnmatchedTransfer is a transfer that belongs to no order.
+// UnmatchedTransfer is a transfer that no order has claimed.
 type UnmatchedTransfer struct {
 	Transfer
-	// Row is its place in the list of all that arrived.
+	// Row is its number in the list of all arrivals.
 	Row    int64
 	SeenAt time.Time
 	// Resolved is nil while it is open.
 	Resolved *Resolved
 }
 
-// UnmatchedQuery asks for a page of strays.
+// UnmatchedQuery selects a page of unmatched transfers.
 type UnmatchedQuery struct {
-	// Resolved asks for those that are; otherwise for those that are open.
+	// Resolved selects the resolved ones instead of the open ones.
 	Resolved bool
-	// Before is the row of the last stray of the page before, or zero.
+	// Before is the row of the last transfer of the previous page, or zero.
 	Before int64
 	Limit  int
 }
 
-// UnmatchedTransfers keeps what operators do with transfers that belong to no order, as comparisons found them. Every
-// use is audited in its own transaction.
+// UnmatchedTransfers stores the operators' resolutions of unmatched transfers and of other findings. Each call writes
+// its audit record in the same transaction.
 type UnmatchedTransfers interface {
-	// ListUnmatched lists them, newest first.
+	// ListUnmatched lists unmatched transfers, newest first.
 	ListUnmatched(ctx context.Context, q UnmatchedQuery, act order.Act) ([]UnmatchedTransfer, error)
-	// Resolve stores a resolution and what it posts, once for each key. ErrNoStray when a comparison found no
-	// such transfer, ErrResolved when it was resolved by another act, ErrKeyReused when the operator used the
-	// key for another resolution.
+	// Resolve stores a resolution and its postings, once per key. ErrNoUnmatched when no comparison has found the
+	// transfer, ErrResolved when another action resolved it, ErrKeyReused when the operator used the key for another
+	// resolution.
 	Resolve(ctx context.Context, at Place, as Resolution, act order.Act) (UnmatchedTransfer, error)
-	// Findings lists what differs still, newest first.
+	// Findings lists findings, newest first.
 	Findings(ctx context.Context, q FindingQuery, act order.Act) ([]Finding, error)
-	// ResolveFinding stores that a finding is understood, once for each key, and does for a transfer what Resolve does.
-	// ErrNoFinding when nothing of the kind differs, ErrResolved and ErrKeyReused as there.
+	// ResolveFinding stores that a finding is explained, once per key, and resolves the transfer if it is about one.
+	// ErrNoFinding when there is none, ErrResolved and ErrKeyReused as in Resolve.
 	ResolveFinding(ctx context.Context, id int64, act order.Act) (Finding, error)
 }
 
-// FindingQuery asks for a page of findings.
+// FindingQuery selects a page of findings.
 type FindingQuery struct {
-	// Resolved asks for those that are; otherwise for those that are open.
+	// Resolved selects the resolved ones instead of the open ones.
 	Resolved bool
-	// Code is that of all of them; empty for any.
+	// Code selects the findings of one code; empty selects all.
 	Code Code
-	// Before is the last finding of the page before, or zero.
+	// Before is the last finding of the previous page, or zero.
 	Before int64
 	Limit  int
 }
 
-// The errors of Strays.
+// The errors of UnmatchedTransfers.
 var (
-	ErrNoUnmatched = errors.New("there is no such stray transfer")
+	ErrNoUnmatched = errors.New("there is no such unmatched transfer")
 	ErrNoFinding   = errors.New("there is no such finding")
 	ErrResolved    = errors.New("it has been resolved")
-	ErrKeyReused   = errors.New("the key was used for another act")
+	ErrKeyReused   = errors.New("the key was used for another action")
 )
 
-// UnmatchedFor shows an operator a page of strays, newest first, and the row where the next page begins, if there
-// is one.
-func (r *Reconciler) UnmatchedFor(ctx context.Context, q UnmatchedQuery,
-	act order.Act) (page []UnmatchedTransfer, next int64, err error) {
+// UnmatchedFor lists a page of unmatched transfers for an operator, newest first. next is the cursor of the next page,
+// or zero.
+func (r *Reconciler) UnmatchedFor(
+	ctx context.Context, q UnmatchedQuery, act order.Act,
+) (page []UnmatchedTransfer, next int64, err error) {
 	limit := q.Limit
 	q.Limit++
 	page, err = r.Unmatched.ListUnmatched(ctx, q, act)
@@ -145,9 +145,10 @@ func (r *Reconciler) UnmatchedFor(ctx context.Context, q UnmatchedQuery,
 	return page, next, nil
 }
 
-// ResolveFor closes a stray by an operator's word. The next comparison no longer finds it.
-func (r *Reconciler) ResolveFor(ctx context.Context, at Place, as Resolution,
-	act order.Act) (UnmatchedTransfer, error) {
+// ResolveFor resolves an unmatched transfer for an operator. The next comparison no longer reports it.
+func (r *Reconciler) ResolveFor(
+	ctx context.Context, at Place, as Resolution, act order.Act,
+) (UnmatchedTransfer, error) {
 	s, err := r.Unmatched.Resolve(ctx, at, as, act)
 	switch {
 	case errors.Is(err, ErrNoUnmatched):
@@ -164,9 +165,10 @@ func (r *Reconciler) ResolveFor(ctx context.Context, at Place, as Resolution,
 	return s, nil
 }
 
-// FindingsFor shows an operator a page of findings, newest first, and where the next page begins, if there is one.
-func (r *Reconciler) FindingsFor(ctx context.Context, q FindingQuery,
-	act order.Act) (page []Finding, next int64, err error) {
+// FindingsFor lists a page of findings for an operator, newest first. next is the cursor of the next page, or zero.
+func (r *Reconciler) FindingsFor(
+	ctx context.Context, q FindingQuery, act order.Act,
+) (page []Finding, next int64, err error) {
 	limit := q.Limit
 	q.Limit++
 	page, err = r.Unmatched.Findings(ctx, q, act)
@@ -180,7 +182,7 @@ func (r *Reconciler) FindingsFor(ctx context.Context, q FindingQuery,
 	return page, next, nil
 }
 
-// ResolveFindingFor takes an operator's word that a finding is understood. From then on it blocks nothing.
+// ResolveFindingFor resolves a finding as explained, for an operator. From then on it blocks nothing.
 func (r *Reconciler) ResolveFindingFor(ctx context.Context, id int64, act order.Act) (Finding, error) {
 	f, err := r.Unmatched.ResolveFinding(ctx, id, act)
 	switch {

@@ -12,11 +12,11 @@ import (
 	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 )
 
-// Confirming is the kind of the job that follows a payment until no reorganisation can undo it. Goods are
-// delivered before that: a block is final minutes later.
+// Confirming is the kind of the job that watches a payment until it is final. Goods are delivered before that, because
+// a block becomes final minutes later.
 const Confirming job.Kind = "payment_confirm"
 
-// ConfirmArgs names the order whose payment is followed.
+// ConfirmArgs names the order whose payment is watched.
 type ConfirmArgs struct {
 	Order order.ID `json:"order"`
 }
@@ -24,20 +24,20 @@ type ConfirmArgs struct {
 // Kind implements job.Args.
 func (ConfirmArgs) Kind() job.Kind { return Confirming }
 
-// ConfirmJob is the job that follows a payment once it is proven.
+// ConfirmJob is the job that watches a payment after it is proven.
 func ConfirmJob(p payment.Payment) job.New {
 	return job.New{Args: ConfirmArgs{Order: p.Order}, UniqueKey: p.ID.String(), MaxAttempts: maxAttempts}
 }
 
 const (
-	confirmAgain   = 15 * time.Second
-	confirmAtLeast = 2 * time.Minute
-	// confirmDeadline is longer than any chain takes to be final.
+	minConfirmPause = 15 * time.Second
+	maxConfirmPause = 2 * time.Minute
+	// confirmDeadline is longer than a chain takes to finalize a block.
 	confirmDeadline = 24 * time.Hour
 )
 
-// Confirm handles the job of a payment that was seen settled. A payment that a reorganisation undid is
-// brought to the chain again; one that can never come back goes to an operator.
+// Confirm handles the job of a proven payment. A payment that a reorganisation removed is submitted again; when it is
+// void, an operator decides.
 func (s *Settlement) Confirm(ctx context.Context, l *job.Lease) (job.Outcome, error) {
 	a, err := job.Decode[ConfirmArgs](l.Row())
 	if err != nil {
@@ -49,18 +49,18 @@ func (s *Settlement) Confirm(ctx context.Context, l *job.Lease) (job.Outcome, er
 	}
 	final, err := s.Final.Verdict(ctx, pay.Authorization, pay.Since())
 	if err == nil && final.State == payment.Unknown && pay.Receipt != nil && s.Evidence != nil {
-		// What no search finds may still stand where it was proven, by an operator's hint or before the logs were dropped.
+		// The search may miss a transfer that an operator's hint proved, or whose logs the nodes have dropped.
 		final, err = s.Evidence.Prove(ctx, pay.Authorization, pay.Receipt.Transaction)
 	}
 	if err != nil {
-		return job.Outcome{}, fmt.Errorf("judge the payment: %w", err)
+		return job.Outcome{}, fmt.Errorf("read the final state of the payment: %w", err)
 	}
 	switch final.State {
 	case payment.Settled:
 		faultpoint.Reach("confirm.final")
 		return s.confirmed(ctx, l, pay, *final.Receipt)
 	case payment.Void:
-		return s.undone(ctx, l, pay, final.Reason)
+		return s.paymentVoid(ctx, l, pay, final.Reason)
 	case payment.Unknown, payment.Unused:
 	}
 	if s.Now().Sub(l.Row().CreatedAt) > confirmDeadline {
@@ -69,31 +69,32 @@ func (s *Settlement) Confirm(ctx context.Context, l *job.Lease) (job.Outcome, er
 	if err := s.restore(ctx, pay); err != nil {
 		return job.Outcome{}, err
 	}
-	return job.Snooze(confirmLater(s.Now().Sub(l.Row().CreatedAt))), nil
+	return job.Snooze(confirmPause(s.Now().Sub(l.Row().CreatedAt))), nil
 }
 
-// confirmLater is how long a payment that is not final yet rests: what stood for minutes is seldom undone, and many
-// that wait must not keep the rest of the upkeep waiting.
-func confirmLater(age time.Duration) time.Duration {
-	return min(max(confirmAgain, age/4), confirmAtLeast)
+// confirmPause is the polling interval of a payment that is not final yet. It grows with age: an old block is rarely
+// reorganised, and many waiting payments must not delay other maintenance.
+func confirmPause(age time.Duration) time.Duration {
+	return min(max(minConfirmPause, age/4), maxConfirmPause)
 }
 
-// restore brings a payment back to the chain when the latest block does not show it any more.
+// restore submits a payment again when the latest block no longer shows it.
 func (s *Settlement) restore(ctx context.Context, pay payment.Payment) error {
 	latest, err := s.Chain.Verdict(ctx, pay.Authorization, pay.Since())
 	if err != nil {
 		return fmt.Errorf("look for the payment: %w", err)
 	}
 	if latest.State == payment.Unused {
-		s.Log.ErrorContext(ctx, "payment undone by a reorganisation", slog.String("order", string(pay.Order)))
+		s.Log.ErrorContext(ctx, "payment removed by a reorganisation", slog.String("order", string(pay.Order)))
 		s.Collect.Collect(ctx, pay)
 	}
 	return nil
 }
 
-// confirmed ends the watch. The transfer may stand in another transaction than the one first seen.
-func (s *Settlement) confirmed(ctx context.Context, l *job.Lease, pay payment.Payment,
-	r payment.Receipt) (job.Outcome, error) {
+// confirmed ends the watch. The final transfer may be in another transaction than the one first seen.
+func (s *Settlement) confirmed(
+	ctx context.Context, l *job.Lease, pay payment.Payment, r payment.Receipt,
+) (job.Outcome, error) {
 	if pay.Receipt == nil || pay.Receipt.Transaction != r.Transaction || pay.Receipt.BlockHash != r.BlockHash {
 		pay.Receipt = &r
 		if err := s.Store.Reprove(ctx, l.Fence(), pay); err != nil {
@@ -103,9 +104,10 @@ func (s *Settlement) confirmed(ctx context.Context, l *job.Lease, pay payment.Pa
 	return job.Done(), nil
 }
 
-// undone stops a delivery that is still under way; what is delivered stays, and an operator decides.
-func (s *Settlement) undone(ctx context.Context, l *job.Lease, pay payment.Payment,
-	reason string) (job.Outcome, error) {
+// paymentVoid stops a delivery that has not ended. Delivered goods stay, and an operator decides.
+func (s *Settlement) paymentVoid(
+	ctx context.Context, l *job.Lease, pay payment.Payment, reason string,
+) (job.Outcome, error) {
 	why := "the payment was undone: " + reason
 	o, err := s.Store.Find(ctx, pay.Order)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 )
 
-// Fulfilling is the kind of the job that stands behind every claimed order.
+// Fulfilling is the kind of the job of every claimed order.
 const Fulfilling job.Kind = "order_fulfill"
 
 // FulfillArgs names the order to fulfill.
@@ -35,12 +35,12 @@ func FulfillJob(id order.ID, claim string) job.New {
 	return job.New{Args: FulfillArgs{Order: id}, UniqueKey: claim, MaxAttempts: maxAttempts, Class: job.Settle}
 }
 
-// maxAttempts is high because a crash or a dead dependency uses attempts up too; products and
-// payments have deadlines of their own.
+// maxAttempts is high because crashes and unavailable dependencies also use attempts; products and payments have their
+// own deadlines.
 const maxAttempts = 1000
 
-// Fulfill handles the job of an order: it takes the step that the stored status asks for, and the next,
-// until the order is final or has to wait. Steps never call one another.
+// Fulfill handles the job of an order: it takes one step after the other, each chosen by the stored status, until the
+// order is final or has to wait. Steps never call one another.
 func (s *Settlement) Fulfill(ctx context.Context, l *job.Lease) (job.Outcome, error) {
 	a, err := job.Decode[FulfillArgs](l.Row())
 	if err != nil {
@@ -53,9 +53,9 @@ func (s *Settlement) Fulfill(ctx context.Context, l *job.Lease) (job.Outcome, er
 	return s.advance(ctx, l, o, nil)
 }
 
-// Begin handles the first attempt of the job of an order that this process has just claimed. It goes on from what
-// was stored, without reading it, and tells decided, which takes it without waiting, how the payment was decided.
-// It closes decided when the attempt ends, told or not.
+// Begin handles the first attempt of the job of an order that this process has just claimed. It continues from the
+// order and payment given, without reading them, and sends the decision of the payment to decided, which must have
+// capacity. It closes decided when the attempt ends.
 func (s *Settlement) Begin(o order.Order, pay payment.Payment, decided chan<- payment.Decided) job.Handler {
 	return func(ctx context.Context, l *job.Lease) (job.Outcome, error) {
 		defer close(decided)
@@ -63,13 +63,13 @@ func (s *Settlement) Begin(o order.Order, pay payment.Payment, decided chan<- pa
 	}
 }
 
-// claimed is what is known of an order's payment without reading it, and who waits for its decision.
+// claimed is the payment of an order that was just claimed, and the channel for its decision.
 type claimed struct {
 	payment payment.Payment
 	decided chan<- payment.Decided
 }
 
-// advance goes from what is stored of an order to what each step has stored.
+// advance takes steps of an order, each on the order as the step before has stored it.
 func (s *Settlement) advance(ctx context.Context, l *job.Lease, o order.Order, known *claimed) (job.Outcome, error) {
 	faultpoint.Reach("fulfill.leased")
 	for {
@@ -91,8 +91,8 @@ func (s *Settlement) advance(ctx context.Context, l *job.Lease, o order.Order, k
 	}
 }
 
-// Park hands an order whose job has used up its attempts to an operator. An order that is not paid yet is looked
-// after all the same: the chain decides it, and until then it holds what is scarce.
+// Park hands an order whose job has used up its attempts to an operator. An order whose payment or refund is undecided
+// is not parked: the chain decides it, and until then it keeps its reservations.
 func (s *Settlement) Park(ctx context.Context, l *job.Lease, reason string) error {
 	a, err := job.Decode[FulfillArgs](l.Row())
 	if err != nil {
@@ -103,7 +103,7 @@ func (s *Settlement) Park(ctx context.Context, l *job.Lease, reason string) erro
 		return fmt.Errorf("read the order: %w", err)
 	}
 	if o.Status == order.Settling {
-		if o, err = s.settleAllTheSame(ctx, l, o); err != nil {
+		if o, err = s.retrySettle(ctx, l, o); err != nil {
 			return err
 		}
 	}
@@ -112,15 +112,15 @@ func (s *Settlement) Park(ctx context.Context, l *job.Lease, reason string) erro
 		_, err := s.move(ctx, l, o, order.OperatorReview, order.Progress{Reason: reason})
 		return err
 	case order.RefundPending:
-		return s.refundAllTheSame(ctx, l, o)
+		return s.retryRefund(ctx, l, o)
 	default:
 		return nil
 	}
 }
 
-// refundAllTheSame goes on with a refund whose job has used up its attempts: money that is promised back
-// is not left behind a parked job. The error keeps the job from being parked.
-func (s *Settlement) refundAllTheSame(ctx context.Context, l *job.Lease, o order.Order) error {
+// retryRefund continues a refund whose job has used up its attempts. The error keeps the job from being parked, so
+// that no promised refund is left behind.
+func (s *Settlement) retryRefund(ctx context.Context, l *job.Lease, o order.Order) error {
 	o, _, err := s.refund(ctx, l, o)
 	if err == nil && o.Status == order.RefundPending {
 		err = errors.New("the refund is not decided yet")
@@ -128,9 +128,9 @@ func (s *Settlement) refundAllTheSame(ctx context.Context, l *job.Lease, o order
 	return err
 }
 
-// settleAllTheSame looks once more at a payment whose job has used up its attempts. The error keeps the job from
-// being parked while the payment is undecided.
-func (s *Settlement) settleAllTheSame(ctx context.Context, l *job.Lease, o order.Order) (order.Order, error) {
+// retrySettle collects a payment whose job has used up its attempts. The error keeps the job from being parked while
+// the payment is undecided.
+func (s *Settlement) retrySettle(ctx context.Context, l *job.Lease, o order.Order) (order.Order, error) {
 	o, _, err := s.settle(ctx, l, o, nil)
 	if err == nil && o.Status == order.Settling {
 		err = errors.New("the payment is not decided yet")
@@ -138,10 +138,11 @@ func (s *Settlement) settleAllTheSame(ctx context.Context, l *job.Lease, o order
 	return o, err
 }
 
-// step takes one step and returns the order as it is stored then: with 0 to look at once for the next, a
-// positive time for later, rest when there is nothing to do.
-func (s *Settlement) step(ctx context.Context, l *job.Lease, o order.Order,
-	known *claimed) (order.Order, time.Duration, error) {
+// step takes one step and returns the order as the step stored it, with the wait before the next step: 0 for at once, a
+// positive duration for later, done when there is none.
+func (s *Settlement) step(
+	ctx context.Context, l *job.Lease, o order.Order, known *claimed,
+) (order.Order, time.Duration, error) {
 	ctx, span := otel.Tracer("settlement").Start(ctx, "order."+string(o.Status),
 		trace.WithAttributes(attribute.String("order.id", string(o.ID)), attribute.String("order.kind", string(o.Kind))))
 	defer span.End()
@@ -149,10 +150,10 @@ func (s *Settlement) step(ctx context.Context, l *job.Lease, o order.Order,
 	case order.Settling:
 		return s.settle(ctx, l, o, known)
 	case order.Settled:
-		if o.Returned != "" {
-			return onward(s.refused(ctx, l, o, order.Progress{Reason: o.Returned}))
+		if o.RefundReason != "" {
+			return proceed(s.refused(ctx, l, o, order.Progress{Reason: o.RefundReason}))
 		}
-		return onward(s.move(ctx, l, o, order.Provisioning, order.Progress{Reason: "delivery begins"}))
+		return proceed(s.move(ctx, l, o, order.Provisioning, order.Progress{Reason: "delivery begins"}))
 	case order.Provisioning:
 		return s.deliver(ctx, l, o)
 	case order.RefundPending:
@@ -162,14 +163,15 @@ func (s *Settlement) step(ctx context.Context, l *job.Lease, o order.Order,
 	return o, done, nil
 }
 
-// onward is a step after which the next one may begin.
-func onward(o order.Order, err error) (order.Order, time.Duration, error) { return o, 0, err }
+// proceed is the result of a step that the next one follows at once.
+func proceed(o order.Order, err error) (order.Order, time.Duration, error) { return o, 0, err }
 
 const done = time.Duration(-1)
 
-// settle looks once at the order's payment, and goes on when the chain has decided.
-func (s *Settlement) settle(ctx context.Context, l *job.Lease, o order.Order,
-	known *claimed) (order.Order, time.Duration, error) {
+// settle collects the order's payment once, and moves the order when the chain has decided.
+func (s *Settlement) settle(
+	ctx context.Context, l *job.Lease, o order.Order, known *claimed,
+) (order.Order, time.Duration, error) {
 	var pay payment.Payment
 	if known != nil {
 		pay = known.payment
@@ -184,16 +186,16 @@ func (s *Settlement) settle(ctx context.Context, l *job.Lease, o order.Order,
 	var err error
 	switch verdict.State {
 	case payment.Settled:
-		o, pay, err = s.arrived(ctx, l, o, pay, verdict.Receipt)
+		o, pay, err = s.recordPaid(ctx, l, o, pay, verdict.Receipt)
 	case payment.Void:
-		o, pay, err = s.markDead(ctx, l, o, pay, verdict.Reason)
+		o, pay, err = s.recordDead(ctx, l, o, pay, verdict.Reason)
 		wait = done
 	case payment.Unknown, payment.Unused:
 		faultpoint.Reach("settle.undecided")
-		if verdict.State == payment.Unused && s.withoutMoney(ctx, pay) {
+		if verdict.State == payment.Unused && s.cannotPay(ctx, pay) {
 			return o, s.suspendedPause(pay), s.suspend(ctx, l, o)
 		}
-		return o, payment.LookAgain(s.Now().Sub(pay.CreatedAt)), nil
+		return o, payment.PollPause(s.Now().Sub(pay.CreatedAt)), nil
 	}
 	if err == nil && known != nil {
 		known.decided <- payment.Decided{Order: o, Payment: pay}
@@ -201,12 +203,13 @@ func (s *Settlement) settle(ctx context.Context, l *job.Lease, o order.Order,
 	return o, wait, err
 }
 
-// arrived records that a payment is proven.
-func (s *Settlement) arrived(ctx context.Context, l *job.Lease, o order.Order, pay payment.Payment,
-	proof *payment.Receipt) (order.Order, payment.Payment, error) {
+// recordPaid records that a payment is proven.
+func (s *Settlement) recordPaid(
+	ctx context.Context, l *job.Lease, o order.Order, pay payment.Payment, proof *payment.Receipt,
+) (order.Order, payment.Payment, error) {
 	faultpoint.Reach("settle.seen")
 	pay.Status, pay.Receipt = payment.Paid, proof
-	m := worker(o, order.Settled, order.Progress{
+	m := workerMove(o, order.Settled, order.Progress{
 		Reason: "payment proven", Evidence: map[string]string{"transaction": proof.Transaction.String()},
 	})
 	m.Postings = pay.Postings()
@@ -220,11 +223,12 @@ func (s *Settlement) arrived(ctx context.Context, l *job.Lease, o order.Order, p
 	return o, pay, nil
 }
 
-// markDead records that a payment can never arrive.
-func (s *Settlement) markDead(ctx context.Context, l *job.Lease, o order.Order, pay payment.Payment,
-	reason string) (order.Order, payment.Payment, error) {
+// recordDead records that a payment can never arrive.
+func (s *Settlement) recordDead(
+	ctx context.Context, l *job.Lease, o order.Order, pay payment.Payment, reason string,
+) (order.Order, payment.Payment, error) {
 	pay.Status, pay.DeadReason = payment.Dead, reason
-	m := worker(o, order.PaymentRequired, order.Progress{Reason: "payment dead: " + reason})
+	m := workerMove(o, order.PaymentRequired, order.Progress{Reason: "payment dead: " + reason})
 	o, err := s.Store.MarkDead(ctx, l.Fence(), pay, m)
 	if err != nil {
 		return o, pay, fmt.Errorf("record the dead payment: %w", err)
@@ -243,34 +247,36 @@ func (s *Settlement) deliver(ctx context.Context, l *job.Lease, o order.Order) (
 	}
 	switch at.State {
 	case order.Delivered:
-		return onward(s.fulfilled(ctx, l, o, at))
+		return proceed(s.fulfilled(ctx, l, o, at))
 	case order.Refused:
-		return onward(s.refused(ctx, l, o, at))
+		return proceed(s.refused(ctx, l, o, at))
 	case order.Doubtful:
-		// Money is in, and the goods may come or not: a person decides, with the evidence before them.
-		return onward(s.move(ctx, l, o, order.OperatorReview, at))
+		// The payment arrived and the delivery is uncertain: an operator decides by the evidence.
+		return proceed(s.move(ctx, l, o, order.OperatorReview, at))
 	case order.Waiting:
 	}
 	return o, max(at.After, time.Millisecond), nil
 }
 
-// fulfilled ends a delivery, and posts what it moved.
-func (s *Settlement) fulfilled(ctx context.Context, l *job.Lease, o order.Order,
-	at order.Progress) (order.Order, error) {
-	m := worker(o, order.Fulfilled, at)
+// fulfilled ends a delivery, with its postings.
+func (s *Settlement) fulfilled(
+	ctx context.Context, l *job.Lease, o order.Order, at order.Progress,
+) (order.Order, error) {
+	m := workerMove(o, order.Fulfilled, at)
 	var err error
 	if m.Postings, err = s.products[o.Kind].Postings(o); err != nil {
 		return o, fmt.Errorf("post the %s: %w", o.Kind, err)
 	}
-	return s.take(ctx, l, m)
+	return s.apply(ctx, l, m)
 }
 
-func (s *Settlement) move(ctx context.Context, l *job.Lease, o order.Order, to order.Status,
-	at order.Progress) (order.Order, error) {
-	return s.take(ctx, l, worker(o, to, at))
+func (s *Settlement) move(
+	ctx context.Context, l *job.Lease, o order.Order, to order.Status, at order.Progress,
+) (order.Order, error) {
+	return s.apply(ctx, l, workerMove(o, to, at))
 }
 
-func (s *Settlement) take(ctx context.Context, l *job.Lease, m order.Move) (order.Order, error) {
+func (s *Settlement) apply(ctx context.Context, l *job.Lease, m order.Move) (order.Order, error) {
 	o, err := s.Store.Move(ctx, l.Fence(), m)
 	if err != nil {
 		return o, fmt.Errorf("move the order to %s: %w", m.To, err)
@@ -280,6 +286,8 @@ func (s *Settlement) take(ctx context.Context, l *job.Lease, m order.Move) (orde
 	return o, nil
 }
 
-func worker(o order.Order, to order.Status, at order.Progress) order.Move {
-	return order.Move{Order: o.ID, From: o.Status, To: to, Actor: "worker", Reason: at.Reason, Evidence: at.Evidence}
+func workerMove(o order.Order, to order.Status, at order.Progress) order.Move {
+	return order.Move{
+		Order: o.ID, Owner: o.Owner, From: o.Status, To: to, Actor: "worker", Reason: at.Reason, Evidence: at.Evidence,
+	}
 }

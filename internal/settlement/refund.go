@@ -13,17 +13,17 @@ import (
 	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 )
 
-// Refunds is what brings money back. Without a treasury or a collector nothing is refunded by itself.
+// Refunds configures refunds. Without a treasury and a collector, operators have to refund by hand.
 type Refunds struct {
 	// Treasury signs; nil when no key is configured.
 	Treasury *payment.Treasury
-	// Collect brings a refund to the chain; nil when nobody can send it.
+	// Collect submits refunds to the chain; nil when no relayer is configured for them.
 	Collect Collector
-	// Deadline is how long a refund may stay undecided before an operator looks at it.
+	// Deadline is how long a refund may stay undecided before an operator reviews it.
 	Deadline time.Duration
 }
 
-// Unavailable says why nothing can be refunded, or is empty.
+// Unavailable is the reason why nothing can be refunded, or empty.
 func (r Refunds) Unavailable() string {
 	switch {
 	case r.Treasury == nil:
@@ -34,22 +34,21 @@ func (r Refunds) Unavailable() string {
 	return ""
 }
 
-// refused moves an order whose provider proved that it will never deliver: to its refund, or to a person
-// where nothing can be refunded.
+// refused moves an order whose provider proved that it will never deliver: to refund_pending, or to operator_review
+// when refunds are unavailable.
 func (s *Settlement) refused(ctx context.Context, l *job.Lease, o order.Order, at order.Progress) (order.Order, error) {
 	to := order.RefundPending
 	if why := s.Refunds.Unavailable(); why != "" {
 		to = order.OperatorReview
-		at.Evidence = with(at.Evidence, "not_refunded", why)
+		at.Evidence = withEntry(at.Evidence, "not_refunded", why)
 	}
-	m := worker(o, to, at)
+	m := workerMove(o, to, at)
 	m.Refused = true
-	return s.take(ctx, l, m)
+	return s.apply(ctx, l, m)
 }
 
-// refund takes one step of an order's refund. The order leaves refund_pending only when the money has
-// moved or when no authorization that could move it is left: so nothing that comes after, a delivery or
-// another refund, can come on top of it.
+// refund takes one step of an order's refund. The order leaves refund_pending only when the refund is paid, or when no
+// authorization is left that could pay it. So a later delivery or refund never adds to this one.
 func (s *Settlement) refund(ctx context.Context, l *job.Lease, o order.Order) (order.Order, time.Duration, error) {
 	r, err := s.refundOf(ctx, o.ID)
 	switch {
@@ -60,42 +59,43 @@ func (s *Settlement) refund(ctx context.Context, l *job.Lease, o order.Order) (o
 	case r.Status == payment.RefundDead:
 		return s.sign(ctx, l, o, &r)
 	}
-	verdict, sent, err := s.bringBack(ctx, r)
+	verdict, sent, err := s.sendRefund(ctx, r)
 	if err != nil {
 		return o, 0, err
 	}
 	switch verdict.State {
 	case payment.Settled:
-		return onward(s.refunded(ctx, l, o, r, *verdict.Receipt))
+		return proceed(s.refunded(ctx, l, o, r, *verdict.Receipt))
 	case payment.Void:
-		if verdict.Reason == payment.ReasonExpired && s.Refunds.Unavailable() == "" && !s.impatient(o) {
+		if verdict.Reason == payment.ReasonExpired && s.Refunds.Unavailable() == "" && !s.overdue(o) {
 			return s.sign(ctx, l, o, &r)
 		}
-		return onward(s.giveUp(ctx, l, o, r, "the refund did not go through: its authorization is "+verdict.Reason))
+		return proceed(s.markRefundDead(ctx, l, o, r, "the refund did not go through: its authorization is "+verdict.Reason))
 	case payment.Unknown, payment.Unused:
 	}
 	if sent {
-		return o, min(s.refundLater(o), time.Second), nil // it may be in the next block
+		return o, min(s.refundPause(o), time.Second), nil // the next block may include it
 	}
-	return o, s.refundLater(o), nil
+	return o, s.refundPause(o), nil
 }
 
-// refundLater is how long an undecided refund rests: a twentieth of the time gone by.
-func (s *Settlement) refundLater(o order.Order) time.Duration {
+// refundPause is the polling interval of an undecided refund: a twentieth of its age.
+func (s *Settlement) refundPause(o order.Order) time.Duration {
 	const least, most = 500 * time.Millisecond, 10 * time.Second
 	return min(max(least, s.Now().Sub(o.UpdatedAt)/20), most)
 }
 
-func (s *Settlement) impatient(o order.Order) bool {
+func (s *Settlement) overdue(o order.Order) bool {
 	return s.Now().Sub(o.UpdatedAt) > s.Refunds.Deadline
 }
 
-// sign stores the refund's authorization, with which the next step begins. Nothing of an earlier one can
-// move money any more, and what is given back is there.
-func (s *Settlement) sign(ctx context.Context, l *job.Lease, o order.Order,
-	earlier *payment.Refund) (order.Order, time.Duration, error) {
+// sign stores the refund's authorization, which the next step sends. Before it, any earlier authorization is dead and
+// the payment is on the chain.
+func (s *Settlement) sign(
+	ctx context.Context, l *job.Lease, o order.Order, earlier *payment.Refund,
+) (order.Order, time.Duration, error) {
 	if why := s.Refunds.Unavailable(); why != "" {
-		return onward(s.move(ctx, l, o, order.OperatorReview, order.Progress{Reason: "the refund cannot be made: " + why}))
+		return proceed(s.move(ctx, l, o, order.OperatorReview, order.Progress{Reason: "the refund cannot be made: " + why}))
 	}
 	pay, err := s.payment(ctx, o.ID)
 	if err != nil {
@@ -105,12 +105,12 @@ func (s *Settlement) sign(ctx context.Context, l *job.Lease, o order.Order,
 	case err != nil:
 		return o, 0, fmt.Errorf("look for the payment: %w", err)
 	case arrived.State == payment.Void:
-		return onward(s.move(ctx, l, o, order.OperatorReview,
+		return proceed(s.move(ctx, l, o, order.OperatorReview,
 			order.Progress{Reason: "nothing to refund: the payment was undone: " + arrived.Reason}))
 	case arrived.State == payment.Unused, arrived.State == payment.Unknown && s.Now().Sub(pay.CreatedAt) < confirmDeadline:
-		// A reorganisation took the payment out; who follows it brings it back. One that is older than that
-		// is out of the chain's reach, and final long since.
-		return o, s.refundLater(o), nil
+		// A reorganisation removed the payment; its watching job submits it again. An unknown payment older than that
+		// is final, and the chain no longer finds it.
+		return o, s.refundPause(o), nil
 	}
 	r, err := s.Refunds.Treasury.Refund(pay, earlier, s.Now())
 	if err != nil {
@@ -123,9 +123,9 @@ func (s *Settlement) sign(ctx context.Context, l *job.Lease, o order.Order,
 	return o, 0, nil
 }
 
-// bringBack looks at a signed refund, and has it sent while it is unused. Where nobody sends any more, it only looks:
-// somebody else still may.
-func (s *Settlement) bringBack(ctx context.Context, r payment.Refund) (v payment.Verdict, sent bool, err error) {
+// sendRefund reads the verdict on a signed refund, and submits the refund while it is unused. Without a collector it
+// only reads: someone else may submit it.
+func (s *Settlement) sendRefund(ctx context.Context, r payment.Refund) (v payment.Verdict, sent bool, err error) {
 	if v, err = s.Chain.Verdict(ctx, r.Authorization, r.Since()); err != nil {
 		return payment.Verdict{}, false, fmt.Errorf("look for the refund: %w", err)
 	}
@@ -142,11 +142,12 @@ func (s *Settlement) bringBack(ctx context.Context, r payment.Refund) (v payment
 	return s.Refunds.Collect.Collect(ctx, r.Payment()), true, nil
 }
 
-func (s *Settlement) refunded(ctx context.Context, l *job.Lease, o order.Order, r payment.Refund,
-	receipt payment.Receipt) (order.Order, error) {
+func (s *Settlement) refunded(
+	ctx context.Context, l *job.Lease, o order.Order, r payment.Refund, receipt payment.Receipt,
+) (order.Order, error) {
 	faultpoint.Reach("refund.seen")
 	r.Status, r.Receipt = payment.RefundPaid, &receipt
-	m := worker(o, order.Refunded, order.Progress{Reason: "refund proven", Evidence: map[string]string{
+	m := workerMove(o, order.Refunded, order.Progress{Reason: "refund proven", Evidence: map[string]string{
 		"refund": r.ID.String(), "transaction": receipt.Transaction.String(), "amount": receipt.Amount.String(),
 	}})
 	m.Postings = r.Postings()
@@ -159,15 +160,16 @@ func (s *Settlement) refunded(ctx context.Context, l *job.Lease, o order.Order, 
 	return o, nil
 }
 
-func (s *Settlement) giveUp(ctx context.Context, l *job.Lease, o order.Order, r payment.Refund,
-	why string) (order.Order, error) {
+func (s *Settlement) markRefundDead(
+	ctx context.Context, l *job.Lease, o order.Order, r payment.Refund, why string,
+) (order.Order, error) {
 	r.Status = payment.RefundDead
-	m := worker(o, order.OperatorReview, order.Progress{Reason: why, Evidence: map[string]string{
+	m := workerMove(o, order.OperatorReview, order.Progress{Reason: why, Evidence: map[string]string{
 		"refund": r.ID.String(), "treasury": r.Authorization.From.String(), "amount": r.Authorization.Value.String(),
 	}})
-	o, err := s.Store.GiveUpRefund(ctx, l.Fence(), r, m)
+	o, err := s.Store.MarkRefundDead(ctx, l.Fence(), r, m)
 	if err != nil {
-		return o, fmt.Errorf("give the refund up: %w", err)
+		return o, fmt.Errorf("mark the refund dead: %w", err)
 	}
 	return o, nil
 }
@@ -186,8 +188,8 @@ func (s *Settlement) refundOf(ctx context.Context, id order.ID) (payment.Refund,
 	return r, nil
 }
 
-// with is evidence with one thing more.
-func with(evidence map[string]string, name, value string) map[string]string {
+// withEntry is a copy of evidence with one more entry.
+func withEntry(evidence map[string]string, name, value string) map[string]string {
 	more := map[string]string{name: value}
 	for k, v := range evidence {
 		more[k] = v

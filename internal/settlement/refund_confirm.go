@@ -11,10 +11,10 @@ import (
 	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 )
 
-// RefundConfirming is the kind of the job that follows a refund until no reorganisation can undo it.
+// RefundConfirming is the kind of the job that watches a refund until it is final.
 const RefundConfirming job.Kind = "refund_confirm"
 
-// RefundConfirmArgs names the order whose refund is followed.
+// RefundConfirmArgs names the order whose refund is watched.
 type RefundConfirmArgs struct {
 	Order order.ID `json:"order"`
 }
@@ -26,8 +26,8 @@ func refundConfirmJob(r payment.Refund) job.New {
 	return job.New{Args: RefundConfirmArgs{Order: r.Order}, UniqueKey: r.ID.String(), MaxAttempts: maxAttempts}
 }
 
-// ConfirmRefund handles the job of a refund that was seen on chain. One that a reorganisation undid is
-// sent again; one whose window has passed meanwhile is signed again, with the same nonce.
+// ConfirmRefund handles the job of a paid refund. A refund that a reorganisation removed is submitted again; when its
+// window has passed, it is signed again with the same nonce.
 func (s *Settlement) ConfirmRefund(ctx context.Context, l *job.Lease) (job.Outcome, error) {
 	a, err := job.Decode[RefundConfirmArgs](l.Row())
 	if err != nil {
@@ -39,12 +39,12 @@ func (s *Settlement) ConfirmRefund(ctx context.Context, l *job.Lease) (job.Outco
 	}
 	final, err := s.Final.Verdict(ctx, r.Authorization, r.Since())
 	if err != nil {
-		return job.Outcome{}, fmt.Errorf("judge the refund: %w", err)
+		return job.Outcome{}, fmt.Errorf("read the final state of the refund: %w", err)
 	}
 	switch final.State {
 	case payment.Settled:
 		faultpoint.Reach("refund.final")
-		if err := s.refundStands(ctx, l, r, *final.Receipt); err != nil {
+		if err := s.refundFinal(ctx, l, r, *final.Receipt); err != nil {
 			return job.Outcome{}, err
 		}
 		return job.Done(), nil
@@ -52,7 +52,7 @@ func (s *Settlement) ConfirmRefund(ctx context.Context, l *job.Lease) (job.Outco
 		if final.Reason != payment.ReasonExpired || s.Refunds.Unavailable() != "" {
 			return job.Review("the refund was undone: " + final.Reason), nil
 		}
-		if r, err = s.signAgain(ctx, l, r); err != nil {
+		if r, err = s.renewRefund(ctx, l, r); err != nil {
 			return job.Outcome{}, err
 		}
 	case payment.Unknown, payment.Unused:
@@ -63,23 +63,23 @@ func (s *Settlement) ConfirmRefund(ctx context.Context, l *job.Lease) (job.Outco
 	if err := s.restoreRefund(ctx, r); err != nil {
 		return job.Outcome{}, err
 	}
-	return job.Snooze(confirmLater(s.Now().Sub(l.Row().CreatedAt))), nil
+	return job.Snooze(confirmPause(s.Now().Sub(l.Row().CreatedAt))), nil
 }
 
-// restoreRefund sends a refund again that the latest block does not show any more.
+// restoreRefund submits a refund again when the latest block no longer shows it.
 func (s *Settlement) restoreRefund(ctx context.Context, r payment.Refund) error {
 	latest, err := s.Chain.Verdict(ctx, r.Authorization, r.Since())
 	if err != nil {
 		return fmt.Errorf("look for the refund: %w", err)
 	}
 	if latest.State == payment.Unused && s.Refunds.Collect != nil {
-		s.Log.ErrorContext(ctx, "refund undone by a reorganisation", slog.String("order", string(r.Order)))
+		s.Log.ErrorContext(ctx, "refund removed by a reorganisation", slog.String("order", string(r.Order)))
 		s.Refunds.Collect.Collect(ctx, r.Payment())
 	}
 	return nil
 }
 
-func (s *Settlement) signAgain(ctx context.Context, l *job.Lease, earlier payment.Refund) (payment.Refund, error) {
+func (s *Settlement) renewRefund(ctx context.Context, l *job.Lease, earlier payment.Refund) (payment.Refund, error) {
 	pay, err := s.payment(ctx, earlier.Order)
 	if err != nil {
 		return earlier, fmt.Errorf("read the payment: %w", err)
@@ -94,8 +94,8 @@ func (s *Settlement) signAgain(ctx context.Context, l *job.Lease, earlier paymen
 	return r, nil
 }
 
-// refundStands records the final transfer, which may stand in another transaction than the one first seen.
-func (s *Settlement) refundStands(ctx context.Context, l *job.Lease, r payment.Refund, final payment.Receipt) error {
+// refundFinal records the final transfer, which may be in another transaction than the one first seen.
+func (s *Settlement) refundFinal(ctx context.Context, l *job.Lease, r payment.Refund, final payment.Receipt) error {
 	if r.Receipt != nil && r.Receipt.Transaction == final.Transaction && r.Receipt.BlockHash == final.BlockHash {
 		return nil
 	}

@@ -23,15 +23,17 @@ import (
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/settlement"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Admin keeps orders for operators. It implements admin.Records, admin.Switches and availability.SwitchStore.
+// Admin reads and changes orders for operators. It implements admin.Records, admin.Switches and
+// availability.SwitchStore.
 type Admin struct{ s *Store }
 
 // Admin is the part of the store that operators use.
 func (s *Store) Admin() Admin { return Admin{s} }
 
-// What operators do with orders, as the audit trail names it.
+// The operators' actions on orders, as the audit trail names them.
 const (
 	actQueue   = "orders.list"
 	actInspect = "order.inspect"
@@ -75,7 +77,7 @@ func (d Admin) ReviewItem(ctx context.Context, id order.ID) (admin.ReviewItem, e
 	return page[0], nil
 }
 
-// reviewItemOf adds to orders why they are where they are.
+// reviewItemOf adds the reasons of their last moves to orders.
 func reviewItemOf(ctx context.Context, timeline *ent.TimelineClient, rows ...*ent.Order) ([]admin.ReviewItem, error) {
 	page, ids := make([]admin.ReviewItem, len(rows)), make([]string, len(rows))
 	for i, row := range rows {
@@ -99,11 +101,11 @@ func reviewItemOf(ctx context.Context, timeline *ent.TimelineClient, rows ...*en
 	return page, nil
 }
 
-// History implements admin.Records: all of it as it is at one moment.
+// History implements admin.Records. It reads everything in one snapshot.
 func (d Admin) History(ctx context.Context, id order.ID, act order.Act) (admin.History, error) {
-	var life admin.History
+	var history admin.History
 	err := d.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		life = admin.History{}
+		history = admin.History{}
 		row, err := tx.Order.Get(ctx, string(id))
 		if ent.IsNotFound(err) {
 			return order.ErrNotFound
@@ -111,28 +113,28 @@ func (d Admin) History(ctx context.Context, id order.ID, act order.Act) (admin.H
 		if err != nil {
 			return err
 		}
-		if life.Order, err = orderOf(row); err != nil {
+		if history.Order, err = orderOf(row); err != nil {
 			return err
 		}
-		keys, err := historyOfMoney(ctx, tx, &life)
+		keys, err := historyOfMoney(ctx, tx, &history)
 		if err != nil {
 			return err
 		}
-		if life.Jobs, err = jobsBehind(ctx, tx, id, keys); err != nil {
+		if history.Jobs, err = jobsBehind(ctx, tx, id, keys); err != nil {
 			return err
 		}
-		if life.Timeline, err = movesOf(ctx, tx, id); err != nil {
+		if history.Timeline, err = movesOf(ctx, tx, id); err != nil {
 			return err
 		}
 		return d.s.record(ctx, tx, act, actInspect, string(id), nil, nil)
 	})
-	return life, err
+	return history, err
 }
 
 // historyOfMoney reads the payments and the refund of an order, and returns the keys of their jobs.
-func historyOfMoney(ctx context.Context, tx *ent.Tx, life *admin.History) (keys []string, err error) {
-	payments, err := tx.Payment.Query().Where(entpayment.OrderID(string(life.Order.ID))).Order(entpayment.ByCreatedAt()).
-		All(ctx)
+func historyOfMoney(ctx context.Context, tx *ent.Tx, history *admin.History) (keys []string, err error) {
+	payments, err := tx.Payment.Query().Where(entpayment.OrderID(string(history.Order.ID))).
+		Order(entpayment.ByCreatedAt()).All(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -141,9 +143,9 @@ func historyOfMoney(ctx context.Context, tx *ent.Tx, life *admin.History) (keys 
 		if err != nil {
 			return nil, err
 		}
-		life.Payments, keys = append(life.Payments, p), append(keys, p.ID.String())
+		history.Payments, keys = append(history.Payments, p), append(keys, p.ID.String())
 	}
-	row, err := tx.Refund.Query().Where(entrefund.OrderID(string(life.Order.ID))).Only(ctx)
+	row, err := tx.Refund.Query().Where(entrefund.OrderID(string(history.Order.ID))).Only(ctx)
 	if ent.IsNotFound(err) {
 		return keys, nil
 	}
@@ -154,7 +156,7 @@ func historyOfMoney(ctx context.Context, tx *ent.Tx, life *admin.History) (keys 
 	if err != nil {
 		return nil, err
 	}
-	life.Refund = &r
+	history.Refund = &r
 	return append(keys, r.ID.String()), nil
 }
 
@@ -196,8 +198,8 @@ func movesOf(ctx context.Context, tx *ent.Tx, id order.ID) ([]order.Event, error
 	return events, nil
 }
 
-// A worker that is just closing the job loses its lease: what follows is the decision's. The step stays,
-// for it says what the provider may have been sent; the attempts made so far do not count.
+// A worker that is finishing the job loses its lease, so that the decision counts. The step stays, because it says what
+// the provider may have been sent. Earlier attempts do not count.
 const decideJobSQL = `
 	UPDATE jobs SET status = 'queued', last_error = '', run_at = now(), finished_at = NULL,
 		uncounted_attempts = attempt, lease_owner = NULL, lease_until = NULL, version = version + 1
@@ -205,13 +207,13 @@ const decideJobSQL = `
 
 const lockJobSQL = `SELECT FROM jobs WHERE kind = $1 AND unique_key = $2 FOR UPDATE`
 
-// decided is what the audit trail keeps of a decision.
+// decided is the audit record of a decision.
 type decided struct {
 	Status order.Status `json:"status"`
 }
 
-// Decide implements admin.Records. The job's lock comes first, as for every worker, so that of two
-// decisions one finds the order moved.
+// Decide implements admin.Records. It locks the job first, as every worker does, so that the second of two decisions
+// finds the order moved.
 func (d Admin) Decide(ctx context.Context, m order.Move, act order.Act) error {
 	id := m.Order
 	if err := m.Check(); err != nil {
@@ -232,7 +234,10 @@ func (d Admin) Decide(ctx context.Context, m order.Move, act order.Act) error {
 		if row.Status != entorder.StatusOperatorReview {
 			return admin.ErrNotInReview
 		}
-		if err := nothingComesBack(ctx, tx, id); err != nil {
+		if m.Owner, err = x402.ParseAddress(row.Owner); err != nil {
+			return fmt.Errorf("read the owner: %w", err)
+		}
+		if err := checkNoOpenRefund(ctx, tx, id); err != nil {
 			return err
 		}
 		if !m.To.Final() {
@@ -248,15 +253,15 @@ func (d Admin) Decide(ctx context.Context, m order.Move, act order.Act) error {
 	return err
 }
 
-// lockJob locks the job that carries a paid order, and returns its key.
+// lockJob locks the job that fulfills a paid order, and returns its key.
 func lockJob(ctx context.Context, tx *ent.Tx, id order.ID) (key string, err error) {
 	if _, err := tx.Order.Get(ctx, string(id)); ent.IsNotFound(err) {
 		return "", order.ErrNotFound
 	} else if err != nil {
 		return "", err
 	}
-	paid, err := tx.Payment.Query().Where(entpayment.OrderID(string(id)),
-		entpayment.StatusEQ(entpayment.StatusPaid)).OnlyID(ctx)
+	paid, err := tx.Payment.Query().
+		Where(entpayment.OrderID(string(id)), entpayment.StatusEQ(entpayment.StatusPaid)).OnlyID(ctx)
 	if ent.IsNotFound(err) {
 		return "", admin.ErrNotInReview
 	}
@@ -270,21 +275,22 @@ func lockJob(ctx context.Context, tx *ent.Tx, id order.ID) (key string, err erro
 	return paid.String(), err
 }
 
-// nothingComesBack refuses to decide anything while a refund's authorization is out. The moves keep an
-// order in refund_pending until it is dead; this is the second lock on the same door.
-func nothingComesBack(ctx context.Context, tx *ent.Tx, id order.ID) error {
+// checkNoOpenRefund refuses a decision while a refund's authorization may still be used. The legal moves keep an order
+// in refund_pending until the refund is dead; this is a second check.
+func checkNoOpenRefund(ctx context.Context, tx *ent.Tx, id order.ID) error {
 	out, err := tx.Refund.Query().
 		Where(entrefund.OrderID(string(id)), entrefund.StatusNEQ(entrefund.Status(payment.RefundDead))).Exist(ctx)
 	if err == nil && out {
-		err = fmt.Errorf("order %s is in review while its refund may move money", id)
+		err = fmt.Errorf("order %s is in review while its refund may still be paid", id)
 	}
 	return err
 }
 
-// repeats reports that an operator's act with this key has been done. ErrKeyReused says that it was
-// another act.
-func (s *Store) repeats(ctx context.Context, tx *ent.Tx, act order.Act, action, subject string,
-	after any) (bool, error) {
+// repeats reports whether an operator's action with this key has been done. ErrKeyReused says that it was another
+// action.
+func (s *Store) repeats(
+	ctx context.Context, tx *ent.Tx, act order.Act, action, subject string, after any,
+) (bool, error) {
 	before, err := tx.Audit.Query().Where(audit.Actor(act.Operator), audit.Action(action),
 		audit.Subject(subject), audit.IdempotencyKey(act.Key)).Only(ctx)
 	if ent.IsNotFound(err) {
@@ -304,11 +310,11 @@ func (s *Store) repeats(ctx context.Context, tx *ent.Tx, act order.Act, action, 
 func sameJSON(stored json.RawMessage, v any) (bool, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
-		return false, fmt.Errorf("encode the act: %w", err)
+		return false, fmt.Errorf("encode the action: %w", err)
 	}
 	var was, is map[string]any
 	if err := errors.Join(json.Unmarshal(stored, &was), json.Unmarshal(b, &is)); err != nil {
-		return false, fmt.Errorf("read the act: %w", err)
+		return false, fmt.Errorf("decode the action: %w", err)
 	}
 	if len(was) != len(is) {
 		return false, nil
@@ -321,9 +327,10 @@ func sameJSON(stored json.RawMessage, v any) (bool, error) {
 	return true, nil
 }
 
-// record writes an operator's act into the audit trail.
-func (s *Store) record(ctx context.Context, tx *ent.Tx, act order.Act, action, subject string, before,
-	after any) error {
+// record writes an operator's action to the audit trail.
+func (s *Store) record(
+	ctx context.Context, tx *ent.Tx, act order.Act, action, subject string, before, after any,
+) error {
 	create := tx.Audit.Create().SetID(uuid.Must(uuid.NewV7())).SetAt(s.stamp()).SetActor(act.Operator).SetAction(action).
 		SetSubject(subject).SetReason(act.Reason).SetIdempotencyKey(act.Key)
 	for _, state := range []struct {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/roamcard/roamcard/ent"
 	"github.com/roamcard/roamcard/internal/checkout"
-	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/reconcile"
@@ -18,7 +17,7 @@ import (
 )
 
 const (
-	// A reorganisation may have moved the transfer: its authorization is what it is known by.
+	// A reorganisation may have moved the transfer, so its authorization identifies it.
 	reportTransferSQL = `
 		INSERT INTO reported_transfers (network, asset, pay_to, payer, value, nonce, valid_after, valid_before,
 			transaction, log_index, block, block_hash, settled_at, seen_at)
@@ -27,7 +26,7 @@ const (
 			transaction = excluded.transaction, log_index = excluded.log_index, block = excluded.block,
 			block_hash = excluded.block_hash, settled_at = excluded.settled_at`
 
-	// What was shown to us, and what was read for the books; the oldest is spent first.
+	// Reported transfers, and those read by reconciliation; the oldest one is used first.
 	unmatchedSQL = `
 		SELECT nonce, valid_after, valid_before, transaction, log_index, block, block_hash, settled_at FROM (
 			SELECT nonce, valid_after, valid_before, transaction, log_index, block, block_hash, settled_at
@@ -79,9 +78,9 @@ func (o Orders) Unmatched(ctx context.Context, q checkout.UnmatchedQuery) (payme
 	for i, n := range q.Except {
 		except[i] = n.String()
 	}
-	err := o.s.pool.QueryRow(ctx, unmatchedSQL, q.Network, q.Asset.Lower(), q.PayTo.Lower(), q.Payer.Lower(),
-		int64(q.Value), except).
-		Scan(&nonce, &after, &before, &transaction, &index, &number, &block, &at)
+	row := o.s.pool.QueryRow(ctx, unmatchedSQL,
+		q.Network, q.Asset.Lower(), q.PayTo.Lower(), q.Payer.Lower(), int64(q.Value), except)
+	err := row.Scan(&nonce, &after, &before, &transaction, &index, &number, &block, &at)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return a, order.ErrNotFound
 	}
@@ -89,8 +88,9 @@ func (o Orders) Unmatched(ctx context.Context, q checkout.UnmatchedQuery) (payme
 		return a, mapError(err)
 	}
 	a.Authorization.ValidAfter, a.Authorization.ValidBefore = uint64(after), uint64(before)
-	a.Receipt = payment.Receipt{Block: uint64(number), LogIndex: uint(index), Payer: q.Payer, PayTo: q.PayTo,
-		Amount: money.USDC(q.Value)}
+	a.Receipt = payment.Receipt{
+		Block: uint64(number), LogIndex: uint(index), Payer: q.Payer, PayTo: q.PayTo, Amount: q.Value,
+	}
 	if at != nil {
 		a.Receipt.SettledAt = at.UTC()
 	}
@@ -103,24 +103,24 @@ func (o Orders) Unmatched(ctx context.Context, q checkout.UnmatchedQuery) (payme
 	return a, errors.Join(err1, err2, err3)
 }
 
-// Refund reports whether an order's refund has an authorization of an account's. A plain transfer has none.
+// Refund reports whether the authorization of an account is that of an order's refund. A plain transfer has none.
 func (o Orders) Refund(ctx context.Context, from x402.Address, nonce x402.Hash) (known bool, err error) {
-	err = o.s.pool.QueryRow(ctx, "SELECT EXISTS (SELECT FROM refunds WHERE treasury = $1 AND nonce = $2)", from.Lower(),
-		nonce.String()).Scan(&known)
+	const query = "SELECT EXISTS (SELECT FROM refunds WHERE treasury = $1 AND nonce = $2)"
+	err = o.s.pool.QueryRow(ctx, query, from.Lower(), nonce.String()).Scan(&known)
 	return known, mapError(err)
 }
 
-// errResolved ends a claim of money that an operator has resolved.
+// errResolved fails a claim of a transfer that an operator has resolved.
 var errResolved = errors.New("an operator has resolved the transfer")
 
-// lockAuthorization keeps a claim of arrived money and an operator's word about it apart: whoever comes second sees the
+// lockAuthorization serializes the claim and the operator's resolution of a transfer, so that the second sees the
 // first.
 func lockAuthorization(tx *ent.Tx, asset, payer, nonce string) {
 	lock(tx, "authorization/"+asset+"/"+payer+"/"+nonce)
 }
 
-// claimArrived lets a placement go on with money that arrived, unless an operator has resolved it. That nobody else has
-// claimed it is seen to by the unique row of the payment.
+// claimArrived fails when an operator has resolved the transfer of a payment. The payment's unique row ensures that no
+// other order has claimed it.
 func claimArrived(ctx context.Context, tx *ent.Tx, p payment.Payment) error {
 	asset, payer, nonce := p.Asset.Lower(), p.Authorization.From.Lower(), p.Authorization.Nonce.String()
 	lockAuthorization(tx, asset, payer, nonce)
@@ -134,8 +134,7 @@ func claimArrived(ctx context.Context, tx *ent.Tx, p payment.Payment) error {
 	return nil
 }
 
-// claimed says whether an order has claimed a transfer that an operator is about to resolve. Until the end of tx none
-// will.
+// claimed reports whether an order has claimed a transfer that an operator resolves. Until tx ends, none can claim it.
 func (t Treasury) claimed(ctx context.Context, tx *ent.Tx, of reconcile.Transfer) (bool, error) {
 	if of.Nonce.IsZero() {
 		return false, nil // a plain transfer pays for nothing

@@ -19,21 +19,22 @@ import (
 // Attempts keeps the relayers' transactions. It implements payment.Attempts.
 type Attempts struct {
 	s *Store
-	// stored says that only what is stored may be sent.
+	// stored restricts attempts to stored payments and refunds.
 	stored bool
 }
 
 // Attempts is the part of the store that the relayer uses.
 func (s *Store) Attempts() Attempts { return Attempts{s: s} }
 
-// OfStored makes attempts only for payments and refunds that are stored. A process that goes on with one that its
-// database has lost must not send it: the buyer may have begun to pay anew.
+// OfStored makes attempts only for stored payments and refunds. A process must not send a payment that its database has
+// lost, because the buyer may have paid again.
 func (a Attempts) OfStored() Attempts { return Attempts{a.s, true} }
 
 const storedSQL = `SELECT 1 FROM payments WHERE id = $1 UNION ALL SELECT 1 FROM refunds WHERE id = $1`
 
 // Prepare implements payment.Attempts. The relayer's lock makes its account nonces contiguous.
-func (a Attempts) Prepare(ctx context.Context, id uuid.UUID, relayer x402.Address, floor uint64,
+func (a Attempts) Prepare(
+	ctx context.Context, id uuid.UUID, relayer x402.Address, floor uint64,
 	sign func(nonce uint64) (payment.Transaction, error),
 ) (payment.Attempt, error) {
 	var got payment.Attempt
@@ -75,9 +76,9 @@ func (a Attempts) Prepare(ctx context.Context, id uuid.UUID, relayer x402.Addres
 		return faultpoint.Fail("attempt.before_commit")
 	})
 	if violates(err, "attempts_open") {
-		// Another relayer's process made the payment's attempt at the same moment: it is the one.
-		row, err := a.s.ent.Attempt.Query().Where(entattempt.PaymentID(id),
-			entattempt.StatusEQ(entattempt.StatusOpen)).Only(ctx)
+		// A process with another relayer has made the payment's attempt concurrently.
+		row, err := a.s.ent.Attempt.Query().
+			Where(entattempt.PaymentID(id), entattempt.StatusEQ(entattempt.StatusOpen)).Only(ctx)
 		if err != nil {
 			return payment.Attempt{}, mapError(err)
 		}
@@ -96,8 +97,8 @@ func (a Attempts) Replace(ctx context.Context, id uuid.UUID, t payment.Transacti
 		if row.Status != entattempt.StatusOpen {
 			return fmt.Errorf("attempt %s is %s: %w", id, row.Status, payment.ErrAttemptClosed)
 		}
-		return tx.Attempt.UpdateOneID(id).SetVariants(append(row.Variants, variantRows([]payment.Transaction{t})...)).
-			Exec(ctx)
+		variants := append(row.Variants, variantRows([]payment.Transaction{t})...)
+		return tx.Attempt.UpdateOneID(id).SetVariants(variants).Exec(ctx)
 	})
 }
 
@@ -120,8 +121,8 @@ func (a Attempts) Open(ctx context.Context, relayer x402.Address) ([]payment.Att
 
 // ByPayment implements payment.Attempts. The unique index on open attempts answers it.
 func (a Attempts) ByPayment(ctx context.Context, id uuid.UUID) (payment.Attempt, bool, error) {
-	row, err := a.s.ent.Attempt.Query().Where(entattempt.PaymentID(id),
-		entattempt.StatusEQ(entattempt.StatusOpen)).Only(ctx)
+	row, err := a.s.ent.Attempt.Query().
+		Where(entattempt.PaymentID(id), entattempt.StatusEQ(entattempt.StatusOpen)).Only(ctx)
 	if ent.IsNotFound(err) {
 		return payment.Attempt{}, false, nil
 	}
@@ -170,9 +171,9 @@ func (a Attempts) Close(ctx context.Context, id uuid.UUID, status payment.Attemp
 	return mapError(err)
 }
 
-// lostSQL sums what reverted transactions have cost: of one authorization, of its payer since a time, and of all. A
-// transaction whose nonce another one took cost nothing. A sum of bigints is numeric; one that is larger than a bigint
-// counts as the largest.
+// lostSQL sums the cost of reverted transactions: of one authorization, of its payer since a time, and of all. A
+// transaction whose nonce another one took cost nothing. A sum of bigints is numeric; one that overflows a bigint
+// counts as the largest bigint.
 const lostSQL = `
 	SELECT
 		(SELECT count(*) FROM attempts WHERE payment_id = $1 AND created_at >= $2 AND status = 'reverted' AND spent_wei > 0),
@@ -189,7 +190,7 @@ func (a Attempts) Lost(ctx context.Context, p payment.Payment, since time.Time) 
 	return lost, mapError(err)
 }
 
-// The account nonces go on from the highest one that a relayer has used, so the newest attempt of each stays.
+// The newest attempt of each relayer stays, because its next nonce follows from it.
 const pruneAttemptsSQL = `
 	DELETE FROM attempts WHERE id IN (
 		SELECT id FROM attempts a

@@ -10,7 +10,7 @@ import (
 	"github.com/roamcard/roamcard/ent"
 )
 
-// audit writes an act without a reason or key to the audit trail; after is what came of it, nil for a read.
+// audit writes an action without a reason or key to the audit trail; after is its result, nil for a read.
 func (s *Store) audit(ctx context.Context, tx *ent.Tx, actor, action, subject string, after any) error {
 	create := tx.Audit.Create().SetID(uuid.Must(uuid.NewV7())).SetAt(s.stamp()).SetActor(actor).SetAction(action).
 		SetSubject(subject)

@@ -11,9 +11,9 @@ import (
 	"github.com/roamcard/roamcard/internal/reconcile"
 )
 
-// listSQL are the units of each list, with their cursors. Each page is read by an index: $1 is the cursor, $2 the
-// length. Those that are of one payee take its asset as $3 and its address as $4, or its row as $3; those of a time
-// take it as $3.
+// listSQL selects the units of each list, with their cursors. Each page is read by an index: $1 is the cursor, $2 the
+// length. Lists of one payee take its asset as $3 and its address as $4, or its row as $3; lists since a time take it
+// as $3.
 var listSQL = map[reconcile.List]string{
 	reconcile.OrdersChanged: `SELECT 'order/' || id, id
 		FROM orders WHERE id > $1 AND updated_at >= $3 ORDER BY id LIMIT $2`,
@@ -43,12 +43,13 @@ var listSQL = map[reconcile.List]string{
 		SELECT 'arrival/' || transaction || '/' || log_index, id::text FROM transfers
 		WHERE id > coalesce(nullif($1, ''), '0')::bigint AND asset = $3 AND pay_to = $4 ORDER BY transfers.id LIMIT $2`,
 
-	// A posting may name an order that there is not.
+	// A posting may name an order that does not exist.
 	reconcile.AllOrders: `
 		SELECT 'order/' || id, id FROM (
 			(SELECT id FROM orders WHERE id > $1 ORDER BY id LIMIT $2)
-			UNION (SELECT DISTINCT order_id FROM ledger_postings WHERE order_id > $1 AND order_id <> '' ORDER BY order_id LIMIT
-				$2)) AS o (id)
+			UNION
+			(SELECT DISTINCT order_id FROM ledger_postings WHERE order_id > $1 AND order_id <> ''
+				ORDER BY order_id LIMIT $2)) AS o (id)
 		ORDER BY id LIMIT $2`,
 
 	reconcile.AllPostings: `SELECT 'posting/' || id, id
@@ -56,8 +57,9 @@ var listSQL = map[reconcile.List]string{
 }
 
 // Page implements reconcile.Books.
-func (t Treasury) Page(ctx context.Context, l reconcile.List, since time.Time, after string,
-	limit int) (units []reconcile.Unit, next string, err error) {
+func (t Treasury) Page(
+	ctx context.Context, l reconcile.List, since time.Time, after string, limit int,
+) (units []reconcile.Unit, next string, err error) {
 	args := []any{after, limit}
 	switch l {
 	case reconcile.OrdersChanged, reconcile.OrdersPosted, reconcile.PostingsChanged:
@@ -90,8 +92,8 @@ func (t Treasury) Page(ctx context.Context, l reconcile.List, since time.Time, a
 // sumSQL adds entries up by kind of account: the part before the colon where there is one account for each order or
 // card.
 const sumSQL = `
-	SELECT CASE WHEN split_part(account, ':', 1) IN ('customer', 'card', 'holder') THEN split_part(account, ':',
-		1) ELSE account END,
+	SELECT CASE WHEN split_part(account, ':', 1) IN ('customer', 'card', 'holder')
+			THEN split_part(account, ':', 1) ELSE account END,
 		sum(amount)::bigint, max(id)
 	FROM ledger_entries WHERE id > $1 AND ($2 = 0 OR id <= $2) GROUP BY 1`
 
@@ -115,39 +117,38 @@ func (t Treasury) Sum(ctx context.Context, after, upto int64) (sums map[string]m
 	return sums, last, nil
 }
 
-// concludeSQL stores findings: $1 is the payee's row, $2 the time. A row that an operator has resolved keeps the
-// evidence that the operator saw, until there is more.
+// concludeSQL stores findings: $1 is the payee's row, $2 the time. A resolved row keeps its resolution and evidence
+// until the evidence changes or the size grows.
 const concludeSQL = `
 	INSERT INTO findings AS f (reconciliation_id, unit, code, subject, order_id, owner, product, detail, evidence, size,
 		blocks, first_seen, last_seen, resolved_at, resolution, resolved_by, reason)
 	SELECT $1, n.unit, n.code, n.subject, n.order_id, n.owner, n.product, n.detail, n.evidence, n.size, n.blocks, $2, $2,
 		n.resolved_at, n.resolution, n.resolved_by, n.reason
 	FROM unnest($3::varchar[], $4::varchar[], $5::varchar[], $6::varchar[], $7::varchar[], $8::varchar[],
-		$9::text[], $10::text[], $11::bigint[],
-		$12::boolean[], $13::timestamptz[], $14::varchar[], $15::varchar[], $16::text[])
+			$9::text[], $10::text[], $11::bigint[], $12::boolean[], $13::timestamptz[], $14::varchar[],
+			$15::varchar[], $16::text[])
 		AS n (unit, code, subject, order_id, owner, product, detail, evidence, size, blocks, resolved_at,
 			resolution, resolved_by, reason)
 	ON CONFLICT (reconciliation_id, unit, code, subject) DO UPDATE SET
-		order_id = excluded.order_id, owner = excluded.owner, product = excluded.product, detail = excluded.detail,
-			blocks = excluded.blocks,
+		order_id = excluded.order_id, owner = excluded.owner, product = excluded.product,
+		detail = excluded.detail, blocks = excluded.blocks,
 		first_seen = CASE WHEN f.closed_at IS NULL THEN f.first_seen ELSE excluded.first_seen END,
-			last_seen = excluded.last_seen,
-		closed_at = NULL,
-		evidence = CASE WHEN ` + stays + ` THEN f.evidence ELSE excluded.evidence END,
-		size = CASE WHEN ` + stays + ` THEN f.size ELSE excluded.size END,
-		resolved_at = CASE WHEN ` + stays + ` THEN f.resolved_at ELSE excluded.resolved_at END,
-		resolution = CASE WHEN ` + stays + ` THEN f.resolution ELSE excluded.resolution END,
-		resolved_by = CASE WHEN ` + stays + ` THEN f.resolved_by ELSE excluded.resolved_by END,
-		reason = CASE WHEN ` + stays + ` THEN f.reason ELSE excluded.reason END
-	WHERE f.closed_at IS NOT NULL OR f.detail <> excluded.detail OR f.blocks <> excluded.blocks OR f.owner <>
-		excluded.owner
-		OR f.size < excluded.size OR (f.resolved_at IS NULL) <> (excluded.resolved_at IS NULL) AND NOT ` + stays + `
+		last_seen = excluded.last_seen, closed_at = NULL,
+		evidence = CASE WHEN ` + stillResolved + ` THEN f.evidence ELSE excluded.evidence END,
+		size = CASE WHEN ` + stillResolved + ` THEN f.size ELSE excluded.size END,
+		resolved_at = CASE WHEN ` + stillResolved + ` THEN f.resolved_at ELSE excluded.resolved_at END,
+		resolution = CASE WHEN ` + stillResolved + ` THEN f.resolution ELSE excluded.resolution END,
+		resolved_by = CASE WHEN ` + stillResolved + ` THEN f.resolved_by ELSE excluded.resolved_by END,
+		reason = CASE WHEN ` + stillResolved + ` THEN f.reason ELSE excluded.reason END
+	WHERE f.closed_at IS NOT NULL OR f.detail <> excluded.detail OR f.blocks <> excluded.blocks
+		OR f.owner <> excluded.owner OR f.size < excluded.size
+		OR (f.resolved_at IS NULL) <> (excluded.resolved_at IS NULL) AND NOT ` + stillResolved + `
 		OR f.last_seen < $2 - interval '1 hour'`
 
-// stays says that an operator's word holds: nothing is known that was not known then.
-const stays = `(f.resolved_at IS NOT NULL AND f.evidence = excluded.evidence AND f.size >= excluded.size)`
+// stillResolved is the condition under which a resolution remains valid: there is no new evidence.
+const stillResolved = `(f.resolved_at IS NOT NULL AND f.evidence = excluded.evidence AND f.size >= excluded.size)`
 
-// What was found of the units before, and is not any more.
+// closeSQL closes the open findings of some units that were not found again.
 const closeSQL = `
 	UPDATE findings f SET closed_at = $2 WHERE f.reconciliation_id = $1 AND f.closed_at IS NULL AND f.unit = ANY($3)
 		AND f.unit || ' ' || f.code || ' ' || f.subject <> ALL($4::text[])`

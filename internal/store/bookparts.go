@@ -15,9 +15,8 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// A part of the books is read by the keys of its units, each statement by one index. OFFSET 0 keeps the planner from
-// turning a look into an index for each key around, into a scan of everything: tables that have just grown have no
-// statistics.
+// A part of the books is read by the keys of its units, with one index per statement. OFFSET 0 keeps the planner from
+// replacing an index lookup per key by a full scan, which it prefers while new tables have no statistics.
 const (
 	soldSQL = `
 		SELECT id, kind, status, owner, price_usd_cents, delivery_attempt,
@@ -31,7 +30,7 @@ const (
 
 	paidForSQL = `SELECT ` + paymentColumns + ` FROM payments p WHERE p.order_id = ANY($3) ORDER BY p.id`
 
-	// A transfer is of a payment by its authorization, or by its place.
+	// A transfer matches a payment by its authorization, or by its place.
 	arrivedForSQL = `
 		SELECT a.transaction, a.log_index, a.block, a.sender, a.value, a.nonce FROM payments p, LATERAL (
 			SELECT * FROM transfers WHERE sender = p.owner AND nonce = p.nonce AND nonce <> '' OFFSET 0) a
@@ -63,7 +62,7 @@ const (
 
 	resolvedOfSQL = `SELECT id, resolution, reason, actor, at FROM transfer_resolutions WHERE id = ANY($1)`
 
-	// Payments of transfers, found as in arrivedForSQL from the other side.
+	// The payments of transfers, matched as in arrivedForSQL.
 	paidWithSQL = `
 		SELECT ` + paymentColumns + ` FROM unnest($3::varchar[], $4::varchar[]) AS a (sender, nonce), LATERAL (
 			SELECT * FROM payments
@@ -74,12 +73,12 @@ const (
 		ORDER BY 1`
 )
 
-// plannedAnewSQL makes the server plan the statements of a transaction for the keys and the tables that there are: a
-// plan that was kept from when the tables were small reads all of them for a thousand keys.
-const plannedAnewSQL = "SET LOCAL plan_cache_mode = force_custom_plan"
+// customPlansSQL makes the server plan each statement of a transaction for its keys: a cached plan from when the tables
+// were small would scan them.
+const customPlansSQL = "SET LOCAL plan_cache_mode = force_custom_plan"
 
-// moment runs reads of the books that belong together.
-func (t Treasury) moment(ctx context.Context, do func(booksReader) error) error {
+// snapshot runs reads of the books in one snapshot.
+func (t Treasury) snapshot(ctx context.Context, do func(booksReader) error) error {
 	ctx, cancel := detached(ctx)
 	defer cancel()
 	tx, err := t.s.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
@@ -87,8 +86,8 @@ func (t Treasury) moment(ctx context.Context, do func(booksReader) error) error 
 		return mapError(fmt.Errorf("begin to read: %w", err))
 	}
 	defer func() { _ = tx.Rollback(ctx) }() // nothing was written
-	if _, err := tx.Exec(ctx, plannedAnewSQL); err != nil {
-		return mapError(fmt.Errorf("plan anew: %w", err))
+	if _, err := tx.Exec(ctx, customPlansSQL); err != nil {
+		return mapError(fmt.Errorf("disable cached plans: %w", err))
 	}
 	return do(booksReader{ctx, tx})
 }
@@ -96,10 +95,10 @@ func (t Treasury) moment(ctx context.Context, do func(booksReader) error) error 
 // OfOrders implements reconcile.Books.
 func (t Treasury) OfOrders(ctx context.Context, orders []order.ID, lines []string) (r reconcile.Records, err error) {
 	ids := orderNames(orders)
-	err = t.moment(ctx, func(b booksReader) error {
+	err = t.snapshot(ctx, func(b booksReader) error {
 		r = reconcile.Records{}
 		if r.Scan, err = t.scanned(b.ctx, b.tx); err != nil {
-			return mapError(fmt.Errorf("read how far the chain is read: %w", err))
+			return mapError(fmt.Errorf("find the last block read: %w", err))
 		}
 		if err := b.all(
 			readAll(b, &r.Unread, scanBlock, unreadSQL, t.id()),
@@ -148,7 +147,7 @@ func (t Treasury) OfTransfers(ctx context.Context, subjects, postings []string) 
 		}
 		transactions, indexes = append(transactions, at.Transaction.String()), append(indexes, int64(at.LogIndex))
 	}
-	err = t.moment(ctx, func(b booksReader) error {
+	err = t.snapshot(ctx, func(b booksReader) error {
 		r = reconcile.Records{}
 		if err := b.all(
 			readAll(b, &r.Arrivals, scanArrival, transfersSQL, t.asset, t.payTo, transactions, indexes),
@@ -163,13 +162,13 @@ func (t Treasury) OfTransfers(ctx context.Context, subjects, postings []string) 
 				senders, nonces = append(senders, a.From.Lower()), append(nonces, a.Nonce.String())
 			}
 		}
-		return readAll(b, &r.Payments, scanPaid, paidWithSQL, t.asset, t.payTo, senders, nonces, transactions, indexes,
-			x402.NetworkID)()
+		return readAll(b, &r.Payments, scanPaid, paidWithSQL,
+			t.asset, t.payTo, senders, nonces, transactions, indexes, x402.NetworkID)()
 	})
 	return r, err
 }
 
-// booksReader reads tables at one moment.
+// booksReader reads tables in one snapshot.
 type booksReader struct {
 	ctx context.Context
 	tx  pgx.Tx
@@ -203,11 +202,11 @@ func scanArrival(row pgx.CollectableRow) (t reconcile.Transfer, err error) {
 	if err := row.Scan(&transaction, &index, &block, &sender, (*int64)(&t.Value), &nonce); err != nil {
 		return t, err
 	}
-	return t, claimedOrder(&t, transaction, sender, nonce, index, block)
+	return t, setTransfer(&t, transaction, sender, nonce, index, block)
 }
 
-// claimedOrder reads the columns that say where a transfer stands.
-func claimedOrder(t *reconcile.Transfer, transaction, sender, nonce string, index, block int64) error {
+// setTransfer decodes the columns of a transfer.
+func setTransfer(t *reconcile.Transfer, transaction, sender, nonce string, index, block int64) error {
 	t.LogIndex, t.Block = uint(index), uint64(block)
 	var err1, err2, err3 error
 	t.Transaction, err1 = x402.ParseHash(transaction)
@@ -220,8 +219,8 @@ func claimedOrder(t *reconcile.Transfer, transaction, sender, nonce string, inde
 
 func scanSold(row pgx.CollectableRow) (o order.Sale, err error) {
 	var owner string
-	if err := row.Scan(&o.ID, &o.Kind, &o.Status, &owner, (*int64)(&o.Price), &o.Delivery, &o.Name,
-		&o.ByHand); err != nil {
+	err = row.Scan(&o.ID, &o.Kind, &o.Status, &owner, (*int64)(&o.Price), &o.Delivery, &o.Name, &o.ByHand)
+	if err != nil {
 		return o, err
 	}
 	o.Owner, err = x402.ParseAddress(owner)
@@ -231,8 +230,9 @@ func scanSold(row pgx.CollectableRow) (o order.Sale, err error) {
 func scanPaid(row pgx.CollectableRow) (p reconcile.Payment, err error) {
 	var payer, nonce, transaction string
 	var index, block int64
-	if err := row.Scan(&p.ID, &p.Order, &p.Status, &payer, (*int64)(&p.Value), &nonce, &p.Elsewhere, &transaction, &index,
-		&block); err != nil {
+	err = row.Scan(&p.ID, &p.Order, &p.Status, &payer, (*int64)(&p.Value), &nonce, &p.Elsewhere,
+		&transaction, &index, &block)
+	if err != nil {
 		return p, err
 	}
 	p.LogIndex, p.Block = uint(index), uint64(block)

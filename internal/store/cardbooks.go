@@ -13,7 +13,7 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// CardProduct is what the store knows of cards.
+// CardProduct is the store's part of the card product.
 func CardProduct() Product {
 	return Product{
 		Kind: card.Kind, atIssuer: true, records: cardRecords,
@@ -25,13 +25,13 @@ const (
 	cardsOfSQL = `SELECT id, order_id, status, reference, account, load_usd_cents
 		FROM cards WHERE order_id = ANY($1) ORDER BY id`
 
-	// A fee's job is found by its card.
+	// The unique key of a fee job is its card.
 	feesOfSQL = `SELECT status, payload FROM jobs WHERE kind = $1 AND unique_key = ANY($2::text[]) ORDER BY id`
 
 	accountsSQL = `SELECT owner, id, order_id, status, reference, account FROM cards WHERE account = ANY($1)`
 )
 
-// cardRecords reads the cards of orders, and the jobs about their fees.
+// cardRecords reads the cards of orders, and their fee jobs.
 func cardRecords(b booksReader, orders []string) (reconcile.Goods, error) {
 	var r card.Records
 	if err := readAll(b, &r.Cards, scanCard, cardsOfSQL, orders)(); err != nil {

@@ -35,8 +35,8 @@ func (c Cards) Live(ctx context.Context, owner x402.Address) (card.Card, error) 
 
 // Cards implements card.Store.
 func (c Cards) Cards(ctx context.Context, owner x402.Address) ([]card.Card, error) {
-	rows, err := c.s.ent.Card.Query().Where(entcard.Owner(owner.Lower())).Order(entcard.ByCreatedAt(sql.OrderDesc())).
-		All(ctx)
+	rows, err := c.s.ent.Card.Query().Where(entcard.Owner(owner.Lower())).
+		Order(entcard.ByCreatedAt(sql.OrderDesc())).All(ctx)
 	if err != nil {
 		return nil, mapError(err)
 	}
@@ -83,7 +83,7 @@ func (c Cards) Reserved(ctx context.Context, resource string, asOf time.Time) (i
 	return c.s.reserved(ctx, resource, asOf)
 }
 
-// reserved is what live orders hold of a resource.
+// reserved is how much of a resource live orders have reserved.
 func (s *Store) reserved(ctx context.Context, resource string, asOf time.Time) (held int64, err error) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
@@ -96,9 +96,9 @@ func (c Cards) Reserve(ctx context.Context, f job.Fence, n card.Card) (card.Card
 	var got card.Card
 	err := c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		fence(tx, f)
-		// The fence holds the order's job: nobody else can make its card meanwhile.
-		row, err := tx.Card.Query().Where(entcard.OrderID(string(n.Order)), entcard.Owner(n.Owner.Lower()),
-			entcard.Reference(uuid.UUID(n.Ref))).Only(ctx)
+		// The fence locks the order's job, so no other transaction can make its card.
+		row, err := tx.Card.Query().Where(
+			entcard.OrderID(string(n.Order)), entcard.Owner(n.Owner.Lower()), entcard.Reference(uuid.UUID(n.Ref))).Only(ctx)
 		if err == nil {
 			got, err = cardOf(row)
 			return err
@@ -166,7 +166,7 @@ func (c Cards) Observe(ctx context.Context, seen ...card.Seen) (changed []card.C
 	return changed, err
 }
 
-// Rows are locked in one order, for two processes may observe the same cards.
+// Rows are locked in one order, because two processes may observe the same cards.
 const observeSQL = `
 	WITH seen AS (
 		SELECT c.id, s.status FROM cards c

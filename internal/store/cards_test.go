@@ -199,7 +199,7 @@ func (f *feeStory) writeOff(key string, want error) {
 	f.Helper()
 	f.args()
 	act := card.Act{Operator: "ann", Reason: "w", Key: key}
-	if err := f.s.FeeJobs().WriteOff(f.Context(), f.row, card.GiveUpFee, act); !errors.Is(err, want) {
+	if err := f.s.FeeJobs().WriteOff(f.Context(), f.row, card.WriteOffFee, act); !errors.Is(err, want) {
 		f.Errorf("write off: %v, want %v", err, want)
 	}
 }

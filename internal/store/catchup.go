@@ -17,13 +17,15 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Marks keep the mark of this process in the database. They implement reconcile.Marks.
-type Marks struct{ Treasury }
+// Watermarks keep the mark of this process in the database. They implement reconcile.Marks.
+type Watermarks struct{ Treasury }
 
-var _ reconcile.Marks = Marks{}
+var _ reconcile.Watermarks = Watermarks{}
 
-// Marks is the part of the store that knows the database again.
-func (s *Store) Marks(asset, payTo x402.Address) Marks { return Marks{s.Treasury(asset, payTo)} }
+// Watermarks is the part of the store that knows the database again.
+func (s *Store) Watermarks(asset, payTo x402.Address) Watermarks {
+	return Watermarks{s.Treasury(asset, payTo)}
+}
 
 // mark is what a claim asks the database for. With the zero id nothing is claimed.
 type mark struct {
@@ -32,8 +34,8 @@ type mark struct {
 	server string
 }
 
-// What names the server behind a connection: its data's identity, its timeline, which a standby that takes over
-// changes at once, and the database. A service that hides the first two leaves the last, and the marks.
+// The identity of the server behind a connection: the system identifier, the timeline, which changes when a standby is
+// promoted, and the database. Where the first two are not readable, the database and the watermarks have to do.
 const (
 	serverSQL = `((SELECT system_identifier FROM pg_control_system()) || '/' ||
 		substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) || '/' || ` + databaseSQL + `)`
@@ -41,17 +43,17 @@ const (
 )
 
 const (
-	// A mark that nobody has kept for a day is one of a process that is gone.
+	// A watermark that was not updated for a day belongs to a process that has ended.
 	beginMarkSQL = `
 		WITH gone AS (DELETE FROM chain_watermarks WHERE seen_at < now() - interval '1 day')
 		INSERT INTO chain_watermarks (id, server, created_at, seen_at) SELECT $1, %s, now(), now()`
 
-	// The answer to the last time may have been lost.
+	// The answer to the last update may have been lost.
 	keepMarkSQL = `
 		UPDATE chain_watermarks SET heartbeat = $2::bigint + 1, last_block = $3, seen_at = now()
 		WHERE id = $1 AND heartbeat IN ($2::bigint, $2::bigint + 1) AND server = %s`
 
-	// Of the same mark or a newer state of it, on the server that it was left on.
+	// The same watermark or a newer state of it, on the same server.
 	hasMarkSQL = `SELECT 1 FROM chain_watermarks WHERE id = $1 AND heartbeat >= $2 AND server = %s`
 
 	refundNoncesSQL = `SELECT nonce FROM refunds WHERE asset = $1 AND nonce = ANY($2)`
@@ -71,7 +73,7 @@ const (
 )
 
 // Begin implements reconcile.Marks.
-func (m Marks) Begin(ctx context.Context) (reconcile.Mark, error) {
+func (m Watermarks) Begin(ctx context.Context) (reconcile.ProcessWatermark, error) {
 	id := uuid.New()
 	server := serverSQL
 	err := m.begin(ctx, id, server)
@@ -82,26 +84,28 @@ func (m Marks) Begin(ctx context.Context) (reconcile.Mark, error) {
 		err = m.begin(ctx, id, server)
 	}
 	if err != nil {
-		return reconcile.Mark{}, fmt.Errorf("leave a mark: %w", mapError(err))
+		return reconcile.ProcessWatermark{}, fmt.Errorf("leave a mark: %w", mapError(err))
 	}
 	m.s.mark.Store(&mark{server: server})
-	return reconcile.Mark{ID: id}, nil
+	return reconcile.ProcessWatermark{ID: id}, nil
 }
 
-func (m Marks) begin(ctx context.Context, id uuid.UUID, server string) error {
+func (m Watermarks) begin(ctx context.Context, id uuid.UUID, server string) error {
 	ctx, cancel := detached(ctx)
 	defer cancel()
 	_, err := m.s.pool.Exec(ctx, fmt.Sprintf(beginMarkSQL, server), id)
 	return err
 }
 
-// hidden says that a server does not have a function, or does not show it.
+// hidden reports whether a server lacks a function, or denies access to it.
 func hidden(code string) bool {
 	return code == "42501" || code == "42883" || code == "0A000"
 }
 
 // Keep implements reconcile.Marks.
-func (m Marks) Keep(ctx context.Context, k reconcile.Mark, head uint64) (reconcile.Mark, error) {
+func (m Watermarks) Keep(
+	ctx context.Context, k reconcile.ProcessWatermark, head uint64,
+) (reconcile.ProcessWatermark, error) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
 	now := m.s.mark.Load()
@@ -110,7 +114,7 @@ func (m Marks) Keep(ctx context.Context, k reconcile.Mark, head uint64) (reconci
 		return k, fmt.Errorf("keep the mark: %w", mapError(err))
 	}
 	if tag.RowsAffected() == 0 {
-		m.Prune()
+		m.Revoke()
 		return k, reconcile.ErrHistoryLost
 	}
 	k.Beat++
@@ -118,8 +122,8 @@ func (m Marks) Keep(ctx context.Context, k reconcile.Mark, head uint64) (reconci
 	return k, nil
 }
 
-// Prune implements reconcile.Marks.
-func (m Marks) Prune() {
+// Revoke implements reconcile.Marks.
+func (m Watermarks) Revoke() {
 	now := mark{server: databaseSQL}
 	if before := m.s.mark.Load(); before != nil {
 		now.server = before.server
@@ -127,8 +131,8 @@ func (m Marks) Prune() {
 	m.s.mark.Store(&now)
 }
 
-// caughtUp queues the question for this process's mark: a transaction that takes money must not commit to a history
-// that the chain was not compared with. Without Marks nothing is asked.
+// caughtUp queues the check of this process's watermark: a transaction that claims a payment must not commit to a
+// database that was not compared with the chain. Without Watermarks there is no check.
 func (s *Store) caughtUp(tx *ent.Tx) {
 	if m := s.mark.Load(); m != nil {
 		touchOne(tx, checkout.ErrHistoryLost, fmt.Sprintf(hasMarkSQL, m.server), m.id, m.beat)
@@ -136,7 +140,7 @@ func (s *Store) caughtUp(tx *ent.Tx) {
 }
 
 // Refunds implements reconcile.Marks.
-func (m Marks) Refunds(ctx context.Context, nonces []x402.Hash) ([]x402.Hash, error) {
+func (m Watermarks) Refunds(ctx context.Context, nonces []x402.Hash) ([]x402.Hash, error) {
 	texts := make([]string, len(nonces))
 	for i, n := range nonces {
 		texts[i] = n.String()
@@ -158,7 +162,7 @@ func (m Marks) Refunds(ctx context.Context, nonces []x402.Hash) ([]x402.Hash, er
 }
 
 // Unclaimed implements reconcile.Marks.
-func (m Marks) Unclaimed(ctx context.Context, senders []x402.Address) ([]reconcile.Transfer, error) {
+func (m Watermarks) Unclaimed(ctx context.Context, senders []x402.Address) ([]reconcile.Transfer, error) {
 	names := make([]string, len(senders))
 	for i, a := range senders {
 		names[i] = a.Lower()
@@ -173,15 +177,15 @@ func (m Marks) Unclaimed(ctx context.Context, senders []x402.Address) ([]reconci
 	return found, mapError(err)
 }
 
-// catchUpActor is who resolves what the chain shows to have gone back.
+// catchUpActor is the actor of resolutions of refunded transfers.
 const catchUpActor = "catch-up"
 
-// SentBack implements reconcile.Marks.
-func (m Marks) SentBack(ctx context.Context, back []reconcile.SentBack) error {
+// ResolveRefunded implements reconcile.Marks.
+func (m Watermarks) ResolveRefunded(ctx context.Context, back []reconcile.RefundedTransfer) error {
 	return m.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		now := m.s.stamp()
 		for _, b := range back {
-			// It may not have been read for the books yet, and an order may have claimed it meanwhile.
+			// Reconciliation may not have read it yet, and an order may have claimed it meanwhile.
 			if claimed, err := m.claimed(ctx, tx, b.Arrived); err != nil {
 				return err
 			} else if claimed {

@@ -17,7 +17,7 @@ import (
 func TestNothingIsClaimedBeforeTheMarkIsKept(t *testing.T) {
 	url := storetest.URL(t)
 	s := storetest.Open(t, url)
-	marks := s.Marks(x402.Address{1}, x402.Address{2})
+	marks := s.Watermarks(x402.Address{1}, x402.Address{2})
 	claim(t, s, claimRequest("nobody keeps marks"))
 
 	claimed := func(key string, want error) {
@@ -30,7 +30,7 @@ func TestNothingIsClaimedBeforeTheMarkIsKept(t *testing.T) {
 			t.Fatalf("find %s: %v", key, err)
 		}
 	}
-	begin := func() reconcile.Mark {
+	begin := func() reconcile.ProcessWatermark {
 		t.Helper()
 		m, err := marks.Begin(t.Context())
 		if err != nil {
@@ -38,7 +38,7 @@ func TestNothingIsClaimedBeforeTheMarkIsKept(t *testing.T) {
 		}
 		return m
 	}
-	keep := func(m reconcile.Mark, want error) reconcile.Mark {
+	keep := func(m reconcile.ProcessWatermark, want error) reconcile.ProcessWatermark {
 		t.Helper()
 		m, err := marks.Keep(t.Context(), m, 7)
 		if !errors.Is(err, want) {
@@ -67,7 +67,7 @@ func TestNothingIsClaimedBeforeTheMarkIsKept(t *testing.T) {
 	keep(m, nil)
 	keep(m, nil)
 	claimed("kept twice", nil)
-	marks.Prune()
+	marks.Revoke()
 	claimed("forgotten", checkout.ErrHistoryLost)
 }
 

@@ -79,8 +79,9 @@ func claim(t *testing.T, s *store.Store, p checkout.ClaimRequest) checkout.Claim
 }
 
 // race places all at once and counts how each claim ended.
-func race(t *testing.T, s *store.Store,
-	all []checkout.ClaimRequest) (claims map[checkout.ClaimOutcome]int, orders map[order.ID]bool) {
+func race(
+	t *testing.T, s *store.Store, all []checkout.ClaimRequest,
+) (claims map[checkout.ClaimOutcome]int, orders map[order.ID]bool) {
 	t.Helper()
 	placed := make([]checkout.ClaimResult, len(all))
 	var group sync.WaitGroup
@@ -217,7 +218,7 @@ func settled(p checkout.ClaimRequest) payment.Payment {
 
 // move is a step of an order, with what is posted with it.
 func move(p checkout.ClaimRequest, from, to order.Status) order.Move {
-	m := order.Move{Order: p.Order.ID, From: from, To: to, Actor: "worker", Reason: "test"}
+	m := order.Move{Order: p.Order.ID, Owner: p.Order.Owner, From: from, To: to, Actor: "worker", Reason: "test"}
 	switch to {
 	case order.Settled:
 		m.Postings = settled(p).Postings()
@@ -287,7 +288,9 @@ func TestADeadPaymentGivesBackWhatItHeldAndMayBeReplaced(t *testing.T) {
 		t.Fatalf("order %+v, %v", open, err)
 	}
 	again := func() checkout.ClaimRequest {
-		return claimRequest("k", func(n *checkout.ClaimRequest) { n.Order, n.Payment.Order, n.Again = open, open.ID, true })
+		return claimRequest("k", func(n *checkout.ClaimRequest) {
+			n.Order, n.Payment.Order, n.Existing = open, open.ID, true
+		})
 	}
 	claims, _ := race(t, s, []checkout.ClaimRequest{again(), again(), again(), again()})
 	if claims[checkout.Fresh] != 1 || claims[checkout.Repeated] != 3 {

@@ -14,8 +14,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// pgxDriver runs ent's statements on pgx itself: database/sql in between costs a third of the speed and
-// hides the transaction that raw statements need.
+// pgxDriver runs ent's statements directly on pgx: database/sql in between costs a third of the throughput and hides
+// the transaction that raw statements need.
 type pgxDriver struct{ pool *pgxpool.Pool }
 
 var _ dialect.Driver = (*pgxDriver)(nil)
@@ -23,7 +23,7 @@ var _ dialect.Driver = (*pgxDriver)(nil)
 // Dialect implements dialect.Driver.
 func (d *pgxDriver) Dialect() string { return dialect.Postgres }
 
-// Close implements dialect.Driver. The pool is the store's to close.
+// Close implements dialect.Driver. The store closes the pool.
 func (d *pgxDriver) Close() error { return nil }
 
 // Exec implements dialect.Driver.
@@ -39,7 +39,7 @@ func (d *pgxDriver) Query(ctx context.Context, query string, args, v any) error 
 // Tx implements dialect.Driver.
 func (d *pgxDriver) Tx(ctx context.Context) (dialect.Tx, error) { return d.BeginTx(ctx, nil) }
 
-// BeginTx is what ent's client asks for to set an isolation level.
+// BeginTx is called by ent's client to set an isolation level.
 func (d *pgxDriver) BeginTx(ctx context.Context, opts *stdsql.TxOptions) (dialect.Tx, error) {
 	if opts != nil && *opts != (stdsql.TxOptions{}) {
 		return nil, errors.New("only default transactions are supported")

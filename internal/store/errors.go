@@ -16,17 +16,17 @@ import (
 var (
 	// ErrNotFound says that there is no such row.
 	ErrNotFound = errors.New("not found")
-	// ErrDuplicate says that a unique row is there already.
+	// ErrDuplicate says that a unique row exists already.
 	ErrDuplicate = errors.New("already there")
 	// ErrUnavailable says that the database cannot serve at the moment.
 	ErrUnavailable = errors.New("database unavailable")
-	// ErrUnknownCommit says that the connection was lost while committing: the change may be there or not.
+	// ErrUnknownCommit says that the connection was lost during the commit, which may have succeeded.
 	ErrUnknownCommit = errors.New("commit outcome unknown")
 	// ErrSchemaBehind says that migrations are missing.
 	ErrSchemaBehind = errors.New("database schema behind this program")
 )
 
-// mapError is the one place that knows the errors of ent and PostgreSQL. The original stays in the chain.
+// mapError is the only place that knows the errors of ent and PostgreSQL. The original error stays wrapped.
 func mapError(err error) error {
 	if err == nil || errors.Is(err, ErrUnknownCommit) {
 		return err
@@ -49,19 +49,19 @@ func mapError(err error) error {
 	return err
 }
 
-// down is what a caller may be told of a database that cannot serve.
+// down is the fault of an unavailable database.
 func down(err error) error {
 	return fmt.Errorf("%w: %w: %w", ErrUnavailable, fault.New(fault.DependencyDown, "The database does not answer."), err)
 }
 
-// cut says that the connection broke: what was not committed by then is undone.
+// cut reports whether the connection broke, which rolls back what was not committed.
 func cut(err error) bool {
 	_, network := errors.AsType[net.Error](err)
 	return network || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
 }
 
-// unavailable lists by SQLSTATE what passes: no connection (08), no resources (53), limits of lock and
-// statement (55P03, 57014), shutdown and start (57P), a standby (25006), and giving way (40).
+// unavailable lists the SQLSTATEs of transient errors: no connection (08), no resources (53), lock and statement
+// timeouts (55P03, 57014), shutdown and start-up (57P), a standby (25006), and serialization failures (40).
 func unavailable(code string) bool {
 	switch code[:2] {
 	case "08", "53":
@@ -74,7 +74,7 @@ func unavailable(code string) bool {
 	return false
 }
 
-// violates says that err is the violation of a constraint or unique index of that name.
+// violates reports whether err is a violation of the constraint or unique index of that name.
 func violates(err error, constraint string) bool {
 	pgErr, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && pgErr.ConstraintName == constraint

@@ -38,7 +38,7 @@ func (e Esims) Reserved(ctx context.Context, resource string, asOf time.Time) (i
 // Esims is the part of the store that the eSIM product uses.
 func (s *Store) Esims() Esims { return Esims{s} }
 
-// EsimProduct is what the store knows of eSIMs.
+// EsimProduct is the store's part of the eSIM product.
 func EsimProduct() Product {
 	return Product{
 		Kind: esim.Kind, records: esimRecords, referencesSQL: `SELECT reference FROM esim_profiles WHERE reference = ANY($1)`,
@@ -50,7 +50,7 @@ const (
 		WHERE status = 'ready' AND order_id = ANY($1) ORDER BY id`
 )
 
-// esimRecords reads the profiles of orders that their supplier made.
+// esimRecords reads the ready profiles of orders.
 func esimRecords(b booksReader, orders []string) (reconcile.Goods, error) {
 	var r esim.Records
 	err := readAll(b, &r.Profiles, scanEsim, esimsOfSQL, orders)()
@@ -71,11 +71,11 @@ func (e Esims) PlansByCode(ctx context.Context) (map[string]esim.Plan, error) {
 	return all, mapError(err)
 }
 
-// catalogueID names the one row that tells when the catalogue was synced.
+// catalogueID is the id of the row with the time of the last sync.
 const catalogueID = "catalogue"
 
 const (
-	// A sync that began before the last one finished has nothing to say any more.
+	// A sync that began before the last one finished is ignored.
 	syncedSQL = `
 		INSERT INTO esim_syncs (id, synced_at) VALUES ($1, $2)
 		ON CONFLICT (id) DO UPDATE SET synced_at = excluded.synced_at WHERE esim_syncs.synced_at <= excluded.synced_at`
@@ -215,7 +215,7 @@ func (e Esims) Profiles(ctx context.Context, orders ...order.ID) (map[order.ID]e
 		return nil, mapError(err)
 	}
 	found := make(map[order.ID]esim.Profile, len(rows))
-	for _, row := range rows { // the latest comes last
+	for _, row := range rows { // the latest is last
 		found[order.ID(row.OrderID)] = profileOf(row)
 	}
 	return found, nil
@@ -226,7 +226,7 @@ func (e Esims) Reserve(ctx context.Context, f job.Fence, p esim.Profile) (esim.P
 	var got esim.Profile
 	err := e.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		fence(tx, f)
-		// The fence holds the order's job: nobody else can make its profile meanwhile.
+		// The fence locks the order's job, so no other transaction can make its profile.
 		row, err := tx.EsimProfile.Query().Where(esimprofile.Reference(uuid.UUID(p.Ref))).Only(ctx)
 		if err == nil {
 			got = profileOf(row)
@@ -324,8 +324,7 @@ func planOf(row *ent.EsimPlan) esim.Plan {
 func profileOf(row *ent.EsimProfile) esim.Profile {
 	return esim.Profile{
 		ID: row.ID, Order: order.ID(row.OrderID), Plan: esim.PlanID(row.PlanID), Status: esim.Status(row.Status),
-		Ref:     fulfilment.Ref(row.Reference),
-		Account: row.Account, Cost: money.USDC(row.CostMicros),
+		Ref: fulfilment.Ref(row.Reference), Account: row.Account, Cost: money.USDC(row.CostMicros),
 		ActivationData: esim.Sealed{Key: row.SealedKey, Box: row.Sealed},
 		CreatedAt:      row.CreatedAt.UTC(), UpdatedAt: row.UpdatedAt.UTC(),
 	}

@@ -38,7 +38,7 @@ const (
 		WHERE at >= $1 GROUP BY key, value
 		ORDER BY 1, 3 DESC, 2`
 
-	// There is one more than are asked for, or nothing is to be pruned.
+	// No row when there are no more events than asked for, so that nothing is pruned.
 	oldestEventSQL = `
 		SELECT newest.at FROM (SELECT at FROM events ORDER BY at DESC OFFSET $1 - 1 LIMIT 1) newest
 		WHERE EXISTS (SELECT FROM events ORDER BY at DESC OFFSET $1 LIMIT 1)`
@@ -125,7 +125,7 @@ func (e Events) Pruned(ctx context.Context, actor string, deleted int) error {
 	})
 }
 
-// deletion is what the audit trail keeps of rows that are gone.
+// deletion is the audit record of deleted rows.
 type deletion struct {
 	Deleted int `json:"deleted"`
 }

@@ -23,7 +23,7 @@ import (
 // by makes a placement a wallet's, which may have so many undecided payments.
 func by(wallet x402.Address, undecided int) func(*checkout.ClaimRequest) {
 	return func(p *checkout.ClaimRequest) {
-		p.Order.Owner, p.Payment.Authorization.From, p.Undecided = wallet, wallet, undecided
+		p.Order.Owner, p.Payment.Authorization.From, p.MaxUndecided = wallet, wallet, undecided
 	}
 }
 

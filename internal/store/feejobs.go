@@ -16,13 +16,13 @@ import (
 	"github.com/roamcard/roamcard/internal/product/card"
 )
 
-// FeeJobs keeps the platform fee's jobs for operators. It implements card.FeeJobs.
+// FeeJobs reads and changes the fee jobs for operators. It implements card.FeeJobs.
 type FeeJobs struct{ s *Store }
 
-// FeeJobs is the part of the store that the fee desk uses.
+// FeeJobs is the part of the store for operators' actions on fee jobs.
 func (s *Store) FeeJobs() FeeJobs { return FeeJobs{s} }
 
-// What operators do with fee jobs, as the audit trail names it.
+// The operators' actions on fee jobs, as the audit trail names them.
 const (
 	actList      = "fee_jobs.list"
 	actReconcile = "fee_job.reconcile"
@@ -30,7 +30,7 @@ const (
 	actWriteOff  = "fee_job.write_off"
 )
 
-// A queued job whose withdrawal has been sent is on its way to outsiders.
+// A queued job whose withdrawal has been sent counts as processing.
 const listFeeJobsSQL = `SELECT ` + jobColumns + ` FROM jobs
 	WHERE kind = $1 AND ($2 = '' OR $2 = CASE WHEN status = 'queued' AND step <> '' THEN 'processing' ELSE status END)
 		AND ($3::uuid IS NULL OR id < $3)
@@ -44,7 +44,7 @@ const (
 			lease_owner = NULL, lease_until = NULL
 		WHERE id = $1 AND version = $2 AND status IN ('queued', 'processing', 'operator_review')`
 
-	// The attempts made so far do not count: the next version has its own.
+	// Earlier attempts do not count for the next version.
 	retryJobSQL = `
 		UPDATE jobs SET status = 'queued', payload = $2, step = '', step_at = NULL, last_error = '', run_at = now(),
 			finished_at = NULL, uncounted_attempts = attempt, version = version + 1
@@ -84,8 +84,8 @@ func (f FeeJobs) FeeJob(ctx context.Context, id uuid.UUID) (job.Row, error) {
 	return row, mapError(err)
 }
 
-// Conclude implements card.FeeJobs. The version guards: a worker that wrote meanwhile knows better, and
-// one that holds the job now loses its lease.
+// Conclude implements card.FeeJobs. The version check fails when a worker has changed the job meanwhile. A worker that
+// has the job now loses its lease.
 func (f FeeJobs) Conclude(ctx context.Context, row job.Row, c card.FeeConclusion, act card.Act) (bool, error) {
 	done := true
 	err := f.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
@@ -111,8 +111,7 @@ func (f FeeJobs) Conclude(ctx context.Context, row job.Row, c card.FeeConclusion
 	return done, err
 }
 
-// Retry implements card.FeeJobs. The audit row of an act with a key is unique: it is what makes a
-// repeat a repeat.
+// Retry implements card.FeeJobs. The audit row of an action with a key is unique, which detects a repeat.
 func (f FeeJobs) Retry(ctx context.Context, row job.Row, next card.FeeArgs, act card.Act) error {
 	payload, err := json.Marshal(next)
 	if err != nil {
@@ -162,8 +161,7 @@ func (f FeeJobs) WriteOff(
 	})
 }
 
-// lockFeeJob locks a job, so that two acts cannot both find it as it is, and says whether this act has been carried
-// out before.
+// lockFeeJob locks a job, which serializes actions on it, and reports whether this action has been done before.
 func lockFeeJob(
 	ctx context.Context, tx *ent.Tx, row job.Row, act card.Act, action string,
 ) (now job.Row, repeated bool, err error) {
@@ -182,7 +180,7 @@ func lockFeeJob(
 	return now, err == nil, err
 }
 
-// feeState is what an act changes of a job.
+// feeState is the audit record of a fee job's state.
 type feeState struct {
 	Status job.Status `json:"status"`
 	Reason string     `json:"reason,omitempty"`

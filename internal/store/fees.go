@@ -15,7 +15,7 @@ import (
 const (
 	oweFeeSQL = `UPDATE jobs SET payload = payload || '{"owed": true}' WHERE id = $1`
 
-	// What is not done is little, and has an index.
+	// Few jobs have not succeeded, and they have an index.
 	outstandingSQL = `SELECT coalesce(sum((j.payload->>'amountUsdCents')::bigint), 0) FROM jobs j
 		WHERE j.kind = $1 AND j.status <> 'succeeded'
 			AND j.payload @> '{"owed": true}' AND NOT j.payload @> '{"writtenOff": true}'`
@@ -43,7 +43,7 @@ func (c Cards) Owes(ctx context.Context, owner x402.Address) (owed money.Cents, 
 	return owed, mapError(err)
 }
 
-// Receivable is what all owners owe of issue fees.
+// Receivable is the sum of all owed issue fees.
 func (c Cards) Receivable(ctx context.Context) (owed money.Cents, err error) {
 	ctx, cancel := detached(ctx)
 	defer cancel()

@@ -16,7 +16,7 @@ import (
 	"github.com/roamcard/roamcard/internal/reconcile"
 )
 
-// What operators do with findings, as the audit trail names it.
+// The operators' actions on findings, as the audit trail names them.
 const (
 	actFindings = "findings.list"
 	actExplain  = "finding.resolve"
@@ -31,7 +31,7 @@ const (
 		` AND (resolved_at IS NOT NULL) = $2 AND ($3 = '' OR code = $3) AND ($4::bigint = 0 OR id < $4)
 		ORDER BY id DESC LIMIT $5`
 
-	// A report begins with what blocks, and ends with what anybody can add to by sending money.
+	// Blocking findings come first, unmatched transfers, which anybody can cause, last.
 	reportedSQL = `SELECT ` + findingColumns + ` AND (resolved_at IS NOT NULL) = $2
 		ORDER BY blocks DESC, code = 'transfer_unmatched', id DESC LIMIT $3`
 
@@ -75,7 +75,7 @@ const (
 func (t Treasury) Conclude(ctx context.Context, c reconcile.Conclusion) error {
 	return t.s.tx(ctx, func(_ context.Context, tx *ent.Tx) error {
 		now := t.s.stamp()
-		later(tx, plannedAnewSQL)
+		later(tx, customPlansSQL)
 		if len(c.Postings) > 0 {
 			postAll(tx, now, c.Postings)
 		}
@@ -89,9 +89,8 @@ func (t Treasury) Conclude(ctx context.Context, c reconcile.Conclusion) error {
 		}
 		f := columnsOfFindings(c.Found)
 		if len(c.Found) > 0 {
-			later(tx, concludeSQL, t.id(), now, f.units, f.codes, f.subjects, f.orders, f.owners, f.products, f.details,
-				f.evidence, f.sizes,
-				f.blocks, f.resolvedAt, f.resolutions, f.resolvedBy, f.reasons)
+			later(tx, concludeSQL, t.id(), now, f.units, f.codes, f.subjects, f.orders, f.owners, f.products,
+				f.details, f.evidence, f.sizes, f.blocks, f.resolvedAt, f.resolutions, f.resolvedBy, f.reasons)
 		}
 		units := make([]string, len(c.Units))
 		for i, u := range c.Units {
@@ -104,7 +103,7 @@ func (t Treasury) Conclude(ctx context.Context, c reconcile.Conclusion) error {
 
 // findingRows are findings by column, each once.
 type findingRows struct {
-	// names are unit, code and subject in one.
+	// names are unit, code and subject joined.
 	names, units, codes, subjects, orders, owners, products, details, evidence, resolutions, resolvedBy, reasons []string
 
 	sizes      []int64
@@ -113,7 +112,7 @@ type findingRows struct {
 }
 
 func columnsOfFindings(all []reconcile.Finding) (r findingRows) {
-	r.names = []string{} // and not NULL, of which nothing is known
+	r.names = []string{} // nil would be NULL, to which no comparison applies
 	once := map[string]bool{}
 	for _, f := range all {
 		name := string(f.Unit) + " " + string(f.Code) + " " + f.Subject
@@ -127,13 +126,13 @@ func columnsOfFindings(all []reconcile.Finding) (r findingRows) {
 		r.orders, r.owners, r.products = append(r.orders, f.Order), append(r.owners, f.Owner), append(r.products, f.Product)
 		r.details, r.evidence = append(r.details, f.Detail), append(r.evidence, f.Evidence)
 		r.sizes, r.blocks = append(r.sizes, f.Size), append(r.blocks, f.Blocks)
-		var word reconcile.Resolved
+		var resolution reconcile.Resolved
 		var at *time.Time
 		if f.Resolved != nil {
-			word, at = *f.Resolved, &f.Resolved.At
+			resolution, at = *f.Resolved, &f.Resolved.At
 		}
-		r.resolvedAt, r.resolutions = append(r.resolvedAt, at), append(r.resolutions, string(word.As))
-		r.resolvedBy, r.reasons = append(r.resolvedBy, word.Operator), append(r.reasons, word.Reason)
+		r.resolvedAt, r.resolutions = append(r.resolvedAt, at), append(r.resolutions, string(resolution.As))
+		r.resolvedBy, r.reasons = append(r.resolvedBy, resolution.Operator), append(r.reasons, resolution.Reason)
 	}
 	return r
 }
@@ -157,9 +156,10 @@ func (t Treasury) Open(ctx context.Context, found []reconcile.Finding) ([]reconc
 }
 
 // Sums implements reconcile.Reports.
-func (t Treasury) Sums(ctx context.Context,
-	list int) (sums []reconcile.Sum, open, resolved []reconcile.Finding, spent money.Cents, err error) {
-	err = t.moment(ctx, func(b booksReader) error {
+func (t Treasury) Sums(
+	ctx context.Context, list int,
+) (sums []reconcile.Sum, open, resolved []reconcile.Finding, spent money.Cents, err error) {
+	err = t.snapshot(ctx, func(b booksReader) error {
 		sums, open, resolved = nil, nil, nil
 		return errors.Join(b.all(
 			readAll(b, &sums, scanSum, sumsSQL, t.id()),
@@ -170,7 +170,7 @@ func (t Treasury) Sums(ctx context.Context,
 	return sums, open, resolved, spent, err
 }
 
-// Counts counts what is open by code.
+// Counts counts the open findings by code.
 func (t Treasury) Counts(ctx context.Context) ([]reconcile.Sum, error) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
@@ -186,9 +186,10 @@ func scanSum(row pgx.CollectableRow) (s reconcile.Sum, err error) {
 	return s, row.Scan((*string)(&s.Code), &s.Open, &s.Blocking)
 }
 
-// Findings implements reconcile.Strays.
-func (t Treasury) Findings(ctx context.Context, q reconcile.FindingQuery,
-	act order.Act) (page []reconcile.Finding, err error) {
+// Findings implements reconcile.UnmatchedTransfers.
+func (t Treasury) Findings(
+	ctx context.Context, q reconcile.FindingQuery, act order.Act,
+) (page []reconcile.Finding, err error) {
 	err = t.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		rows, err := raw(tx).Query(ctx, findingsSQL, t.id(), q.Resolved, string(q.Code), q.Before, q.Limit)
 		if err != nil {
@@ -202,15 +203,15 @@ func (t Treasury) Findings(ctx context.Context, q reconcile.FindingQuery,
 	return page, err
 }
 
-// ResolveFinding implements reconcile.Strays.
+// ResolveFinding implements reconcile.UnmatchedTransfers.
 func (t Treasury) ResolveFinding(ctx context.Context, id int64, act order.Act) (f reconcile.Finding, err error) {
 	var at reconcile.Place
 	err = t.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		f, at = reconcile.Finding{}, reconcile.Place{}
 		subject := strconv.FormatInt(id, 10)
 		lock(tx, "finding/"+subject)
-		word := resolved{reconcile.Explained}
-		repeated, err := t.s.repeats(ctx, tx, act, actExplain, subject, word)
+		resolution := resolved{reconcile.Explained}
+		repeated, err := t.s.repeats(ctx, tx, act, actExplain, subject, resolution)
 		if errors.Is(err, admin.ErrKeyReused) {
 			return reconcile.ErrKeyReused
 		}
@@ -234,19 +235,19 @@ func (t Treasury) ResolveFinding(ctx context.Context, id int64, act order.Act) (
 			return reconcile.ErrResolved
 		}
 		now := t.s.stamp()
-		f.Resolved = &reconcile.Resolved{As: word.Resolution, Reason: act.Reason, Operator: act.Operator, At: now}
-		later(tx, explainedSQL, t.id(), id, now, string(word.Resolution), act.Operator, act.Reason)
-		return t.s.record(ctx, tx, act, actExplain, subject, finding{f.Code, f.Subject, f.Order}, word)
+		f.Resolved = &reconcile.Resolved{As: resolution.Resolution, Reason: act.Reason, Operator: act.Operator, At: now}
+		later(tx, explainedSQL, t.id(), id, now, string(resolution.Resolution), act.Operator, act.Reason)
+		return t.s.record(ctx, tx, act, actExplain, subject, finding{f.Code, f.Subject, f.Order}, resolution)
 	})
 	if err != nil || at == (reconcile.Place{}) {
 		return f, err
 	}
-	stray, err := t.Resolve(ctx, at, reconcile.Known, act)
-	f.Resolved = stray.Resolved
+	unmatched, err := t.Resolve(ctx, at, reconcile.Known, act)
+	f.Resolved = unmatched.Resolved
 	return f, err
 }
 
-// finding is what the audit trail keeps of what was resolved.
+// finding is the audit record of a resolved finding.
 type finding struct {
 	Code    reconcile.Code `json:"code"`
 	Subject string         `json:"subject"`
@@ -284,17 +285,18 @@ func (t Treasury) Caught(ctx context.Context, block uint64) error {
 }
 
 func scanFinding(row pgx.CollectableRow) (f reconcile.Finding, err error) {
-	var word reconcile.Resolved
+	var resolution reconcile.Resolved
 	var at *time.Time
-	if err := row.Scan(&f.ID, (*string)(&f.Unit), (*string)(&f.Code), &f.Subject, &f.Order, &f.Owner, &f.Product,
-		&f.Detail, &f.Evidence,
-		&f.Size, &f.Blocks, &f.FirstSeen, &f.LastSeen, &at, (*string)(&word.As), &word.Operator, &word.Reason); err != nil {
+	err = row.Scan(&f.ID, (*string)(&f.Unit), (*string)(&f.Code), &f.Subject, &f.Order, &f.Owner, &f.Product,
+		&f.Detail, &f.Evidence, &f.Size, &f.Blocks, &f.FirstSeen, &f.LastSeen, &at, (*string)(&resolution.As),
+		&resolution.Operator, &resolution.Reason)
+	if err != nil {
 		return f, err
 	}
 	f.FirstSeen, f.LastSeen = f.FirstSeen.UTC(), f.LastSeen.UTC()
 	if at != nil {
-		word.At = at.UTC()
-		f.Resolved = &word
+		resolution.At = at.UTC()
+		f.Resolved = &resolution
 	}
 	return f, nil
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/roamcard/roamcard/internal/order"
 )
 
-// Unsettled and reviewed orders count: they are what grows old unnoticed. Unpaid ones wait for a buyer.
+// Settling and reviewed orders count, too. Unpaid ones do not: they wait for a buyer.
 const oldestOrdersSQL = `
 	SELECT kind, min(created_at) FROM orders
 	WHERE status IN ('settling', 'settled', 'provisioning', 'refund_pending', 'operator_review') GROUP BY kind`
 
-// Oldest tells since when the oldest paid order of each kind that is not final waits.
+// Oldest is the creation time of the oldest claimed order of each kind that is not final.
 func (o Orders) Oldest(ctx context.Context) (map[order.Kind]time.Time, error) {
 	ctx, cancel := detached(ctx)
 	defer cancel()

@@ -25,10 +25,10 @@ func (s *Store) issuerKinds() (all []string) {
 	return all
 }
 
-// candidates bounds the orders that are looked through for those that explain some lines.
+// candidates bounds the orders that may explain some lines.
 const candidates = 20_000
 
-// A movement's order is not known by its reference; it is one of the owner of the card that it is on.
+// The reference of a movement does not name its order, which is one of the card's owner.
 const ordersOfLinesSQL = `
 	SELECT order_id FROM issuer_lines WHERE id = ANY($1) AND order_id <> ''
 	UNION
@@ -52,7 +52,7 @@ func (t Treasury) OrdersOfLines(ctx context.Context, lines []string) ([]order.ID
 	return found, mapError(err)
 }
 
-// enterSQL copies lines. One that says what it said before is not compared again.
+// enterSQL copies lines. An unchanged line is not compared again.
 const enterSQL = `
 	INSERT INTO issuer_lines (id, reference, account, direction, state, amount_usd_cents, balance_usd_cents,
 		epoch, changed_at)
@@ -60,16 +60,15 @@ const enterSQL = `
 		$6::bigint[], $7::bigint[]) AS l
 	ON CONFLICT (id) DO UPDATE SET epoch = greatest(issuer_lines.epoch, excluded.epoch), reference = excluded.reference,
 		account = excluded.account, direction = excluded.direction, state = excluded.state,
-			amount_usd_cents = excluded.amount_usd_cents,
-		balance_usd_cents = excluded.balance_usd_cents,
+		amount_usd_cents = excluded.amount_usd_cents, balance_usd_cents = excluded.balance_usd_cents,
 		pending = issuer_lines.pending OR ` + lineDiffers + `,
 		changed_at = CASE WHEN ` + lineDiffers + ` THEN excluded.changed_at ELSE issuer_lines.changed_at END
 	WHERE issuer_lines.epoch < excluded.epoch OR ` + lineDiffers
 
 const lineDiffers = `(issuer_lines.reference, issuer_lines.account, issuer_lines.direction, issuer_lines.state,
-	issuer_lines.amount_usd_cents, issuer_lines.balance_usd_cents) <> (excluded.reference, excluded.account,
-		excluded.direction,
-	excluded.state, excluded.amount_usd_cents, excluded.balance_usd_cents)`
+		issuer_lines.amount_usd_cents, issuer_lines.balance_usd_cents)
+	<> (excluded.reference, excluded.account, excluded.direction, excluded.state,
+		excluded.amount_usd_cents, excluded.balance_usd_cents)`
 
 // Enter implements reconcile.Books.
 func (t Treasury) Enter(ctx context.Context, lines []card.Line, epoch int64) error {
@@ -82,9 +81,9 @@ func (t Treasury) Enter(ctx context.Context, lines []card.Line, epoch int64) err
 	at := map[string]int{}
 	for _, l := range lines {
 		ref, account, direction, state, amount, balance := columnsOf(l)
-		if i, twice := at[l.ID]; twice { // the later one is how it stands
-			refs[i], accounts[i], directions[i], states[i], amounts[i], balances[i] = ref, account, direction, state, amount,
-				balance
+		if i, twice := at[l.ID]; twice { // the later one is current
+			refs[i], accounts[i], directions[i] = ref, account, direction
+			states[i], amounts[i], balances[i] = state, amount, balance
 			continue
 		}
 		at[l.ID] = len(ids)
@@ -106,7 +105,7 @@ func columnsOf(l card.Line) (ref uuid.UUID, account, direction, state string, am
 	return uuid.UUID(m.Ref), m.Account, string(m.Direction), string(m.State), int64(m.Amount), 0
 }
 
-// explainSQL notes what explains lines, and that they are compared.
+// explainSQL records the orders that explain lines, and that the lines are compared.
 const explainSQL = `
 	UPDATE issuer_lines l SET order_id = e.order_id, spent_usd_cents = e.spent, pending = false
 	FROM unnest($1::varchar[], $2::varchar[], $3::bigint[]) AS e (id, order_id, spent)
@@ -123,10 +122,10 @@ const (
 			coalesce((SELECT owner FROM cards c WHERE c.account = l.account AND c.account <> '' LIMIT 1), '')
 		FROM issuer_lines l
 		WHERE l.reference = ANY($1) OR l.order_id = ANY($2) AND l.order_id <> '' OR l.id = ANY($3)
-			ORDER BY l.changed_at, l.id`
+		ORDER BY l.changed_at, l.id`
 )
 
-// issuerLines reads the issuer's lines of orders and those named, and what is on the cards that they are about.
+// issuerLines reads the issuer's lines of orders and the named ones, and the balances of their cards.
 func (b booksReader) issuerLines(r *reconcile.Records, ids, lines []string) error {
 	sales := map[order.ID]order.Sale{}
 	for _, s := range r.Orders {
@@ -171,7 +170,7 @@ func (b booksReader) each(into []any, do func() error, sql string, args ...any) 
 			_, err = pgx.ForEachRow(rows, into, do)
 		}
 		if err != nil {
-			return fmt.Errorf("read what is on the cards: %w", mapError(err))
+			return fmt.Errorf("read the balances of cards: %w", mapError(err))
 		}
 		return nil
 	}
@@ -189,14 +188,15 @@ func scanLine(row pgx.CollectableRow) (l card.Line, err error) {
 	var ref uuid.UUID
 	var account, direction, state string
 	var amount, balance int64
-	if err := row.Scan(&l.ID, &ref, &account, &direction, &state, &amount, &balance, &l.Order, &l.Epoch,
-		&l.Owner); err != nil {
+	err = row.Scan(&l.ID, &ref, &account, &direction, &state, &amount, &balance, &l.Order, &l.Epoch, &l.Owner)
+	if err != nil {
 		return l, err
 	}
 	if direction == "" {
 		l.Card = &card.StatedAccount{
-			Account: card.Account{ID: account, Ref: fulfilment.Ref(ref), State: card.AccountState(state),
-				Loaded: money.Cents(amount)},
+			Account: card.Account{
+				ID: account, Ref: fulfilment.Ref(ref), State: card.AccountState(state), Loaded: money.Cents(amount),
+			},
 			Balance: money.Cents(balance),
 		}
 		return l, nil

@@ -24,10 +24,10 @@ const jobColumns = `id, kind, class, unique_key, payload, traceparent, status, a
 	max_attempts, version, step, step_at, run_at, created_at, finished_at, last_error,
 	coalesce(lease_owner, ''), lease_until`
 
-// Statuses are literals in these statements: as parameters they could keep a generic plan off the
-// partial indexes. A claim is named without one: the table gives an owner to a processing job alone, and
-// with the status the planner may look for the claim among all leases. Leases are compared by the clock, not
-// by the statement's start: it may have waited for the row's lock.
+// Statuses are literals in these statements: with parameters, a generic plan could not use the partial indexes.
+// Statements about a claim do not name the status: only a processing job has an owner, and with the status the planner
+// might search all leases. Leases are compared with clock_timestamp(), because the statement may have waited for the
+// row's lock.
 const (
 	jobValuesSQL = `
 		INSERT INTO jobs (id, kind, unique_key, payload, traceparent, status, attempt, max_attempts, run_at,
@@ -36,7 +36,7 @@ const (
 			coalesce($9::timestamptz, now()), now(), $10::varchar, now() + $11::interval, $12::varchar, $13::varchar `
 	addJobSQL    = jobValuesSQL + `RETURNING ` + jobColumns
 	insertJobSQL = jobValuesSQL + `ON CONFLICT (kind, unique_key, owner) DO NOTHING RETURNING ` + jobColumns
-	// One process queues in a period, by the unique key; the others need not see what it has just added.
+	// The unique key lets only one process enqueue in a period, so the condition need not see uncommitted rows.
 	insertAloneSQL = jobValuesSQL + `
 		WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE kind = $2 AND status = 'queued')
 			AND NOT EXISTS (SELECT 1 FROM jobs WHERE kind = $2 AND status = 'processing')
@@ -73,7 +73,7 @@ const (
 		WHERE id = $1 AND lease_owner = $2 AND attempt = $3 AND lease_until > clock_timestamp()
 		FOR UPDATE`
 
-	// A job past its attempts has had one claim more, in which its runner was to park it.
+	// A job that has used up its attempts gets one more claim, in which its runner parks it.
 	reapJobsSQL = `
 		WITH passed AS (
 			SELECT id FROM jobs WHERE status = 'processing' AND lease_until < now()
@@ -122,9 +122,9 @@ func (j Jobs) Enqueue(ctx context.Context, n job.New) (bool, error) {
 	return added, nil
 }
 
-// insertJob adds a job that works for an order of owner, in a transaction, so that it is due exactly when the change
-// that makes it due is there; the workers are woken after the commit. When one of the kind and key is there already,
-// that one is returned, and added is false. A job of Runner.Own is inserted with a lease, and adopted after the commit.
+// insertJob inserts a job for an order of owner in the transaction of the change that makes it due; the workers are
+// woken after the commit. If there is one of the same kind and key, that one is returned, and added is false. A job of
+// Runner.Own is inserted with a lease, and adopted after the commit.
 func insertJob(ctx context.Context, tx *ent.Tx, n job.New, owner x402.Address) (row job.Row, added bool, err error) {
 	row, added, err = insertJobOn(ctx, raw(tx), n, owner.Lower())
 	if err == nil && added && n.LeaseOwner == "" {
@@ -133,14 +133,14 @@ func insertJob(ctx context.Context, tx *ent.Tx, n job.New, owner x402.Address) (
 	return row, added, err
 }
 
-// queueJob queues what insertJob does. With into, one of the kind and key must not be there yet; into has
-// the row once the transaction is committed.
+// queueJob is insertJob as a queued statement. With into, there must be no job of the same kind and key, and into is
+// set once the transaction is committed.
 func queueJob(ctx context.Context, tx *ent.Tx, n job.New, owner x402.Address, into *job.Row) error {
 	row, err := n.Row()
 	if err != nil {
 		return err
 	}
-	q := reviewItem{sql: insertJobSQL, args: jobValues(ctx, n, row, owner.Lower())}
+	q := statement{sql: insertJobSQL, args: jobValues(ctx, n, row, owner.Lower())}
 	if into != nil {
 		q.sql = addJobSQL
 		q.read = func(answers pgx.BatchResults) (err error) {
@@ -170,19 +170,19 @@ func jobValues(ctx context.Context, n job.New, row job.Row, owner string) []any 
 	}
 }
 
-// insertJobOn adds a job that works for an order of an owner, or for none.
+// insertJobOn inserts a job, for an order of an owner or for none.
 func insertJobOn(ctx context.Context, on pgxRunner, n job.New, owner string) (job.Row, bool, error) {
 	row, err := n.Row()
 	if err != nil {
 		return job.Row{}, false, err
 	}
 	statement := insertJobSQL
-	if n.Alone {
+	if n.Exclusive {
 		statement = insertAloneSQL
 	}
 	inserted, err := scanJob(on.QueryRow(ctx, statement, jobValues(ctx, n, row, owner)...))
-	if errors.Is(err, pgx.ErrNoRows) && n.Alone {
-		return job.Row{}, false, nil // another one of its kind is there
+	if errors.Is(err, pgx.ErrNoRows) && n.Exclusive {
+		return job.Row{}, false, nil // there is another one of its kind
 	}
 	if errors.Is(err, pgx.ErrNoRows) {
 		found, err := scanJob(on.QueryRow(ctx, findJobSQL, row.Kind, row.UniqueKey))
@@ -198,9 +198,8 @@ func insertJobOn(ctx context.Context, on pgxRunner, n job.New, owner string) (jo
 	return inserted, true, nil
 }
 
-// fence queues the lock of a claim's row until the transaction ends; once the claim is over, the
-// transaction fails with job.ErrLeaseLost. It comes first in every transaction that writes for a job, so
-// that all take their locks in one order.
+// fence queues the lock of a claim's row until the transaction ends; once the claim is over, the transaction fails with
+// job.ErrLeaseLost. It is first in every transaction of a job, so that all take their locks in the same order.
 func fence(tx *ent.Tx, f job.Fence) {
 	touchOne(tx, fmt.Errorf("fence job: %w", job.ErrLeaseLost), fenceJobSQL, f.ID, f.Owner, f.Attempt)
 }
@@ -218,13 +217,13 @@ func finishJob(ctx context.Context, tx *ent.Tx, f job.Fence, o job.Outcome) erro
 
 func finishJobOn(ctx context.Context, on pgxRunner, f job.Fence, o job.Outcome) error {
 	if o.Status == "" || o.Status == job.Processing {
-		return fmt.Errorf("finish job: %q is no outcome", o.Status)
+		return fmt.Errorf("finish job: invalid outcome %q", o.Status)
 	}
-	forgiven := 0
-	if o.Forgiven {
-		forgiven = 1
+	uncounted := 0
+	if o.Uncounted {
+		uncounted = 1
 	}
-	tag, err := on.Exec(ctx, finishJobSQL, f.ID, f.Owner, f.Attempt, o.Status, forgiven, o.Reason,
+	tag, err := on.Exec(ctx, finishJobSQL, f.ID, f.Owner, f.Attempt, o.Status, uncounted, o.Reason,
 		o.Status == job.Queued, o.Delay, o.Class)
 	return leaseHeld("finish job", tag.RowsAffected(), err)
 }
@@ -254,8 +253,9 @@ func (j Jobs) Find(ctx context.Context, kind job.Kind, uniqueKey string) (job.Ro
 }
 
 // Claim implements job.Queue.
-func (j Jobs) Claim(ctx context.Context, owner string, class job.Class, kinds []job.Kind, limit int,
-	ttl time.Duration) ([]job.Row, error) {
+func (j Jobs) Claim(
+	ctx context.Context, owner string, class job.Class, kinds []job.Kind, limit int, ttl time.Duration,
+) ([]job.Row, error) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
 	rows, err := j.s.pool.Query(ctx, claimJobsSQL, owner, kindNames(kinds), limit, ttl, class)
@@ -360,8 +360,8 @@ func (j Jobs) Wake(ctx context.Context, class job.Class) <-chan struct{} {
 	return wake
 }
 
-// Prune deletes up to limit jobs of the kinds that succeeded before a time. A pruned job's unique key is
-// free again: only kinds whose keys never come back may be pruned.
+// Prune deletes up to limit jobs of the kinds that succeeded before a time. It frees their unique keys, so it is only
+// for kinds whose keys are never reused.
 func (j Jobs) Prune(ctx context.Context, kinds []job.Kind, before time.Time, limit int) (int, error) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
@@ -383,8 +383,8 @@ func kindNames(kinds []job.Kind) []string {
 
 func scanJob(row pgx.Row) (job.Row, error) {
 	var r job.Row
-	err := row.Scan(&r.ID, &r.Kind, &r.Class, &r.UniqueKey, &r.Payload, &r.Traceparent, &r.Status, &r.Attempt, &r.Forgiven,
-		&r.MaxAttempts, &r.Version, &r.Step, &r.StepAt, &r.RunAt, &r.CreatedAt, &r.FinishedAt, &r.LastError,
-		&r.LeaseOwner, &r.LeaseUntil)
+	err := row.Scan(&r.ID, &r.Kind, &r.Class, &r.UniqueKey, &r.Payload, &r.Traceparent, &r.Status, &r.Attempt,
+		&r.Uncounted, &r.MaxAttempts, &r.Version, &r.Step, &r.StepAt, &r.RunAt, &r.CreatedAt, &r.FinishedAt,
+		&r.LastError, &r.LeaseOwner, &r.LeaseUntil)
 	return r, err
 }

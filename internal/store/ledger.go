@@ -7,9 +7,9 @@ import (
 	"github.com/roamcard/roamcard/internal/ledger"
 )
 
-// A posting and its entries are one statement, at whose end the database checks that they balance. They take the owner
-// of their order; a posting of no order has none. What is posted already
-// stays as it is, and what is to undo a posting that is not there is not posted.
+// postSQL inserts a posting and its entries in one statement, after which the database checks that they balance. Their
+// owner is that of the order, or empty without an order. An existing posting stays as it is. A reversal of a posting
+// that does not exist is not inserted.
 const postSQL = `
 	WITH posted AS (
 		INSERT INTO ledger_postings (id, order_id, owner, kind, at)
@@ -21,8 +21,8 @@ const postSQL = `
 	SELECT posted.id, posted.owner, e.account, e.amount
 	FROM posted, unnest($6::varchar[], $7::bigint[]) AS e (account, amount)`
 
-// post queues the records of movements of value. They belong into the transaction that records the movements
-// themselves, and cost no round trip of their own. The domain decides what is posted.
+// post queues postings in the transaction that records their cause, without a round trip of its own. The domain decides
+// what is posted.
 func post(tx *ent.Tx, now time.Time, all ...ledger.Posting) {
 	for _, p := range all {
 		accounts, amounts := make([]string, len(p.Entries)), make([]int64, len(p.Entries))
@@ -33,7 +33,7 @@ func post(tx *ent.Tx, now time.Time, all ...ledger.Posting) {
 	}
 }
 
-// postAllSQL is postSQL for many postings that a comparison found missing.
+// postAllSQL is postSQL for the postings that a comparison found missing.
 const postAllSQL = `
 	WITH posted AS (
 		INSERT INTO ledger_postings (id, order_id, owner, kind, at)
@@ -45,7 +45,7 @@ const postAllSQL = `
 	FROM unnest($5::varchar[], $6::varchar[], $7::bigint[]) AS e (posting_id, account, amount)
 		JOIN posted ON posted.id = e.posting_id`
 
-// postAll is post for many postings; what one of them undoes is known to be there.
+// postAll is post for many postings; those that they reverse exist.
 func postAll(tx *ent.Tx, now time.Time, all []ledger.Posting) {
 	var ids, orders, kinds, of, accounts []string
 	var amounts []int64

@@ -17,22 +17,22 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// channel is the one that all processes listen on.
+// channel is the channel that all processes listen on.
 const channel = "roamcard"
 
 const (
-	notifyEvery = 5 * time.Millisecond   // wake-ups of this long go out as one statement
-	quietAfter  = 30 * time.Second       // without a word for this long, the listener asks whether the server is there
+	notifyEvery = 5 * time.Millisecond   // wake-ups within this time are sent in one statement
+	quietAfter  = 30 * time.Second       // after this long without a notification, the listener pings the server
 	retryFirst  = 100 * time.Millisecond // the listener's back-off doubles from here
 	retryLast   = 10 * time.Second
 	maxSubject  = 1000 // bytes; the server takes 8000
 )
 
-// subject is what one subscribes to.
+// subject is the subject of a subscription.
 type subject struct{ topic, key string }
 
-// bus carries wake-ups between processes: at once within this one, by LISTEN and NOTIFY to the others.
-// Any may be lost, so whoever waits also polls.
+// bus sends wake-ups: directly within this process, and with LISTEN and NOTIFY to the others. A wake-up may be lost, so
+// subscribers also poll.
 type bus struct {
 	pool   *pgxpool.Pool
 	config *pgx.ConnConfig
@@ -60,8 +60,8 @@ func newBus(pool *pgxpool.Pool, config *pgx.ConnConfig, log *slog.Logger) *bus {
 	}
 }
 
-// Subscribe gives a signal soon after Notify for the topic and key, in whatever process. Signals run
-// together, may be lost, and may come for nothing. The returned function ends the subscription.
+// Subscribe signals soon after Notify for the topic and key, in any process. Signals may be merged, lost or spurious.
+// The returned function ends the subscription.
 func (s *Store) Subscribe(topic, key string) (<-chan struct{}, func()) {
 	return s.bus.subscribe(subject{topic, key})
 }
@@ -130,8 +130,8 @@ func (b *bus) stop() {
 	b.loops.Wait()
 }
 
-// sendLoop sends what has gathered, the last time when the store closes: a job handed back at the stop
-// should not wait for the others' next poll.
+// sendLoop sends the collected wake-ups, for the last time when the store closes, so that a job handed back at shutdown
+// does not wait for the next poll.
 func (b *bus) sendLoop(ctx context.Context) {
 	for ctx.Err() == nil {
 		select {
@@ -177,8 +177,8 @@ func (b *bus) listenLoop(ctx context.Context) {
 	}
 }
 
-// listen holds a connection of its own until it fails. Each wait has an end: a connection whose other
-// side has vanished is never heard of again.
+// listen uses a connection of its own until it fails. Each wait has a timeout, because a dead connection may report no
+// error.
 func (b *bus) listen(ctx context.Context, connected func()) error {
 	conn, err := b.dial(ctx)
 	if err != nil {
@@ -190,9 +190,9 @@ func (b *bus) listen(ctx context.Context, connected func()) error {
 		_ = conn.Close(ctx) // it is given up either way
 	}()
 	connected()
-	b.wakeAll() // something may have been said while nobody listened
+	b.wakeAll() // notifications may have been missed
 	for {
-		said, err := hear(ctx, conn)
+		said, err := waitForNotification(ctx, conn)
 		if err != nil {
 			return err
 		}
@@ -216,8 +216,8 @@ func (b *bus) dial(ctx context.Context) (*pgx.Conn, error) {
 	return conn, nil
 }
 
-// hear waits for a notification; nil when there was none for a while and the server is still there.
-func hear(ctx context.Context, conn *pgx.Conn) (*pgconn.Notification, error) {
+// waitForNotification waits for a notification; nil when there was none for a while and the server still answers.
+func waitForNotification(ctx context.Context, conn *pgx.Conn) (*pgconn.Notification, error) {
 	waitCtx, cancel := context.WithTimeout(ctx, quietAfter)
 	defer cancel()
 	said, err := conn.WaitForNotification(waitCtx)

@@ -19,8 +19,8 @@ import (
 	"github.com/roamcard/roamcard/ent/migrate"
 )
 
-// Migrate applies what is missing at the database of url and says how many files that were. Any number of
-// processes may do it at once.
+// Migrate applies the missing migrations to the database of url and returns their number. Several processes may call it
+// concurrently.
 func Migrate(ctx context.Context, url string, log *slog.Logger) (applied int, err error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -54,8 +54,8 @@ func Migrate(ctx context.Context, url string, log *slog.Logger) (applied int, er
 	return len(results), nil
 }
 
-// CheckSchema is ErrSchemaBehind while the database lacks a migration of this program. A database that is
-// ahead is fine: a newer program has begun to replace this one.
+// CheckSchema is ErrSchemaBehind while the database lacks a migration of this program. A newer schema is accepted,
+// because a newer program may be replacing this one.
 func (s *Store) CheckSchema(ctx context.Context) error {
 	want, err := schemaVersion()
 	if err != nil {

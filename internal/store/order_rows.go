@@ -21,7 +21,7 @@ func insertOrder(ctx context.Context, tx *ent.Tx, o order.Order) error {
 	return tx.Order.Create().SetID(string(o.ID)).SetOperationID(o.Operation).SetKind(entorder.Kind(o.Kind)).
 		SetStatus(entorder.Status(o.Status)).SetOwner(o.Owner.Lower()).SetIdempotencyKey(o.Key).
 		SetFingerprint(o.Fingerprint[:]).SetPriceUsdCents(int64(o.Price)).SetItem(o.Item).SetResource(o.Resource).
-		SetNillableReference(o.Reference).SetNillableAdoptedReference(o.Adopted).SetRefundReason(o.Returned).
+		SetNillableReference(o.Reference).SetNillableAdoptedReference(o.RecoveredReference).SetRefundReason(o.RefundReason).
 		SetVersion(o.Version).SetDeliveryAttempt(max(1, o.Delivery)).SetCreatedAt(o.CreatedAt).SetUpdatedAt(o.UpdatedAt).
 		SetNillableExpiresAt(o.ExpiresAt).Exec(ctx)
 }
@@ -49,7 +49,7 @@ func orderOf(row *ent.Order) (order.Order, error) {
 	o := order.Order{
 		ID: order.ID(row.ID), Operation: row.OperationID, Kind: order.Kind(row.Kind), Status: order.Status(row.Status),
 		Owner: owner, Key: row.IdempotencyKey, Price: money.Cents(row.PriceUsdCents), Item: row.Item, Resource: row.Resource,
-		Reference: row.Reference, Adopted: row.AdoptedReference, Returned: row.RefundReason,
+		Reference: row.Reference, RecoveredReference: row.AdoptedReference, RefundReason: row.RefundReason,
 		Version: row.Version, Delivery: row.DeliveryAttempt, CreatedAt: row.CreatedAt.UTC(), UpdatedAt: row.UpdatedAt.UTC(),
 	}
 	if copy(o.Fingerprint[:], row.Fingerprint) != len(o.Fingerprint) {
@@ -119,5 +119,5 @@ func paymentOf(row *ent.Payment) (payment.Payment, error) {
 	return p, nil
 }
 
-// stamp is the present time as the database keeps it: UTC, in microseconds.
+// stamp is the current time with the database's precision: UTC, in microseconds.
 func (s *Store) stamp() time.Time { return s.now().UTC().Truncate(time.Microsecond) }

@@ -35,7 +35,7 @@ const topicOrder = "order"
 // Find implements checkout.Store and settlement.Store.
 func (o Orders) Find(ctx context.Context, id order.ID) (order.Order, error) {
 	if strings.ContainsRune(string(id), 0) {
-		return order.Order{}, order.ErrNotFound // PostgreSQL would refuse to look
+		return order.Order{}, order.ErrNotFound // PostgreSQL would refuse the text
 	}
 	return findOrder(o.s.pool.QueryRow(ctx, findOrderSQL, id))
 }
@@ -104,7 +104,7 @@ func (o Orders) Payments(ctx context.Context, ids ...order.ID) (map[order.ID]pay
 	}
 	found := make(map[order.ID]payment.Payment, len(ids))
 	for _, row := range rows {
-		// The one that is not dead decides; there is at most one, and it is the latest.
+		// The one that is not dead decides: there is at most one, and it is the latest.
 		p, err := paymentOf(row)
 		if err != nil {
 			return nil, err
@@ -119,25 +119,25 @@ func (o Orders) Watch(id order.ID) (wake <-chan struct{}, stop func()) {
 	return o.s.Subscribe(topicOrder, string(id))
 }
 
-// errRepeated ends a claim that lost against another one for the same purchase.
+// errRepeated fails a claim whose purchase exists already.
 var errRepeated = errors.New("the purchase exists")
 
 // Claim implements checkout.Store: order, payment, reservations, timeline and job, or nothing.
 func (o Orders) Claim(ctx context.Context, p checkout.ClaimRequest) (checkout.ClaimResult, error) {
 	if from := p.Payment.Authorization.From; from != p.Order.Owner {
-		// The keys of payments count by owner, so nobody else may pay.
+		// The unique key of payments includes the owner, so only the owner may pay.
 		return checkout.ClaimResult{}, fmt.Errorf("order %s of %s is paid by %s", p.Order.ID, p.Order.Owner, from)
 	}
-	placed, err := o.insertClaim(ctx, p, false)
+	result, err := o.insertClaim(ctx, p, false)
 	if errors.Is(err, errCrowded) {
-		placed, err = o.insertClaim(ctx, p, true)
+		result, err = o.insertClaim(ctx, p, true)
 	}
 	switch {
 	case err == nil:
 		faultpoint.Reach("claim.committed")
-		return placed, nil
+		return result, nil
 	case errors.Is(err, ErrUnknownCommit):
-		return o.whatBecameOf(ctx, placed, err)
+		return o.committedClaim(ctx, result, err)
 	case errors.Is(err, errRepeated), violates(err, "orders_purchase"), violates(err, "payments_live"):
 		known, err := o.FindByKey(ctx, p.Order.Kind, p.Order.Owner, p.Order.Key)
 		return checkout.ClaimResult{Claim: checkout.Repeated, Order: known}, err
@@ -147,13 +147,14 @@ func (o Orders) Claim(ctx context.Context, p checkout.ClaimRequest) (checkout.Cl
 	return checkout.ClaimResult{}, o.s.refusedTurn(ctx, err)
 }
 
-// insertClaim is one attempt at a claim: at the same time as others, or alone with the resources that it reserves.
+// insertClaim is one attempt at a claim: concurrent with others, or with exclusive locks of the resources that it
+// reserves.
 func (o Orders) insertClaim(ctx context.Context, p checkout.ClaimRequest, alone bool) (checkout.ClaimResult, error) {
-	placed := checkout.ClaimResult{Claim: checkout.Fresh, Order: p.Order}
+	result := checkout.ClaimResult{Claim: checkout.Fresh, Order: p.Order}
 	err := o.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		selling(tx, p.Order.Kind)
 		var err error
-		if placed.Order, err = o.claim(ctx, tx, p); err != nil {
+		if result.Order, err = o.claim(ctx, tx, p); err != nil {
 			return err
 		}
 		if p.Payment.ArrivedAt != nil {
@@ -164,7 +165,7 @@ func (o Orders) insertClaim(ctx context.Context, p checkout.ClaimRequest, alone 
 		if err := insertPayment(ctx, tx, p.Payment); err != nil {
 			return err
 		}
-		if err := queueJob(ctx, tx, p.Job, p.Order.Owner, &placed.Job); err != nil {
+		if err := queueJob(ctx, tx, p.Job, p.Order.Owner, &result.Job); err != nil {
 			return err
 		}
 		o.s.caughtUp(tx)
@@ -172,23 +173,24 @@ func (o Orders) insertClaim(ctx context.Context, p checkout.ClaimRequest, alone 
 		takeReservations(tx, p, o.s.stamp(), alone)
 		return faultpoint.Fail("claim.before_commit")
 	})
-	return placed, err
+	return result, err
 }
 
-// whatBecameOf finds out by the purchase's key whether a placement was committed after all.
-func (o Orders) whatBecameOf(ctx context.Context, placed checkout.ClaimResult,
-	unknown error) (checkout.ClaimResult, error) {
-	known, err := o.FindByKey(ctx, placed.Order.Kind, placed.Order.Owner, placed.Order.Key)
+// committedClaim finds out by the purchase's key whether a claim was committed.
+func (o Orders) committedClaim(
+	ctx context.Context, result checkout.ClaimResult, unknown error,
+) (checkout.ClaimResult, error) {
+	known, err := o.FindByKey(ctx, result.Order.Kind, result.Order.Owner, result.Order.Key)
 	switch {
 	case err != nil || known.Status == order.PaymentRequired:
 		return checkout.ClaimResult{}, unknown
-	case known.ID == placed.Order.ID && known.Version == placed.Order.Version:
-		return placed, nil
+	case known.ID == result.Order.ID && known.Version == result.Order.Version:
+		return result, nil
 	}
 	return checkout.ClaimResult{Claim: checkout.Repeated, Order: known}, nil
 }
 
-// reused tells a copy of the very purchase apart from another purchase with the same authorization.
+// reused distinguishes a copy of the purchase from another purchase with the same authorization.
 func (o Orders) reused(ctx context.Context, p checkout.ClaimRequest) (checkout.ClaimResult, error) {
 	known, err := o.FindByKey(ctx, p.Order.Kind, p.Order.Owner, p.Order.Key)
 	if errors.Is(err, order.ErrNotFound) || (err == nil && known.Status == order.PaymentRequired) {
@@ -197,16 +199,16 @@ func (o Orders) reused(ctx context.Context, p checkout.ClaimRequest) (checkout.C
 	return checkout.ClaimResult{Claim: checkout.Repeated, Order: known}, err
 }
 
-// claim makes the order, or takes an unpaid one up whose time is not over.
+// claim inserts the order, or claims an existing unpaid one that has not expired.
 func (o Orders) claim(ctx context.Context, tx *ent.Tx, p checkout.ClaimRequest) (order.Order, error) {
 	ord := p.Order
-	move := order.Move{Order: ord.ID, From: order.PaymentRequired, To: order.Settling, Actor: "buyer",
+	move := order.Move{Order: ord.ID, Owner: ord.Owner, From: order.PaymentRequired, To: order.Settling, Actor: "buyer",
 		Reason: "payment claimed"}
-	if p.Again {
+	if p.Existing {
 		n, err := tx.Order.Update().
 			Where(entorder.ID(string(ord.ID)), entorder.Owner(ord.Owner.Lower()),
 				entorder.StatusEQ(entorder.StatusPaymentRequired), entorder.Version(ord.Version), o.s.inTime()).
-			SetStatus(entorder.StatusSettling).ClearExpiresAt().SetRefundReason(ord.Returned).AddVersion(1).
+			SetStatus(entorder.StatusSettling).ClearExpiresAt().SetRefundReason(ord.RefundReason).AddVersion(1).
 			SetUpdatedAt(o.s.stamp()).Save(ctx)
 		if err == nil && n == 0 {
 			err = errRepeated
@@ -224,7 +226,7 @@ func (o Orders) claim(ctx context.Context, tx *ent.Tx, p checkout.ClaimRequest) 
 	return ord, recordMove(ctx, tx, move, ord, o.s.stamp())
 }
 
-// Every purchase is looked up, proven and moved: what ent would write and read here is most of its cost.
+// These statements run for every purchase. ent's would be most of its cost.
 const (
 	findOrderSQL = `SELECT ` + orderColumns + ` FROM orders WHERE id = $1`
 
@@ -234,23 +236,24 @@ const (
 		UPDATE payments SET status = 'paid', transaction = $3, block = $4, block_hash = $5, log_index = $6, settled_at = $7
 		WHERE id = $1 AND owner = $8 AND status = $2 RETURNING 1`
 
-	// A move that finds the order elsewhere leaves a line without version, which the timeline refuses: so the
-	// server itself undoes the transaction, and nobody waits for its answer before the commit.
+	// A move that finds the order in another status inserts a timeline row without a version, which violates a
+	// constraint: the server rolls the transaction back without a round trip before the commit.
 	moveOrderSQL = `
 		WITH moved AS (
 			UPDATE orders SET status = $3, version = version + 1, updated_at = $4,
 				delivery_attempt = delivery_attempt + $5
-			WHERE id = $1 AND status = $2 RETURNING *
+			WHERE id = $1 AND owner = $10 AND status = $2 RETURNING *
 		), told AS (
 			INSERT INTO timeline (id, order_id, owner, version, at, from_status, to_status, actor, reason, evidence)
-			SELECT $6, $1, coalesce((SELECT owner FROM moved), ''), (SELECT version FROM moved), $4, $2, $3, $7, $8, $9)
+			SELECT $6, $1, $10, (SELECT version FROM moved), $4, $2, $3, $7, $8, $9)
 		SELECT ` + orderColumns + ` FROM moved`
 )
 
 // Settle implements settlement.Store.
-func (o Orders) Settle(ctx context.Context, f job.Fence, p payment.Payment, m order.Move,
-	follow job.New) (order.Order, error) {
-	return o.moving(ctx, f, m, func(ctx context.Context, tx *ent.Tx) error {
+func (o Orders) Settle(
+	ctx context.Context, f job.Fence, p payment.Payment, m order.Move, follow job.New,
+) (order.Order, error) {
+	return o.move(ctx, f, m, func(ctx context.Context, tx *ent.Tx) error {
 		prove(tx, p, entpayment.StatusClaimed)
 		settleReservations(tx, p.Order, p.Authorization.From, o.s.stamp())
 		if err := queueJob(ctx, tx, follow, p.Authorization.From, nil); err != nil {
@@ -269,23 +272,23 @@ func (o Orders) Reprove(ctx context.Context, f job.Fence, p payment.Payment) err
 	})
 }
 
-// prove queues the record of the transfer of a payment that is in a status, which makes it paid.
+// prove queues the statement that makes a payment in a status paid, with its receipt.
 func prove(tx *ent.Tx, p payment.Payment, from entpayment.Status) {
 	r := p.Receipt
-	touchOne(tx, fmt.Errorf("payment %s is not %s any more", p.ID, from), provePaymentSQL,
+	touchOne(tx, fmt.Errorf("payment %s is no longer %s", p.ID, from), provePaymentSQL,
 		p.ID, from, r.Transaction.String(), int64(r.Block), r.BlockHash.String(), int64(r.LogIndex), r.SettledAt,
 		p.Authorization.From.Lower())
 }
 
 // MarkDead implements settlement.Store.
 func (o Orders) MarkDead(ctx context.Context, f job.Fence, p payment.Payment, m order.Move) (order.Order, error) {
-	return o.moving(ctx, f, m, func(ctx context.Context, tx *ent.Tx) error {
+	return o.move(ctx, f, m, func(ctx context.Context, tx *ent.Tx) error {
 		n, err := tx.Payment.Update().
 			Where(entpayment.ID(p.ID), entpayment.Owner(p.Authorization.From.Lower()),
 				entpayment.StatusEQ(entpayment.StatusClaimed)).
 			SetStatus(entpayment.StatusDead).SetDeadReason(p.DeadReason).Save(ctx)
 		if err == nil && n != 1 {
-			err = fmt.Errorf("payment %s is not claimed any more", p.ID)
+			err = fmt.Errorf("payment %s is no longer claimed", p.ID)
 		}
 		if err != nil {
 			return err
@@ -305,12 +308,13 @@ func (o Orders) Suspend(ctx context.Context, f job.Fence, id order.ID) error {
 
 // Move implements settlement.Store.
 func (o Orders) Move(ctx context.Context, f job.Fence, m order.Move) (order.Order, error) {
-	return o.moving(ctx, f, m, func(context.Context, *ent.Tx) error { return faultpoint.Fail("move.before_commit") })
+	return o.move(ctx, f, m, func(context.Context, *ent.Tx) error { return faultpoint.Fail("move.before_commit") })
 }
 
-// moving takes a step of an order together with what belongs to it, under the job's fence.
-func (o Orders) moving(ctx context.Context, f job.Fence, m order.Move,
-	also func(context.Context, *ent.Tx) error) (order.Order, error) {
+// move moves an order in one transaction with the related changes, under the job's fence.
+func (o Orders) move(
+	ctx context.Context, f job.Fence, m order.Move, also func(context.Context, *ent.Tx) error,
+) (order.Order, error) {
 	if err := m.Check(); err != nil {
 		return order.Order{}, err
 	}
@@ -330,16 +334,17 @@ func (o Orders) moving(ctx context.Context, f job.Fence, m order.Move,
 	return moved, nil
 }
 
-// moveOrder queues the move of an order, its line in the timeline and what it posts. moved has the order as it is
-// stored, once the move has gone out.
+// moveOrder queues the move of an order, its timeline row and its postings. moved is set to the stored order once the
+// statement has been sent.
 func moveOrder(tx *ent.Tx, m order.Move, now time.Time, moved *order.Order) {
 	refused := 0
 	if m.Refused {
 		refused = 1
 	}
-	pgxOf(tx).later(reviewItem{
-		sql:  moveOrderSQL,
-		args: []any{m.Order, m.From, m.To, now, refused, uuid.Must(uuid.NewV7()), m.Actor, m.Reason, m.Evidence},
+	pgxOf(tx).later(statement{
+		sql: moveOrderSQL,
+		args: []any{m.Order, m.From, m.To, now, refused, uuid.Must(uuid.NewV7()), m.Actor, m.Reason, m.Evidence,
+			m.Owner.Lower()},
 		read: func(answers pgx.BatchResults) (err error) {
 			*moved, err = scanOrder(answers.QueryRow())
 			return err
@@ -348,7 +353,7 @@ func moveOrder(tx *ent.Tx, m order.Move, now time.Time, moved *order.Order) {
 			if err.ColumnName != "version" {
 				return err
 			}
-			return fmt.Errorf("order %s is not %s any more: %w", m.Order, m.From, err)
+			return fmt.Errorf("order %s is no longer %s: %w", m.Order, m.From, err)
 		},
 	})
 	if m.To.Final() || m.To == order.PaymentRequired {
@@ -357,7 +362,7 @@ func moveOrder(tx *ent.Tx, m order.Move, now time.Time, moved *order.Order) {
 	post(tx, now, m.Postings...)
 }
 
-// recordMove adds a move to the timeline of an order, which has the version after the move.
+// recordMove adds a move to the timeline of an order, whose version is that after the move.
 func recordMove(ctx context.Context, tx *ent.Tx, m order.Move, o order.Order, now time.Time) error {
 	return tx.Timeline.Create().SetOrderID(string(o.ID)).SetOwner(o.Owner.Lower()).SetVersion(o.Version).SetAt(now).
 		SetFromStatus(string(m.From)).SetToStatus(string(m.To)).SetActor(m.Actor).SetReason(m.Reason).

@@ -13,16 +13,16 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// pgxTx is a transaction as ent wants it. A statement whose result nobody waits for is queued, and goes out
-// together with the next one whose result is asked for, or with the commit; the first to go takes BEGIN
-// along. So a transaction costs a round trip for each question it asks and one to commit. The error of a
-// queued statement is that of the call it goes out with.
+// pgxTx implements ent's transaction. A statement whose result is not needed is queued, and sent with the next
+// statement whose result is needed, or with the commit; BEGIN is sent with the first one. So a transaction costs a
+// round trip for each result it needs, and one for the commit. The error of a queued statement is returned by the call
+// that sends it.
 type pgxTx struct {
 	ctx context.Context
-	// pool is where the connection comes from, once the first statement goes out.
+	// pool provides the connection when the first statement is sent.
 	pool  *pgxpool.Pool
 	conn  *pgxpool.Conn
-	queue []reviewItem
+	queue []statement
 	ended bool
 	wakes []subject
 }
@@ -32,8 +32,8 @@ var (
 	_ driver.Tx  = (*pgxTx)(nil)
 )
 
-// reviewItem is a statement on its way. What to do with its answer may be left out.
-type reviewItem struct {
+// statement is a queued statement. read and refused may be nil.
+type statement struct {
 	sql  string
 	args []any
 	// read reads the answer.
@@ -42,7 +42,7 @@ type reviewItem struct {
 	refused func(*pgconn.PgError) error
 }
 
-func (q reviewItem) answer(from pgx.BatchResults) (err error) {
+func (q statement) answer(from pgx.BatchResults) (err error) {
 	if q.read != nil {
 		err = q.read(from)
 	} else {
@@ -57,36 +57,35 @@ func (q reviewItem) answer(from pgx.BatchResults) (err error) {
 const (
 	beginSQL  = "begin"
 	commitSQL = "commit"
-	// limitsSQL bounds a transaction. The limits are local to it, so that a connection can be shared through
-	// a pooler.
+	// limitsSQL sets the timeouts of a transaction. They are local to it, so that a pooler can share the connection.
 	limitsSQL = "SELECT set_config('statement_timeout', '5s', true), set_config('lock_timeout', '3s', true), " +
 		"set_config('idle_in_transaction_session_timeout', '10s', true)"
 )
 
 // later queues a statement.
-func (t *pgxTx) later(q reviewItem) { t.queue = append(t.queue, q) }
+func (t *pgxTx) later(q statement) { t.queue = append(t.queue, q) }
 
-// Exec implements dialect.Tx. ent gives no v where it does not want the result.
+// Exec implements dialect.Tx. ent passes no v where it does not need the result.
 func (t *pgxTx) Exec(ctx context.Context, query string, args, v any) error {
 	if v != nil {
-		return exec(ctx, asked{t}, query, args, v)
+		return exec(ctx, awaited{t}, query, args, v)
 	}
 	values, ok := args.([]any)
 	if !ok {
 		return fmt.Errorf("arguments of type %T", args)
 	}
-	t.later(reviewItem{sql: query, args: values})
+	t.later(statement{sql: query, args: values})
 	return nil
 }
 
 // Query implements dialect.Tx.
 func (t *pgxTx) Query(ctx context.Context, query string, args, v any) error {
-	return runQuery(ctx, asked{t}, query, args, v)
+	return runQuery(ctx, awaited{t}, query, args, v)
 }
 
-// send sends what is queued and last behind it, and reads the answers of the former. The caller reads the
-// answer of last, and closes the batch before it sends anything else.
-func (t *pgxTx) send(ctx context.Context, last ...reviewItem) (pgx.BatchResults, error) {
+// send sends the queued statements and then last, and reads the answers of the former. The caller reads the answer of
+// last, and closes the batch before it sends anything else.
+func (t *pgxTx) send(ctx context.Context, last ...statement) (pgx.BatchResults, error) {
 	if err := t.open(ctx); err != nil {
 		return nil, err
 	}
@@ -106,7 +105,7 @@ func (t *pgxTx) send(ctx context.Context, last ...reviewItem) (pgx.BatchResults,
 	return answers, nil
 }
 
-// open takes a connection and puts BEGIN before what is queued, unless that has been done.
+// open acquires a connection and queues BEGIN first, unless that has been done.
 func (t *pgxTx) open(ctx context.Context) error {
 	if t.ended {
 		return pgx.ErrTxClosed
@@ -116,14 +115,14 @@ func (t *pgxTx) open(ctx context.Context) error {
 	}
 	conn, err := t.pool.Acquire(ctx)
 	if err != nil {
-		return fmt.Errorf("take a connection: %w", err)
+		return fmt.Errorf("acquire a connection: %w", err)
 	}
 	t.conn = conn
-	t.queue = append([]reviewItem{{sql: beginSQL}, {sql: limitsSQL}}, t.queue...)
+	t.queue = append([]statement{{sql: beginSQL}, {sql: limitsSQL}}, t.queue...)
 	return nil
 }
 
-// flush sends what is queued.
+// flush sends the queued statements.
 func (t *pgxTx) flush(ctx context.Context) error {
 	if len(t.queue) == 0 {
 		return nil
@@ -135,9 +134,9 @@ func (t *pgxTx) flush(ctx context.Context) error {
 	return answers.Close()
 }
 
-// Commit implements dialect.Tx. Unless the server said that it did not commit, or could not be asked, an
-// error is ErrUnknownCommit. pgconn.SafeToRetry does not tell the two apart: when the answer is lost, the
-// error is that of reading from a closed connection, which claims that nothing was sent.
+// Commit implements dialect.Tx. An error is ErrUnknownCommit, unless the server reported that it did not commit, or the
+// commit could not be sent. pgconn.SafeToRetry does not distinguish these: when the answer is lost, it reports an error
+// of a closed connection, as if nothing had been sent.
 func (t *pgxTx) Commit() error {
 	if t.ended {
 		return pgx.ErrTxClosed
@@ -163,7 +162,7 @@ func (t *pgxTx) Commit() error {
 }
 
 func (t *pgxTx) commit() error {
-	answers, err := t.send(t.ctx, reviewItem{sql: commitSQL})
+	answers, err := t.send(t.ctx, statement{sql: commitSQL})
 	if err != nil {
 		return err
 	}
@@ -177,7 +176,7 @@ func (t *pgxTx) commit() error {
 	return err
 }
 
-// Rollback implements dialect.Tx. It ends the transaction whatever became of it.
+// Rollback implements dialect.Tx. It ends the transaction in any state.
 func (t *pgxTx) Rollback() error {
 	if t.ended {
 		return nil
@@ -197,14 +196,14 @@ func (t *pgxTx) Rollback() error {
 	return err
 }
 
-// asked runs statements whose answers are waited for, behind what is queued.
-type asked struct{ *pgxTx }
+// awaited runs statements whose results are needed, after the queued ones.
+type awaited struct{ *pgxTx }
 
-var _ pgxRunner = asked{}
+var _ pgxRunner = awaited{}
 
 // Exec implements pgxRunner.
-func (t asked) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
-	answers, err := t.send(ctx, reviewItem{sql: sql, args: args})
+func (t awaited) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	answers, err := t.send(ctx, statement{sql: sql, args: args})
 	if err != nil {
 		return pgconn.CommandTag{}, err
 	}
@@ -215,9 +214,9 @@ func (t asked) Exec(ctx context.Context, sql string, args ...any) (pgconn.Comman
 	return tag, err
 }
 
-// Query implements pgxRunner. The rows have to be closed before anything else is asked.
-func (t asked) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
-	answers, err := t.send(ctx, reviewItem{sql: sql, args: args})
+// Query implements pgxRunner. The rows have to be closed before the next statement.
+func (t awaited) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	answers, err := t.send(ctx, statement{sql: sql, args: args})
 	if err != nil {
 		return nil, err
 	}
@@ -226,28 +225,28 @@ func (t asked) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, er
 		_ = answers.Close() // err broke it, and says why
 		return nil, err
 	}
-	return askedRows{rows, answers}, nil
+	return awaitedRows{rows, answers}, nil
 }
 
 // QueryRow implements pgxRunner.
-func (t asked) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+func (t awaited) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 	rows, err := t.Query(ctx, sql, args...)
 	return oneRow{rows, err}
 }
 
-// askedRows are the last answer of a batch, and close it.
-type askedRows struct {
+// awaitedRows are the last answer of a batch, and close it.
+type awaitedRows struct {
 	pgx.Rows
 	batch pgx.BatchResults
 }
 
 // Close implements pgx.Rows.
-func (r askedRows) Close() {
+func (r awaitedRows) Close() {
 	r.Rows.Close()
 	_ = r.batch.Close() // Err has the error
 }
 
-// oneRow is the first of some rows.
+// oneRow is the first row of a result.
 type oneRow struct {
 	rows pgx.Rows
 	err  error

@@ -10,21 +10,21 @@ import (
 	"github.com/roamcard/roamcard/internal/reconcile"
 )
 
-// Product is what the store knows of a product. Its tables and statements are in the product's own file.
+// Product is the store's part of a product. Its tables and statements are in the product's own file.
 type Product struct {
 	Kind order.Kind
 	// atIssuer says that its provider is the card issuer.
 	atIssuer bool
-	// records reads what is compared with the books of some orders; nil when there is nothing.
+	// records reads the product's records of some orders, for comparisons; nil when there are none.
 	records func(b booksReader, orders []string) (reconcile.Goods, error)
-	// referencesSQL finds those of some references that its rows have; empty when it keeps none.
+	// referencesSQL selects those of some references that its rows have; empty when it stores none.
 	referencesSQL string
-	// explains reports whether each of some references belongs to an order, for a product that keeps none.
+	// explains reports whether each of some references belongs to an order, for a product that stores none.
 	explains func(s *Store, ctx context.Context, references []uuid.UUID) (bool, error)
 }
 
-// Explains reports whether each of the goods of a product, by its provider's references, belongs to an order of ours.
-// Read the provider first: what it makes is named here before it is asked for it.
+// Explains reports whether all goods of a product, by their references at the provider, belong to orders of ours. Read
+// the provider first: a reference is stored here before the provider is called.
 func (s *Store) Explains(ctx context.Context, kind order.Kind, references []uuid.UUID) (bool, error) {
 	ctx, cancel := detached(ctx)
 	defer cancel()

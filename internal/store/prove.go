@@ -19,14 +19,15 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// proved is what the audit trail keeps of a payment that an operator has proven.
+// proved is the audit record of a payment that an operator has proven.
 type proved struct {
 	Transaction string `json:"transaction"`
 }
 
 // Unproven implements admin.Records.
-func (d Admin) Unproven(ctx context.Context, id order.ID, transaction x402.Hash,
-	act order.Act) (p payment.Payment, done bool, err error) {
+func (d Admin) Unproven(
+	ctx context.Context, id order.ID, transaction x402.Hash, act order.Act,
+) (p payment.Payment, done bool, err error) {
 	err = d.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		if done, err = d.s.repeats(ctx, tx, act, actProve, string(id), proved{transaction.String()}); err != nil || done {
 			return err
@@ -50,8 +51,8 @@ func (d Admin) Unproven(ctx context.Context, id order.ID, transaction x402.Hash,
 	return p, done, err
 }
 
-// Prove implements admin.Records. As in Decide, the job's lock comes first, and a worker that is just settling the
-// order loses its lease: what it finds out is not recorded twice.
+// Prove implements admin.Records. As in Decide, it locks the job first, and a worker that is settling the order loses
+// its lease, so that the payment is not recorded twice.
 func (d Admin) Prove(ctx context.Context, p payment.Payment, m order.Move, follow job.New, act order.Act) error {
 	if err := m.Check(); err != nil {
 		return err
@@ -75,6 +76,7 @@ func (d Admin) Prove(ctx context.Context, p payment.Payment, m order.Move, follo
 		if row.Status != entorder.StatusSettling {
 			return admin.ErrNotSettling
 		}
+		m.Owner = p.Authorization.From
 		later(tx, decideJobSQL, settlement.Fulfilling, p.ID.String())
 		wakeOnCommit(tx, topicJobs, "")
 		prove(tx, p, entpayment.StatusClaimed)

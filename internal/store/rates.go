@@ -10,7 +10,7 @@ import (
 	"github.com/roamcard/roamcard/internal/limit"
 )
 
-// The counts go by the database's clock, the one that all processes share. A turn too many changes no row.
+// The counters use the database's clock, which all processes share. A request above the limit changes no row.
 const (
 	takeTurnSQL = `
 		INSERT INTO rate_limits (id, resets_at) VALUES ($1, now() + $2::interval)
@@ -23,13 +23,13 @@ const (
 		WITH old AS (SELECT id FROM rate_limits WHERE resets_at < now() LIMIT $1 FOR UPDATE SKIP LOCKED)
 		DELETE FROM rate_limits WHERE id IN (SELECT id FROM old)`
 
-	// Names without a number are as many as there are callers. One that is locked or waited for stays.
+	// Locks without a shard number are one per caller. A lock that is held or waited for stays.
 	pruneLocksSQL = `
 		WITH old AS (SELECT id FROM locks WHERE position('#' in id) = 0 LIMIT $1 FOR UPDATE SKIP LOCKED)
 		DELETE FROM locks WHERE id IN (SELECT id FROM old)`
 )
 
-// turnTooMany ends a transaction that counted a request too many.
+// turnTooMany fails a transaction whose request exceeds a limit.
 type turnTooMany struct{ limit.Turn }
 
 // Error implements error.
@@ -37,15 +37,15 @@ func (e *turnTooMany) Error() string { return fmt.Sprintf("too many requests of 
 
 func turnID(t limit.Turn) string { return string(t.Class) + "/" + t.Name }
 
-// takeTurns queues the counting of requests, which hold their callers' rows until the commit. One too many
-// undoes the transaction, see refusedTurn.
+// takeTurns queues the counting of requests, which locks their counters until the commit. Exceeding a limit fails the
+// transaction, see refusedTurn.
 func takeTurns(tx *ent.Tx, turns []limit.Turn) {
 	for _, t := range turns {
 		touchOne(tx, &turnTooMany{t}, takeTurnSQL, turnID(t), t.Each(), t.Each()*time.Duration(t.Rate.Count))
 	}
 }
 
-// refusedTurn makes the *limit.Refusal of a transaction that counted a request too many; other errors stay.
+// refusedTurn converts a turnTooMany to a *limit.Refusal; other errors are returned unchanged.
 func (s *Store) refusedTurn(ctx context.Context, err error) error {
 	many, ok := errors.AsType[*turnTooMany](err)
 	if !ok {
@@ -60,13 +60,12 @@ func (s *Store) refusedTurn(ctx context.Context, err error) error {
 	return many.Refusal(whole)
 }
 
-// PruneRates deletes up to limit counts of callers whose rate is whole again, and says how many.
+// PruneRates deletes up to limit counters that have recovered fully, and returns how many.
 func (s *Store) PruneRates(ctx context.Context, limit int) (int, error) {
 	return s.pruneRows(ctx, pruneRatesSQL, limit)
 }
 
-// PruneLocks deletes up to limit locks that were made for one caller or one row and are not held, and says how
-// many.
+// PruneLocks deletes up to limit locks of single callers or rows that are not held, and returns how many.
 func (s *Store) PruneLocks(ctx context.Context, limit int) (int, error) {
 	return s.pruneRows(ctx, pruneLocksSQL, limit)
 }
@@ -76,7 +75,7 @@ func (s *Store) pruneRows(ctx context.Context, sql string, args ...any) (int, er
 	defer cancel()
 	tag, err := s.pool.Exec(ctx, sql, args...)
 	if err != nil {
-		return 0, fmt.Errorf("prune what is over: %w", mapError(err))
+		return 0, fmt.Errorf("prune rows: %w", mapError(err))
 	}
 	return int(tag.RowsAffected()), nil
 }

@@ -140,7 +140,7 @@ func TestAnOwnerHasSoManyUnpaidOrders(t *testing.T) {
 	url := storetest.URL(t)
 	s, ahead := clocked(t, url)
 	other := storetest.Open(t, url)
-	b := checkout.Bounds{MostUnpaid: 5}
+	b := checkout.Bounds{MaxUnpaid: 5}
 	kinds := storetest.Kinds()
 	errs := make([]error, 24)
 	var all sync.WaitGroup
@@ -272,7 +272,7 @@ func TestOwnersShareTheirLocks(t *testing.T) {
 	s := storetest.New(t)
 	for i := range 600 {
 		o := unpaid("k", func(o *order.Order) { o.Owner = x402.Address{18: byte(i >> 8), 19: byte(i)} })
-		if _, err := s.Orders().Create(t.Context(), o, checkout.Bounds{Alone: true, MostUnpaid: 2}); err != nil {
+		if _, err := s.Orders().Create(t.Context(), o, checkout.Bounds{ReuseUnpaid: true, MaxUnpaid: 2}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -20,10 +20,10 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Recovery finds and takes up what a restored database has lost. It implements reconcile.LostBooks.
+// Recovery finds and restores the records that a restored database lacks. It implements reconcile.LostBooks.
 type Recovery struct {
 	t Treasury
-	// Validity bounds how long an authorization lives whose own time is not known.
+	// Validity bounds the validity of an authorization whose expiry is not known.
 	Validity time.Duration
 }
 
@@ -34,14 +34,14 @@ func (s *Store) Recovery(asset, payTo x402.Address, validity time.Duration) Reco
 	return Recovery{s.Treasury(asset, payTo), validity}
 }
 
-// What a recovery does, as the audit trail names it.
+// The actions of a recovery, as the audit trail names them.
 const (
 	actAdopt  = "recover.adopt"
 	actReturn = "recover.return"
 )
 
 const (
-	// What was shown to us, and what was read for the books; of one transfer the former, which tells more.
+	// Reported transfers, and those read by reconciliation; a reported one has more fields and is preferred.
 	lostTransfersSQL = `
 		SELECT * FROM (
 			SELECT DISTINCT ON (payer, nonce) transaction, log_index, block, payer, value, nonce, valid_after,
@@ -62,14 +62,15 @@ const (
 			ORDER BY payer, nonce, source
 		) u ORDER BY block, log_index`
 
-	// Besides, what is on its way has no row for its goods yet.
+	// Orders in progress have no row for their goods yet.
 	lostOrdersSQL = `SELECT ` + orderColumns + ` FROM orders
 		WHERE owner = ANY($1) OR status IN ('settling', 'settled', 'provisioning', 'operator_review') ORDER BY id`
 )
 
-// Lost implements reconcile.LostBooks: all of it as it is at one moment.
-func (r Recovery) Lost(ctx context.Context, owners []x402.Address,
-	references []uuid.UUID) (lost reconcile.Lost, err error) {
+// Lost implements reconcile.LostBooks. It reads everything in one snapshot.
+func (r Recovery) Lost(
+	ctx context.Context, owners []x402.Address, references []uuid.UUID,
+) (lost reconcile.Lost, err error) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
 	tx, err := r.t.s.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
@@ -114,11 +115,11 @@ func scanUnmatched(row pgx.CollectableRow) (u reconcile.Unmatched, err error) {
 		&u.ValidBefore); err != nil {
 		return u, err
 	}
-	return u, claimedOrder(&u.Transfer, transaction, sender, nonce, index, block)
+	return u, setTransfer(&u.Transfer, transaction, sender, nonce, index, block)
 }
 
-// adopted and returned are what the audit trail keeps.
-type adopted struct {
+// recoveredAudit is the audit record of a recovered order.
+type recoveredAudit struct {
 	Transfer  string `json:"transfer"`
 	Reference string `json:"reference,omitempty"`
 }
@@ -129,19 +130,19 @@ func (r Recovery) Adopt(ctx context.Context, a reconcile.Adoption, act order.Act
 	if err != nil {
 		return false, err
 	}
-	o.Key, o.Adopted = order.AdoptedKey(a.Reference), &a.Reference
-	return r.take(ctx, taking{o, a.Of, a.Transfer, a.Step, actAdopt, act, a.Reference.String()})
+	o.Key, o.RecoveredReference = order.RecoveredKey(a.Reference), &a.Reference
+	return r.claim(ctx, recoveryClaim{o, a.Of, a.Transfer, a.Step, actAdopt, act, a.Reference.String()})
 }
 
 // Return implements reconcile.LostBooks.
 func (r Recovery) Return(ctx context.Context, t reconcile.Unmatched, act order.Act) (bool, error) {
-	// Nothing is delivered: it may be of any kind.
+	// The order may be of any kind, because nothing is delivered.
 	o, err := r.order(t, r.t.s.products[0].Kind, []byte("{}"))
 	if err != nil {
 		return false, err
 	}
-	o.Key, o.Returned = order.Keyless(o.ID), "recovered without goods: "+act.Reason
-	return r.take(ctx, taking{order: o, transfer: t, action: actReturn, act: act})
+	o.Key, o.RefundReason = order.Keyless(o.ID), "recovered without goods: "+act.Reason
+	return r.claim(ctx, recoveryClaim{order: o, transfer: t, action: actReturn, act: act})
 }
 
 // order is a new order for a transfer.
@@ -158,21 +159,21 @@ func (r Recovery) order(t reconcile.Unmatched, kind order.Kind, item json.RawMes
 	}, nil
 }
 
-// taking is a transfer that is taken up for an order.
-type taking struct {
+// recoveryClaim is the claim of a transfer for an order.
+type recoveryClaim struct {
 	order order.Order
-	// of is an unpaid order that is gone on with instead; empty for the new one.
+	// of is an existing unpaid order to use instead; empty for the new one.
 	of       order.ID
 	transfer reconcile.Unmatched
-	// step is the marker of the call that made the goods; empty when nothing did.
+	// step is the marker of the call that made the goods; empty when there are none.
 	step      string
 	action    string
 	act       order.Act
 	reference string
 }
 
-// take claims the transfer for the order. False when somebody has claimed it.
-func (r Recovery) take(ctx context.Context, k taking) (bool, error) {
+// claim claims the transfer for the order. False when it is claimed already.
+func (r Recovery) claim(ctx context.Context, k recoveryClaim) (bool, error) {
 	if k.of != "" {
 		k.order.ID = k.of
 	}
@@ -216,19 +217,19 @@ func (r Recovery) payment(t reconcile.Unmatched, of order.ID) (payment.Payment, 
 	return arrived.Claim(uuid.Must(uuid.NewV7()), of, r.Validity, r.t.s.stamp()), errors.Join(err1, err2)
 }
 
-// markAdoptedSQL makes a delivery begin by looking: the call that made the goods is long over.
-const markAdoptedSQL = `UPDATE jobs SET step = $3, step_at = now() - interval '1 day'
+// markRecoveredSQL makes a delivery begin by reading the provider's record: the call that made the goods was long ago.
+const markRecoveredSQL = `UPDATE jobs SET step = $3, step_at = now() - interval '1 day'
 	WHERE kind = $1 AND unique_key = $2`
 
 const resumeOrderSQL = `
 	UPDATE orders SET status = 'settling', version = version + 1, updated_at = $3, expires_at = NULL
 	WHERE id = $1 AND owner = $2 AND status IN ('payment_required', 'expired') RETURNING version`
 
-// write stores the order, or goes on with it, and its move, payment, job and audit row.
-func (r Recovery) write(ctx context.Context, tx *ent.Tx, k taking, pay payment.Payment) error {
+// write stores the order or moves the existing one, with its payment, job and audit row.
+func (r Recovery) write(ctx context.Context, tx *ent.Tx, k recoveryClaim, pay payment.Payment) error {
 	s := r.t.s
 	if k.of == "" {
-		if err := adoptedOnce(ctx, tx, k.order); err != nil {
+		if err := recoveredOnce(ctx, tx, k.order); err != nil {
 			return err
 		}
 		if err := insertOrder(ctx, tx, k.order); err != nil {
@@ -242,7 +243,8 @@ func (r Recovery) write(ctx context.Context, tx *ent.Tx, k taking, pay payment.P
 		return err
 	}
 	move := order.Move{
-		Order: k.order.ID, From: order.PaymentRequired, To: order.Settling, Actor: "operator:" + k.act.Operator,
+		Order: k.order.ID, Owner: k.order.Owner, From: order.PaymentRequired, To: order.Settling,
+		Actor:    "operator:" + k.act.Operator,
 		Reason:   "recovered: " + k.act.Reason,
 		Evidence: map[string]string{"transfer": k.transfer.Place().String(), "reference": k.reference},
 	}
@@ -256,23 +258,23 @@ func (r Recovery) write(ctx context.Context, tx *ent.Tx, k taking, pay payment.P
 		return err
 	}
 	if k.step != "" {
-		later(tx, markAdoptedSQL, settlement.Fulfilling, pay.ID.String(), k.step)
+		later(tx, markRecoveredSQL, settlement.Fulfilling, pay.ID.String(), k.step)
 	}
 	k.act.Key = k.transfer.Place().String()
-	return s.record(ctx, tx, k.act, k.action, string(k.order.ID), nil, adopted{k.act.Key, k.reference})
+	return s.record(ctx, tx, k.act, k.action, string(k.order.ID), nil, recoveredAudit{k.act.Key, k.reference})
 }
 
 const adoptedSQL = `SELECT EXISTS (SELECT FROM orders WHERE adopted_reference = $1)`
 
-// adoptedOnce refuses a second order for the same goods, whoever owns the first. The unique key of orders is by owner,
-// so it does not do that by itself.
-func adoptedOnce(ctx context.Context, tx *ent.Tx, o order.Order) error {
-	if o.Adopted == nil {
+// recoveredOnce refuses a second order for the same goods. The unique key of orders includes the owner, so it does not
+// ensure that for all owners.
+func recoveredOnce(ctx context.Context, tx *ent.Tx, o order.Order) error {
+	if o.RecoveredReference == nil {
 		return nil
 	}
-	lock(tx, "adopted/"+o.Adopted.String())
+	lock(tx, "adopted/"+o.RecoveredReference.String())
 	var adopted bool
-	if err := raw(tx).QueryRow(ctx, adoptedSQL, o.Adopted).Scan(&adopted); err != nil {
+	if err := raw(tx).QueryRow(ctx, adoptedSQL, o.RecoveredReference).Scan(&adopted); err != nil {
 		return err
 	}
 	if adopted {
@@ -281,7 +283,7 @@ func adoptedOnce(ctx context.Context, tx *ent.Tx, o order.Order) error {
 	return nil
 }
 
-// rebindSQL gives an adopted order the key and the request under which its buyer knows it.
+// rebindSQL sets the key and the request of a recovered order.
 const rebindSQL = `
 	UPDATE orders SET idempotency_key = $4, fingerprint = $5, reference = $6
 	WHERE adopted_reference = $1 AND kind = $2 AND owner = $3 AND reference IS NULL RETURNING ` + orderColumns

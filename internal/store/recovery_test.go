@@ -129,7 +129,7 @@ func TestAnOpenedOrderIsGoneOnWith(t *testing.T) {
 		}
 	}
 	got, err := s.Orders().Find(t.Context(), opened.ID)
-	if err != nil || got.Status != order.Settling || got.ExpiresAt != nil || got.Adopted != nil {
+	if err != nil || got.Status != order.Settling || got.ExpiresAt != nil || got.RecoveredReference != nil {
 		t.Errorf("the order is %+v, %v", got, err)
 	}
 }
@@ -181,7 +181,7 @@ func TestAnAdoptedOrderIsFoundByItsKey(t *testing.T) {
 		t.Error("another wallet has got the order")
 	}
 	got, err := s.Orders().Rebind(t.Context(), say)
-	if err != nil || got.Key != "my-key" || got.Fingerprint != say.Fingerprint || *got.Adopted != ref {
+	if err != nil || got.Key != "my-key" || got.Fingerprint != say.Fingerprint || *got.RecoveredReference != ref {
 		t.Fatalf("rebound: %+v, %v", got, err)
 	}
 	if known, err := s.Orders().FindByKey(t.Context(), card.Kind, lostBuyer, "my-key"); err != nil || known.ID != got.ID {

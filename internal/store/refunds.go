@@ -36,8 +36,8 @@ func (o Orders) Refunds(ctx context.Context, ids ...order.ID) (map[order.ID]paym
 	return found, nil
 }
 
-// SignRefund implements settlement.RefundStore. The earlier window is the guard: of two that sign at once,
-// one finds it replaced.
+// SignRefund implements settlement.RefundStore. It checks the earlier window, so that the second of two concurrent
+// signatures fails.
 func (o Orders) SignRefund(ctx context.Context, f job.Fence, r payment.Refund, earlier *payment.Refund) error {
 	return o.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		fence(tx, f)
@@ -65,15 +65,16 @@ const (
 	proveRefundSQL = `
 		UPDATE refunds SET status = 'paid', transaction = $3, block = $4, block_hash = $5, log_index = $6, settled_at = $7
 		WHERE id = $1 AND owner = $8 AND status = $2 RETURNING 1`
-	// A card that never became active is given up with its order: it must not keep its owner from another.
+	// A card that never became active fails with its order, so that its owner can buy another.
 	dropCardSQL = `UPDATE cards SET status = 'FAILED', updated_at = $3
 		WHERE order_id = $1 AND owner = $2 AND status = 'PENDING'`
 )
 
 // Refunded implements settlement.RefundStore.
-func (o Orders) Refunded(ctx context.Context, f job.Fence, r payment.Refund, m order.Move,
-	follow job.New) (order.Order, error) {
-	return o.moving(ctx, f, m, func(ctx context.Context, tx *ent.Tx) error {
+func (o Orders) Refunded(
+	ctx context.Context, f job.Fence, r payment.Refund, m order.Move, follow job.New,
+) (order.Order, error) {
+	return o.move(ctx, f, m, func(ctx context.Context, tx *ent.Tx) error {
 		proveRefund(tx, r, entrefund.StatusSigned)
 		later(tx, dropCardSQL, r.Order, r.Authorization.To.Lower(), o.s.stamp())
 		if err := queueJob(ctx, tx, follow, r.Authorization.To, nil); err != nil {
@@ -83,16 +84,16 @@ func (o Orders) Refunded(ctx context.Context, f job.Fence, r payment.Refund, m o
 	})
 }
 
-// GiveUpRefund implements settlement.RefundStore.
-func (o Orders) GiveUpRefund(ctx context.Context, f job.Fence, r payment.Refund, m order.Move) (order.Order, error) {
-	return o.moving(ctx, f, m, func(ctx context.Context, tx *ent.Tx) error {
+// MarkRefundDead implements settlement.RefundStore.
+func (o Orders) MarkRefundDead(ctx context.Context, f job.Fence, r payment.Refund, m order.Move) (order.Order, error) {
+	return o.move(ctx, f, m, func(ctx context.Context, tx *ent.Tx) error {
 		n, err := tx.Refund.Update().
 			Where(entrefund.ID(r.ID), entrefund.Owner(r.Authorization.To.Lower()),
 				entrefund.StatusEQ(entrefund.StatusSigned),
 				entrefund.ValidBefore(int64(r.Authorization.ValidBefore))).
 			SetStatus(entrefund.StatusDead).Save(ctx)
 		if err == nil && n != 1 {
-			err = fmt.Errorf("refund %s is not as it was read any more", r.ID)
+			err = fmt.Errorf("refund %s has changed since it was read", r.ID)
 		}
 		return err
 	})
@@ -107,10 +108,10 @@ func (o Orders) ReproveRefund(ctx context.Context, f job.Fence, r payment.Refund
 	})
 }
 
-// proveRefund queues the record of the transfer of a refund that is in a status, which makes it paid.
+// proveRefund queues the statement that makes a refund in a status paid, with its receipt.
 func proveRefund(tx *ent.Tx, r payment.Refund, from entrefund.Status) {
 	p := r.Receipt
-	touchOne(tx, fmt.Errorf("refund %s is not %s any more", r.ID, from), proveRefundSQL,
+	touchOne(tx, fmt.Errorf("refund %s is no longer %s", r.ID, from), proveRefundSQL,
 		r.ID, from, p.Transaction.String(), int64(p.Block), p.BlockHash.String(), int64(p.LogIndex), p.SettledAt,
 		r.Authorization.To.Lower())
 }

@@ -246,7 +246,7 @@ func TestNothingIsDecidedWhileARefundMayMoveMoney(t *testing.T) {
 	if err := s.Orders().SignRefund(t.Context(), fence, r, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := errOf(s.Orders().GiveUpRefund(t.Context(), fence, r,
+	if err := errOf(s.Orders().MarkRefundDead(t.Context(), fence, r,
 		move(other, order.RefundPending, order.OperatorReview))); err != nil {
 		t.Fatalf("give up: %v", err)
 	}

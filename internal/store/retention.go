@@ -14,7 +14,7 @@ var _ auth.Leftovers = Leftovers{}
 // Leftovers is auth.Leftovers in the database.
 type Leftovers struct{ s *Store }
 
-// Leftovers are the store's challenges and sessions that are over.
+// Leftovers are the store's expired challenges and sessions.
 func (s *Store) Leftovers() Leftovers { return Leftovers{s} }
 
 const (
@@ -55,7 +55,7 @@ func (l Leftovers) prune(ctx context.Context, sql string, before time.Time, limi
 	defer cancel()
 	tag, err := l.s.pool.Exec(ctx, sql, before, limit)
 	if err != nil {
-		return 0, fmt.Errorf("prune what is over: %w", mapError(err))
+		return 0, fmt.Errorf("prune rows: %w", mapError(err))
 	}
 	return int(tag.RowsAffected()), nil
 }

@@ -14,16 +14,16 @@ import (
 	"github.com/roamcard/roamcard/ent"
 )
 
-// Config says where the database is.
+// Config configures a Store.
 type Config struct {
-	// URL is PostgreSQL's, in libpq's form.
+	// URL is the connection string of PostgreSQL, in libpq's form.
 	URL string
 	// MaxConns bounds the pool; zero is pgx's default. Two to four for each of the server's cores is
 	// enough. One more connection listens.
 	MaxConns int
 	Log      *slog.Logger
 	Now      func() time.Time
-	// Products are what is sold, in the order in which it is shown.
+	// Products are the products sold, in display order.
 	Products []Product
 }
 
@@ -35,16 +35,16 @@ type Store struct {
 	bus  *bus
 	log  *slog.Logger
 	now  func() time.Time
-	// products are in the order in which they are shown.
+	// products are in display order.
 	products []Product
-	// mark is nil until something keeps marks.
+	// mark is nil until the first watermark.
 	mark atomic.Pointer[mark]
 }
 
-// callTimeout bounds every call of the store, whatever its caller's context says.
+// callTimeout bounds every call of the store, in addition to the caller's deadline.
 const callTimeout = 10 * time.Second
 
-// Open connects and checks that the database answers; CheckSchema tells whether it is migrated.
+// Open connects and checks that the database answers; CheckSchema checks whether it is migrated.
 func Open(ctx context.Context, c Config) (*Store, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -89,21 +89,21 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	return s, nil
 }
 
-// Close ends the store. Calls in flight are waited for.
+// Close closes the store, after calls in flight have ended.
 func (s *Store) Close() {
 	s.bus.stop()
 	s.pool.Close()
 }
 
-// Ping asks the database for an answer.
+// Ping checks that the database answers.
 func (s *Store) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	return mapError(s.pool.Ping(ctx))
 }
 
-// detached is ctx without its cancellation: pgx closes the connection of a query that is cancelled, and
-// a client that hangs up must neither cost us one nor cut off half a change. A deadline still holds.
+// detached is ctx without its cancellation but with its deadline: pgx closes the connection of a cancelled query, and a
+// client disconnect must neither cost a connection nor interrupt a change.
 func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	bound := time.Now().Add(callTimeout)
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(bound) {

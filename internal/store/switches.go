@@ -56,14 +56,15 @@ func (s *Store) switches(ctx context.Context, c *ent.KillSwitchClient) ([]availa
 	return all, nil
 }
 
-// switched is what the audit trail keeps of a switch.
+// switched is the audit record of a kill switch.
 type switched struct {
 	Paused bool `json:"paused"`
 }
 
 // SetSwitch implements admin.Switches.
-func (d Admin) SetSwitch(ctx context.Context, product order.Kind, paused bool,
-	act order.Act) (availability.Switch, error) {
+func (d Admin) SetSwitch(
+	ctx context.Context, product order.Kind, paused bool, act order.Act,
+) (availability.Switch, error) {
 	var now availability.Switch
 	err := d.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		lock(tx, "switch/"+string(product))

@@ -102,7 +102,7 @@ func TestASwitchClosesItsOwnProductWhateverWayItIsBought(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		opened.Order, opened.Again = stored, true
+		opened.Order, opened.Existing = stored, true
 		pause(t, s, product, true, "1")
 		if _, err := s.Orders().Claim(t.Context(), claimRequest("new", of)); !errors.Is(err, availability.ErrPaused) {
 			t.Errorf("%s: a purchase: %v", product, err)

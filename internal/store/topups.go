@@ -13,7 +13,7 @@ import (
 	"github.com/roamcard/roamcard/internal/reconcile"
 )
 
-// TopupProduct is what the store knows of top-ups. They have no table of their own.
+// TopupProduct is the store's part of the top-up product, which has no table of its own.
 func TopupProduct() Product {
 	return Product{Kind: topup.Kind, atIssuer: true, records: topupRecords, explains: (*Store).explainsLoads}
 }
@@ -23,19 +23,19 @@ const (
 
 	accountsOfSQL = `SELECT id, account FROM cards WHERE id = ANY($1)`
 
-	// What the issuer may be loading onto the cards of some owners, or may have loaded past our record.
+	// The loads onto the cards of some owners that may be in progress or made without a record.
 	loadingSQL = `
 		SELECT item->>'card', sum((item->>'cardCreditUsdCents')::bigint)::bigint FROM orders
 		WHERE owner = ANY($1) AND kind = 'card_topup' AND (status IN ('settled', 'provisioning') OR status = 'fulfilled'
 			AND EXISTS (SELECT FROM timeline WHERE order_id = orders.id AND to_status = 'fulfilled' AND actor LIKE 'operator:%'))
 		GROUP BY 1`
 
-	// A top-up's reference is derived and not kept: it follows from the order's name and its attempts.
+	// A top-up's reference is not stored: it is derived from the order's name and attempt.
 	topupNamesSQL = `SELECT coalesce('adopted:' || adopted_reference, reference::text, id), delivery_attempt FROM orders
 		WHERE kind = $1 AND status NOT IN ('payment_required', 'settling', 'expired')`
 )
 
-// topupRecords reads what top-up orders remember, and the issuer's names for their cards.
+// topupRecords reads the splits of top-up orders, and the issuer's IDs of their cards.
 func topupRecords(b booksReader, orders []string) (reconcile.Goods, error) {
 	r := topup.Records{Splits: map[order.ID]topup.Split{}, Accounts: map[uuid.UUID]string{}}
 	var id order.ID

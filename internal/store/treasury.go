@@ -16,11 +16,11 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Treasury keeps what is known of the payee's books. It implements reconcile.Arrivals, reconcile.Unread,
-// reconcile.Books, reconcile.Reports, availability.Standings and reconcile.Strays.
+// Treasury stores the books of a payee. It implements reconcile.Arrivals, reconcile.Unread, reconcile.Books,
+// reconcile.Reports, reconcile.UnmatchedTransfers and availability.Standings.
 type Treasury struct {
 	s *Store
-	// asset and payTo are lower-case.
+	// asset and payTo are in lower case.
 	asset, payTo string
 }
 
@@ -44,7 +44,7 @@ const (
 			WITH ORDINALITY AS a (transaction, log_index, block, sender, value, nonce, at)
 		ORDER BY a.at ON CONFLICT (transaction, log_index) DO NOTHING`
 
-	// Of two that read the chain at once, the one that came further decides.
+	// Of two concurrent readers of the chain, the one that has read further decides.
 	scanSQL = `
 		INSERT INTO reconciliations (id, first_block, next_block) VALUES ($1, $2, $3)
 		ON CONFLICT (id) DO UPDATE SET next_block = greatest(reconciliations.next_block, excluded.next_block)`
@@ -59,7 +59,7 @@ const (
 
 	advanceSQL = `UPDATE reconciliations SET progress = $2 WHERE id = $1`
 
-	// The gate's: no report is read.
+	// For the gate, which does not read the report.
 	comparedSQL = `
 		SELECT (SELECT at FROM reconciliations WHERE id = $1),
 			EXISTS (SELECT FROM findings
@@ -105,7 +105,7 @@ func (t Treasury) Arrive(ctx context.Context, first, next uint64, found []reconc
 	})
 }
 
-// arrive stores transfers as read.
+// arrive queues the insertion of transfers.
 func (t Treasury) arrive(tx *ent.Tx, now time.Time, found []reconcile.Transfer) {
 	var transactions, senders, nonces []string
 	var indexes, blocks, values []int64

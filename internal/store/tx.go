@@ -12,13 +12,12 @@ import (
 	"github.com/roamcard/roamcard/ent"
 )
 
-// maxReruns bounds how often a transaction gives way to others before it is given up.
+// maxReruns bounds how often a transaction is rerun after serialization failures.
 const maxReruns = 10
 
-// tx runs fn in one transaction and commits it when fn returns nil. fn is pure database work: it runs
-// again after a serialization failure or a deadlock, and only then, so what it tells its caller it sets
-// anew each time. Neither fn nor the commit ends with ctx: what was begun is carried through.
-// ErrUnknownCommit says that the commit may have happened; look up by a key of one's own.
+// tx runs fn in one transaction and commits it when fn returns nil. fn does only database work: it is run again after a
+// serialization failure or a deadlock, so it sets its results anew each time. Cancellation of ctx interrupts neither fn
+// nor the commit. After ErrUnknownCommit the commit may have happened: look the change up by a key.
 func (s *Store) tx(ctx context.Context, fn func(ctx context.Context, tx *ent.Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("begin transaction: %w", err)
@@ -30,7 +29,7 @@ func (s *Store) tx(ctx context.Context, fn func(ctx context.Context, tx *ent.Tx)
 		if err == nil || !mustRerun(err) || run == maxReruns {
 			return mapError(err)
 		}
-		if err := giveWay(ctx, run); err != nil {
+		if err := backOff(ctx, run); err != nil {
 			return err
 		}
 	}
@@ -60,14 +59,14 @@ func (s *Store) txOnce(ctx context.Context, fn func(ctx context.Context, tx *ent
 	return err
 }
 
-// mustRerun says that the server undid the transaction in favour of another one.
+// mustRerun reports whether the server rolled the transaction back in favour of another one.
 func mustRerun(err error) bool {
 	pgErr, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && (pgErr.Code == "40001" || pgErr.Code == "40P01") && !errors.Is(err, ErrUnknownCommit)
 }
 
-// giveWay waits from some milliseconds to a quarter of a second, never as long as the others.
-func giveWay(ctx context.Context, run int) error {
+// backOff waits for a random time of some milliseconds to a quarter of a second.
+func backOff(ctx context.Context, run int) error {
 	most := min(4*time.Millisecond<<run, 250*time.Millisecond)
 	timer := time.NewTimer(most/4 + rand.N(most))
 	defer timer.Stop()
@@ -81,20 +80,19 @@ func giveWay(ctx context.Context, run int) error {
 
 func pgxOf(tx *ent.Tx) *pgxTx { return tx.RawTx().(*pgxTx) }
 
-// raw runs the statements in tx that ent cannot write, and waits for their results.
-func raw(tx *ent.Tx) pgxRunner { return asked{pgxOf(tx)} }
+// raw runs statements in tx that ent cannot express, and waits for their results.
+func raw(tx *ent.Tx) pgxRunner { return awaited{pgxOf(tx)} }
 
-// later queues a statement in tx whose result nobody waits for.
-func later(tx *ent.Tx, sql string, args ...any) { pgxOf(tx).later(reviewItem{sql: sql, args: args}) }
+// later queues a statement in tx whose result is not needed.
+func later(tx *ent.Tx, sql string, args ...any) { pgxOf(tx).later(statement{sql: sql, args: args}) }
 
-// divisionByZero is how a queued statement makes the server undo its transaction.
+// divisionByZero is the error by which a queued statement makes the server roll its transaction back.
 const divisionByZero = "22012"
 
-// touchOne queues a statement that locks or changes a row, and returns something of it. When there is no such
-// row it divides by zero: so the server itself undoes the transaction, which fails with otherwise, and nobody
-// waits for the answer before the commit.
+// touchOne queues a statement that locks or changes a row, and returns a value of it. Without such a row it divides by
+// zero: the server rolls the transaction back, which fails with otherwise, without a round trip before the commit.
 func touchOne(tx *ent.Tx, otherwise error, sql string, args ...any) {
-	pgxOf(tx).later(reviewItem{
+	pgxOf(tx).later(statement{
 		sql: "WITH touched AS (" + sql + ") SELECT 1 / count(*) FROM touched", args: args,
 		refused: func(err *pgconn.PgError) error {
 			if err.Code != divisionByZero {
@@ -105,8 +103,8 @@ func touchOne(tx *ent.Tx, otherwise error, sql string, args ...any) {
 	})
 }
 
-// wakeOnCommit wakes the subscribers of topic and key once tx is committed: inside of a transaction
-// NOTIFY would make all commits wait for each other.
+// wakeOnCommit wakes the subscribers of topic and key after tx is committed: NOTIFY within a transaction would
+// serialize all commits.
 func wakeOnCommit(tx *ent.Tx, topic, key string) {
 	t := pgxOf(tx)
 	t.wakes = append(t.wakes, subject{topic, key})

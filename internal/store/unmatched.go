@@ -13,14 +13,14 @@ import (
 	"github.com/roamcard/roamcard/internal/reconcile"
 )
 
-// What operators do with transfers that belong to no order, as the audit trail names it.
+// The operators' actions on unmatched transfers, as the audit trail names them.
 const (
 	actTransfers = "transfers.list"
 	actResolve   = "transfer.resolve"
 )
 
 const (
-	// A comparison posts what it finds to be nobody's.
+	// A comparison posts the transfers that it finds unmatched.
 	unmatchedColumns = `a.id, a.transaction, a.log_index, a.block, a.sender, a.value, a.nonce, a.seen_at, r.resolution,
 		r.reason, r.actor, r.at
 		FROM transfers a JOIN ledger_postings p ON p.id = 'unmatched/' || a.transaction || '/' || a.log_index
@@ -36,9 +36,10 @@ const (
 	resolveSQL = `INSERT INTO transfer_resolutions (id, resolution, reason, actor, at) VALUES ($1, $2, $3, $4, $5)`
 )
 
-// ListUnmatched implements reconcile.Strays.
-func (t Treasury) ListUnmatched(ctx context.Context, q reconcile.UnmatchedQuery,
-	act order.Act) ([]reconcile.UnmatchedTransfer, error) {
+// ListUnmatched implements reconcile.UnmatchedTransfers.
+func (t Treasury) ListUnmatched(
+	ctx context.Context, q reconcile.UnmatchedQuery, act order.Act,
+) ([]reconcile.UnmatchedTransfer, error) {
 	var page []reconcile.UnmatchedTransfer
 	err := t.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		rows, err := raw(tx).Query(ctx, unmatchedListSQL, t.asset, t.payTo, q.Resolved, q.Before, q.Limit)
@@ -53,15 +54,16 @@ func (t Treasury) ListUnmatched(ctx context.Context, q reconcile.UnmatchedQuery,
 	return page, err
 }
 
-// resolved is what the audit trail keeps of a resolution.
+// resolved is the audit record of a resolution.
 type resolved struct {
 	Resolution reconcile.Resolution `json:"resolution"`
 }
 
-// Resolve implements reconcile.Strays.
-func (t Treasury) Resolve(ctx context.Context, at reconcile.Place, as reconcile.Resolution,
-	act order.Act) (reconcile.UnmatchedTransfer, error) {
-	var stray reconcile.UnmatchedTransfer
+// Resolve implements reconcile.UnmatchedTransfers.
+func (t Treasury) Resolve(
+	ctx context.Context, at reconcile.Place, as reconcile.Resolution, act order.Act,
+) (reconcile.UnmatchedTransfer, error) {
+	var unmatched reconcile.UnmatchedTransfer
 	err := t.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		lock(tx, "transfer/"+at.String())
 		repeated, err := t.s.repeats(ctx, tx, act, actResolve, at.String(), resolved{as})
@@ -75,28 +77,28 @@ func (t Treasury) Resolve(ctx context.Context, at reconcile.Place, as reconcile.
 		if err != nil {
 			return err
 		}
-		stray, err = pgx.CollectExactlyOneRow(rows, scanUnmatchedTransfer)
+		unmatched, err = pgx.CollectExactlyOneRow(rows, scanUnmatchedTransfer)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
 			return reconcile.ErrNoUnmatched
 		case err != nil || repeated:
 			return err
-		case stray.Resolved != nil:
+		case unmatched.Resolved != nil:
 			return reconcile.ErrResolved
 		}
-		if claimed, err := t.claimed(ctx, tx, stray.Transfer); err != nil {
+		if claimed, err := t.claimed(ctx, tx, unmatched.Transfer); err != nil {
 			return err
 		} else if claimed {
 			return reconcile.ErrNoUnmatched
 		}
 		now := t.s.stamp()
-		stray.Resolved = &reconcile.Resolved{Place: at, As: as, Reason: act.Reason, Operator: act.Operator, At: now}
+		unmatched.Resolved = &reconcile.Resolved{Place: at, As: as, Reason: act.Reason, Operator: act.Operator, At: now}
 		later(tx, resolveSQL, at.String(), as, act.Reason, act.Operator, now)
 		later(tx, transferFindingSQL, t.id(), string(reconcile.TransferUnit(at)), now, as, act.Operator, act.Reason)
-		post(tx, now, as.Postings(stray.Transfer)...)
+		post(tx, now, as.Postings(unmatched.Transfer)...)
 		return t.s.record(ctx, tx, act, actResolve, at.String(), nil, resolved{as})
 	})
-	return stray, err
+	return unmatched, err
 }
 
 func scanUnmatchedTransfer(row pgx.CollectableRow) (s reconcile.UnmatchedTransfer, err error) {
@@ -108,7 +110,7 @@ func scanUnmatchedTransfer(row pgx.CollectableRow) (s reconcile.UnmatchedTransfe
 		&operator, &at); err != nil {
 		return s, err
 	}
-	if err := claimedOrder(&s.Transfer, transaction, sender, nonce, index, block); err != nil {
+	if err := setTransfer(&s.Transfer, transaction, sender, nonce, index, block); err != nil {
 		return s, err
 	}
 	s.SeenAt = s.SeenAt.UTC()

@@ -17,7 +17,7 @@ import (
 	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 )
 
-// inTime picks the orders whose time to be paid is not over.
+// inTime selects the orders that have not expired.
 func (s *Store) inTime() predicate.Order {
 	return entorder.Or(entorder.ExpiresAtIsNil(), entorder.ExpiresAtGT(s.stamp()))
 }
@@ -28,18 +28,18 @@ func (o Orders) Create(ctx context.Context, ord order.Order, b checkout.Bounds) 
 	stored := ord
 	err := o.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		stored = ord
-		if b.Alone || b.MostUnpaid > 0 {
-			// One lock for each owner would be a row for each, and stay.
+		if b.ReuseUnpaid || b.MaxUnpaid > 0 {
+			// A lock per owner would be a row per owner that is never removed.
 			lock(tx, bucket("open/"+ord.Owner.Lower()))
 		}
-		if b.Alone {
+		if b.ReuseUnpaid {
 			known, err := o.unpaid(ctx, tx, ord)
 			if !errors.Is(err, order.ErrNotFound) {
 				stored = known
 				return err
 			}
 		}
-		if err := o.roomForAnother(ctx, tx, ord, b.MostUnpaid); err != nil {
+		if err := o.roomForAnother(ctx, tx, ord, b.MaxUnpaid); err != nil {
 			return err
 		}
 		selling(tx, ord.Kind)
@@ -56,7 +56,7 @@ func (o Orders) Create(ctx context.Context, ord order.Order, b checkout.Bounds) 
 	if !violates(err, "orders_purchase") && !errors.Is(err, ErrUnknownCommit) {
 		return order.Order{}, o.s.refusedTurn(ctx, err)
 	}
-	// Opened by a copy of the request, or by this one after all.
+	// A copy of the request created it, or this one did before its answer was lost.
 	known, lookup := o.FindByKey(ctx, ord.Kind, ord.Owner, ord.Key)
 	if lookup != nil {
 		return order.Order{}, errors.Join(err, lookup)
@@ -68,8 +68,8 @@ const countUnpaidSQL = `
 	SELECT count(*), coalesce(min(expires_at) - $2, interval '0') FROM orders
 	WHERE owner = $1 AND status = 'payment_required' AND expires_at > $2`
 
-// roomForAnother fails with a *limit.Refusal when an owner has as many unpaid orders open as one may have. The
-// order itself, opened by a copy of the request, is no other.
+// roomForAnother fails with a *limit.Refusal when an owner has the largest allowed number of unpaid orders. The order
+// itself, created by a copy of the request, does not count.
 func (o Orders) roomForAnother(ctx context.Context, tx *ent.Tx, ord order.Order, most int) error {
 	if most == 0 {
 		return nil
@@ -90,7 +90,7 @@ func (o Orders) roomForAnother(ctx context.Context, tx *ent.Tx, ord order.Order,
 		fmt.Sprintf("%d orders of this wallet wait to be paid. Pay one of them, or wait until one expires.", open))
 }
 
-// unpaid finds the newest order of a kind that its owner can still pay.
+// unpaid finds the owner's newest unpaid order of a kind that has not expired.
 func (o Orders) unpaid(ctx context.Context, tx *ent.Tx, like order.Order) (order.Order, error) {
 	row, err := tx.Order.Query().Where(entorder.KindEQ(entorder.Kind(like.Kind)), entorder.Owner(like.Owner.Lower()),
 		entorder.StatusEQ(entorder.StatusPaymentRequired), o.s.inTime()).Order(entorder.ByID(sql.OrderDesc())).First(ctx)
@@ -103,7 +103,7 @@ func (o Orders) unpaid(ctx context.Context, tx *ent.Tx, like order.Order) (order
 	return orderOf(row)
 }
 
-// expireSQL leaves out orders that are being paid at this moment: a claim that fails is found the next time.
+// expireSQL skips orders that are being claimed: if the claim fails, the next run expires them.
 const expireSQL = `
 	WITH due AS (
 		SELECT id FROM orders WHERE status = $1 AND expires_at <= $2 ORDER BY expires_at LIMIT $3 FOR UPDATE SKIP LOCKED
@@ -114,7 +114,7 @@ const expireSQL = `
 	INSERT INTO timeline (id, order_id, owner, version, at, from_status, to_status, actor, reason)
 	SELECT gen_random_uuid(), id, owner, version, $2, $1, $4, $5, $6 FROM moved`
 
-// Expire moves up to limit unpaid orders whose time is over to expired, and says how many.
+// Expire moves up to limit unpaid orders that are past their deadline to expired, and returns how many.
 func (o Orders) Expire(ctx context.Context, limit int) (int, error) {
 	m := order.Move{From: order.PaymentRequired, To: order.Expired, Actor: "worker", Reason: "not paid in time"}
 	if err := m.Check(); err != nil {
@@ -136,8 +136,7 @@ func (o Orders) Expire(ctx context.Context, limit int) (int, error) {
 	return int(n), nil
 }
 
-// An order that was claimed once never expires, so none of these has a payment; the condition is for the day on
-// which that is wrong.
+// An order that was claimed once never expires, so none of these has a payment; the condition is a second check.
 const pruneExpiredSQL = `
 	WITH old AS (
 		SELECT id FROM orders WHERE status = 'expired' AND updated_at < $1
@@ -146,7 +145,7 @@ const pruneExpiredSQL = `
 	), told AS (DELETE FROM timeline WHERE order_id IN (SELECT id FROM old))
 	DELETE FROM orders WHERE id IN (SELECT id FROM old)`
 
-// PruneExpired deletes up to limit orders that expired unpaid before a time, and says how many.
+// PruneExpired deletes up to limit orders that expired before a time, and returns how many.
 func (o Orders) PruneExpired(ctx context.Context, before time.Time, limit int) (int, error) {
 	return o.s.pruneRows(ctx, pruneExpiredSQL, before, limit)
 }

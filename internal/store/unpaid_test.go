@@ -47,7 +47,7 @@ func unpaid(key string, change ...func(*order.Order)) order.Order {
 
 func opened(t *testing.T, s *store.Store, o order.Order, alone bool) order.Order {
 	t.Helper()
-	got, err := s.Orders().Create(t.Context(), o, checkout.Bounds{Alone: alone})
+	got, err := s.Orders().Create(t.Context(), o, checkout.Bounds{ReuseUnpaid: alone})
 	if err != nil {
 		t.Fatalf("open: %v", err)
 	}
@@ -57,7 +57,7 @@ func opened(t *testing.T, s *store.Store, o order.Order, alone bool) order.Order
 // paying is a first payment for an unpaid order.
 func paying(o order.Order) checkout.ClaimRequest {
 	return claimRequest(o.Key, func(p *checkout.ClaimRequest) {
-		p.Order, p.Payment.Order, p.Again = o, o.ID, true
+		p.Order, p.Payment.Order, p.Existing = o, o.ID, true
 		p.Reservations = []order.Reservation{float(time.Now())}
 	})
 }
@@ -243,7 +243,7 @@ func raceToOpen(t *testing.T, s *store.Store, n int, alone bool, make func(i int
 	for i := range n {
 		o := make(i)
 		all.Go(func() {
-			got, err := s.Orders().Create(t.Context(), o, checkout.Bounds{Alone: alone})
+			got, err := s.Orders().Create(t.Context(), o, checkout.Bounds{ReuseUnpaid: alone})
 			if err != nil {
 				t.Errorf("open: %v", err)
 			}

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// Workers that died without signing off are forgotten on the way.
+	// It also deletes workers that have ended without unregistering.
 	announceSQL = `
 		WITH gone AS (DELETE FROM workers WHERE live_until < now() - interval '1 hour' AND id <> $1)
 		INSERT INTO workers (id, kinds, live_until) VALUES ($1, to_jsonb($2::text[]), now() + $3::interval)

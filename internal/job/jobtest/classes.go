@@ -51,7 +51,7 @@ func classesApart(t *testing.T, q job.Queue) {
 func aloneIsAlone(t *testing.T, q job.Queue) {
 	add := func(key string, want bool) {
 		t.Helper()
-		added, err := q.Enqueue(t.Context(), job.New{Args: Args{Name: cook}, UniqueKey: key, Alone: true})
+		added, err := q.Enqueue(t.Context(), job.New{Args: Args{Name: cook}, UniqueKey: key, Exclusive: true})
 		if err != nil || added != want {
 			t.Fatalf("Enqueue %s = %v, %v", key, added, err)
 		}

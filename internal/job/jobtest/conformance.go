@@ -238,9 +238,9 @@ func outcomeOnce(t *testing.T, q job.Queue) {
 		"done":    {job.Done(), job.Row{Status: job.Succeeded}, true},
 		"fail":    {job.Fail("refused"), job.Row{Status: job.Failed, LastError: "refused"}, true},
 		"review":  {job.Review("odd \x00 \xff"), job.Row{Status: job.OperatorReview, LastError: "odd � �"}, true},
-		"snooze":  {job.Snooze(time.Hour), job.Row{Status: job.Queued, Forgiven: 1}, false},
+		"snooze":  {job.Snooze(time.Hour), job.Row{Status: job.Queued, Uncounted: 1}, false},
 		"retry":   {job.Retry("boom", time.Hour), job.Row{Status: job.Queued, LastError: "boom"}, false},
-		"release": {job.Release("stop"), job.Row{Status: job.Queued, Forgiven: 1, LastError: "stop"}, false},
+		"release": {job.Release("stop"), job.Row{Status: job.Queued, Uncounted: 1, LastError: "stop"}, false},
 	} {
 		row := enqueueAndClaim(t, q, name, ttl)
 		if err := q.Mark(t.Context(), row.Fence(), "sending"); err != nil {
@@ -253,7 +253,7 @@ func outcomeOnce(t *testing.T, q job.Queue) {
 		}
 		finish(t, q, row.Fence(), c.outcome)
 		got := find(t, q, cook, name)
-		ended := job.Row{Status: got.Status, LastError: got.LastError, Forgiven: got.Forgiven}
+		ended := job.Row{Status: got.Status, LastError: got.LastError, Uncounted: got.Uncounted}
 		same(t, c.want, ended)
 		if got.LeaseOwner != "" || got.LeaseUntil != nil || got.Step != "sending" || (got.FinishedAt != nil) != c.finished {
 			t.Errorf("%s: row %+v", name, got)

@@ -53,7 +53,7 @@ func (q *Queue) Enqueue(ctx context.Context, n job.New) (bool, error) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.find(row.Kind, row.UniqueKey) != nil || (n.Alone && q.open(row.Kind)) {
+	if q.find(row.Kind, row.UniqueKey) != nil || (n.Exclusive && q.open(row.Kind)) {
 		return false, nil
 	}
 	now := q.now().UTC()
@@ -145,8 +145,8 @@ func (q *Queue) Finish(_ context.Context, f job.Fence, o job.Outcome) error {
 	now := q.now().UTC()
 	row.Status, row.LastError, row.LeaseOwner, row.LeaseUntil = o.Status, o.Reason, "", nil
 	row.Version++
-	if o.Forgiven {
-		row.Forgiven++
+	if o.Uncounted {
+		row.Uncounted++
 	}
 	if o.Class != "" {
 		row.Class = o.Class

@@ -210,9 +210,9 @@ func (c *Chain) Verdict(ctx context.Context, a x402.Authorization, _ time.Time) 
 	return payment.Verdict{State: payment.Settled, Receipt: &receipt}, nil
 }
 
-// Shown is payment.Moved for a transfer that there is. One that a reorganisation took out may come back; any other was
-// never made.
-func (c *Chain) Shown(ctx context.Context, a payment.Arrived) (payment.Verdict, error) {
+// VerifyArrived is payment.Moved for a transfer that there is. One that a reorganisation took out may come back; any
+// other was never made.
+func (c *Chain) VerifyArrived(ctx context.Context, a payment.Arrived) (payment.Verdict, error) {
 	verdict, err := c.Verdict(ctx, a.Authorization, a.Receipt.SettledAt)
 	if err != nil || verdict.State != payment.Unused {
 		return verdict, err

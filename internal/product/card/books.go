@@ -9,35 +9,35 @@ import (
 	"github.com/roamcard/roamcard/internal/money"
 )
 
-// Book is the issuer's own book.
+// Book is the issuer's record of our cards and movements.
 type Book interface {
-	// Changes is a page of what the issuer opened and moved for us, or changed since a cursor, the earliest change first.
-	// An empty cursor begins at the beginning. What changes while it is read comes again, with a later cursor.
+	// Changes is a page of the cards and movements that were made or changed after a cursor, earliest change first. An
+	// empty cursor starts at the beginning. A line that changes during the read is listed again, with a later cursor.
 	Changes(ctx context.Context, after string) (Page, error)
 }
 
 // Page is a part of the issuer's books.
 type Page struct {
 	Lines []Line
-	// Next is the cursor after these lines; More says that there are lines after it now.
+	// Next is the cursor after these lines; More says that there are more lines now.
 	Next string
 	More bool
 }
 
-// Line is a card or a movement, with the issuer's own name for it. One of the two is set.
+// Line is a card or a movement, with the issuer's ID. One of the two is set.
 type Line struct {
 	ID       string
 	Card     *StatedAccount
 	Movement *Moved
-	// Order is the order that explained it last. Epoch is the reading of the whole books that last showed it. An issuer
-	// sets neither.
+	// Order is the order that explained it last. Epoch is the last complete pass over the books that listed it. An
+	// issuer sets neither.
 	Order string
 	Epoch int64
-	// Owner is the owner of the card that it is on, when that is one of ours, lower-case. An issuer does not set it.
+	// Owner is the owner of its card in lower case, if the card is ours. An issuer does not set it.
 	Owner string
 }
 
-// Ref is our reference for what the line is about.
+// Ref is our reference for the line's card or movement.
 func (l Line) Ref() fulfilment.Ref {
 	if l.Card != nil {
 		return l.Card.Ref
@@ -45,14 +45,14 @@ func (l Line) Ref() fulfilment.Ref {
 	return l.Movement.Ref
 }
 
-// StatedAccount is a card and what is on it.
+// StatedAccount is a card and its balance.
 type StatedAccount struct {
 	Account
 	Balance money.Cents
 }
 
-// EachLine reads the issuer's books from a cursor on, page by page, and returns the cursor after them. It reads so many
-// pages at most; ended says that there is no more.
+// EachLine reads the issuer's books after a cursor, at most so many pages, and returns the cursor after them. ended
+// says that there are no more.
 func EachLine(
 	ctx context.Context, b Book, after string, pages int, take func([]Line) error,
 ) (next string, ended bool, err error) {
@@ -71,16 +71,17 @@ func EachLine(
 	return after, false, nil
 }
 
-// Statement is everything that the issuer has opened and moved for us.
+// Statement is the issuer's complete record of our cards and movements.
 type Statement struct {
 	Accounts  []StatedAccount
 	Movements []Moved
 }
 
-// mostPages bounds a reading of the issuer's whole books.
+// mostPages bounds a complete pass over the issuer's books.
 const mostPages = 1 << 16
 
-// statementOf reads the issuer's whole books. What changes meanwhile comes again, and its last state counts.
+// statementOf reads all of the issuer's books. A line that changes meanwhile is listed again, and its last state
+// counts.
 func statementOf(ctx context.Context, b Book) (Statement, error) {
 	accounts, movements := map[string]StatedAccount{}, map[string]Moved{}
 	var names []string

@@ -2,9 +2,9 @@
 //
 // A paid order becomes a card in three steps, each stored before the next begins:
 //
-//	settled ─► row PENDING, our reference kept ─► Open at the issuer ─► ACTIVE + fee job
-//	                                                                       │
-//	                                          10.00 withdrawn by the fee job, 15.00 stays
+//	settled ─► row PENDING, our reference stored ─► Open at the issuer ─► ACTIVE + fee job
+//	                                                                         │
+//	                                        the fee job withdraws 10.00, 15.00 remain
 package card
 
 import (
@@ -28,14 +28,14 @@ const (
 	Price money.Cents = 2500
 	// Fee is withdrawn once the card is ACTIVE.
 	Fee money.Cents = 1000
-	// Remaining is expected on the card after that.
+	// Remaining is the expected balance after that.
 	Remaining = Price - Fee
 
-	// MaxLoad is the most that is put on a card at once.
+	// MaxLoad is the largest single load.
 	MaxLoad money.Cents = 25_000
 )
 
-// Status is how a card stands.
+// Status is the status of a card.
 type Status string
 
 // The statuses.
@@ -47,15 +47,15 @@ const (
 	Failed  Status = "FAILED"
 )
 
-// moves is every legal step of a card. The first is made by its order's delivery, the others by what its
-// issuer reports.
+// moves are the legal status changes of a card. Its order's delivery makes the first one, the issuer's reports the
+// others.
 var moves = map[Status][]Status{
 	Pending: {Active, Failed},
 	Active:  {Frozen, Closed},
 	Frozen:  {Active, Closed},
 }
 
-// Moves are the steps that an issuer's report can make a card take.
+// Moves are the status changes that an issuer's report can cause.
 func Moves() (all [][2]Status) {
 	for _, from := range []Status{Active, Frozen} {
 		for _, to := range moves[from] {
@@ -65,7 +65,7 @@ func Moves() (all [][2]Status) {
 	return all
 }
 
-// Live reports that a card in this status counts as its owner's one card.
+// Live reports whether a card in this status counts as its owner's one card.
 func (s Status) Live() bool { return s == Pending || s == Active || s == Frozen }
 
 // Card is a card sold to a wallet.
@@ -74,19 +74,19 @@ type Card struct {
 	Order  order.ID
 	Owner  x402.Address
 	Status Status
-	// Ref is our reference for the opening, kept before the issuer is first called.
+	// Ref is our reference for the opening, stored before the issuer is first called.
 	Ref fulfilment.Ref
-	// Load is what the issuer opens it with: the price or, at an issuer with spending limits, what remains of
-	// that after the fee.
+	// Load is the amount that the card is opened with: the price or, at an issuer with spending limits, the price
+	// without the fee.
 	Load money.Cents
-	// Account is the issuer's name for the card; empty until the issuer told it.
+	// Account is the issuer's ID of the card; empty until it is known.
 	Account   string
 	Last4     string
 	CreatedAt time.Time
 	UpdatedAt time.Time
 }
 
-// Postings are what the ledger gets when the card becomes ACTIVE: its opening load.
+// Postings are the ledger postings of the card when it becomes ACTIVE: its opening load.
 func (c Card) Postings() []ledger.Posting {
 	return []ledger.Posting{ledger.Loaded(string(c.Order), c.ID.String(), c.Load)}
 }
@@ -100,8 +100,8 @@ type Seen struct {
 // ErrNotFound says that there is no such card for this owner.
 var ErrNotFound = errors.New("no such card")
 
-// Store keeps the cards sold. A write made for a job carries its fence and does nothing, with
-// job.ErrLeaseLost, once another worker has the job.
+// Store keeps the cards sold. A write of a job has the job's fence, and fails with job.ErrLeaseLost once another worker
+// has the job.
 type Store interface {
 	// Live finds an owner's live card. ErrNotFound when there is none.
 	Live(ctx context.Context, owner x402.Address) (Card, error)
@@ -109,25 +109,26 @@ type Store interface {
 	Cards(ctx context.Context, owner x402.Address) ([]Card, error)
 	// Card finds one card of an owner; another owner's is ErrNotFound.
 	Card(ctx context.Context, id uuid.UUID, owner x402.Address) (Card, error)
-	// Issued finds the cards of orders, of each the latest; an order without one is left out.
+	// Issued finds the latest card of each order; an order without one is left out.
 	Issued(ctx context.Context, orders ...order.ID) (map[order.ID]Card, error)
-	// Reserve stores c unless its order has a card under this reference already, and returns that card.
+	// Reserve stores c, unless its order already has a card with this reference, and returns the stored card.
 	Reserve(ctx context.Context, f job.Fence, c Card) (Card, error)
-	// Activate makes a pending card ACTIVE, with what that posts, and enqueues its fee job, in one
-	// transaction. An active card stays as it is, and nothing is posted.
+	// Activate makes a pending card ACTIVE, adds the postings and enqueues its fee job, in one transaction. For an
+	// active card it changes and posts nothing.
 	Activate(ctx context.Context, f job.Fence, c Card, postings []ledger.Posting, fee job.New) error
-	// FeeTaken ends a fee job whose fee is ours, with what that posts, in one transaction.
+	// FeeTaken completes a fee job and adds the postings, in one transaction.
 	FeeTaken(ctx context.Context, f job.Fence, postings []ledger.Posting) error
-	// FeeOwed fails a fee job whose withdrawal met too little on the card, and marks it as owed, with what that
-	// posts, in one transaction.
+	// FeeOwed fails a fee job because the card's balance was too low, marks the fee as owed and adds the postings, in
+	// one transaction.
 	FeeOwed(ctx context.Context, f job.Fence, postings []ledger.Posting) error
-	// Owes is what an owner owes of the issue fees of all cards.
+	// Owes is the sum of the issue fees that an owner owes for all cards.
 	Owes(ctx context.Context, owner x402.Address) (money.Cents, error)
-	// Observe makes cards what their issuer reports, where that is a legal step, and returns those that changed.
+	// Observe sets cards to the status that their issuer reports, where the change is legal, and returns those that
+	// changed.
 	Observe(ctx context.Context, seen ...Seen) ([]Card, error)
-	// Fail makes a pending card FAILED, which frees its owner to buy another.
+	// Fail makes a pending card FAILED, so that its owner can buy another.
 	Fail(ctx context.Context, f job.Fence, id uuid.UUID) error
-	// Reserved is how much of a resource live orders hold.
+	// Reserved is how much of a resource live orders have reserved.
 	Reserved(ctx context.Context, resource string, asOf time.Time) (int64, error)
 }
 
@@ -144,5 +145,5 @@ func openingRef(o order.Order) fulfilment.Ref { return OpeningRef(o.Name(), o.De
 // OpeningRef is the reference of an attempt at opening a card at the issuer, by the order's name.
 func OpeningRef(name string, attempt int) fulfilment.Ref { return openings.Ref(name, attempt) }
 
-// References are what the issuer knows an order's card by.
+// References are the issuer's references of an order's card, one for each attempt at its delivery.
 func (c *Cards) References(o order.Order) []order.Reference { return openings.References(o) }

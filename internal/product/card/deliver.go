@@ -15,8 +15,8 @@ import (
 	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 )
 
-// Deliver implements settlement.Product: one look at how far the card of a paid order has come, and one
-// step further where that is possible. It may be called any number of times.
+// Deliver implements settlement.Product: it takes the next possible step in the delivery of a card. It may be called
+// any number of times.
 func (c *Cards) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order.Progress, error) {
 	now := c.Now()
 	card, err := c.Store.Reserve(ctx, l.Fence(), Card{
@@ -69,8 +69,8 @@ func (c *Cards) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order
 // delivered it by hand, and its fee when the fee's job ends.
 func (c *Cards) Postings(order.Order) ([]ledger.Posting, error) { return nil, nil }
 
-// opening is what a card is opened with. Where the issuer has limits nobody can spend the fee: it never is on
-// the card.
+// opening is the amount that a card is opened with. At an issuer with spending limits, the fee is never on the card, so
+// nobody can spend it.
 func (c *Cards) opening(o order.Order) money.Cents {
 	if c.Capabilities.SpendLimit {
 		return o.Price - Fee
@@ -92,7 +92,7 @@ func (c *Cards) opened(ctx context.Context, l *job.Lease, o order.Order, card Ca
 	case AccountRejected:
 		return c.refuse(ctx, l, attempt, card, a.Refusal)
 	case AccountClosed:
-		// Opened and closed again before anyone saw it active: only a person can say what was lost.
+		// It was opened and closed again before it was seen active. An operator has to find out what was lost.
 		return attempt.Doubtful("the issuer closed the card before it was active"), nil
 	case AccountPending:
 	}
@@ -101,7 +101,7 @@ func (c *Cards) opened(ctx context.Context, l *job.Lease, o order.Order, card Ca
 
 const active = "card active"
 
-// attempt is the delivery that a card is made for.
+// attempt is the current attempt at the delivery of a card.
 func (c *Cards) attempt(o order.Order, card Card) fulfilment.Attempt {
 	return fulfilment.Attempt{
 		Provider: c.provider(), Since: o.UpdatedAt,
@@ -112,10 +112,10 @@ func (c *Cards) attempt(o order.Order, card Card) fulfilment.Attempt {
 }
 
 func (c *Cards) refuse(
-	ctx context.Context, l *job.Lease, attempt fulfilment.Attempt, card Card, no *fulfilment.Refusal,
+	ctx context.Context, l *job.Lease, attempt fulfilment.Attempt, card Card, refusal *fulfilment.Refusal,
 ) (order.Progress, error) {
 	if err := c.Store.Fail(ctx, l.Fence(), card.ID); err != nil {
 		return order.Progress{}, fmt.Errorf("fail the card: %w", err)
 	}
-	return attempt.Refused(no), nil
+	return attempt.Refused(refusal), nil
 }

@@ -18,29 +18,29 @@ import (
 // FeeJob is the kind of the job that withdraws the platform fee from an ACTIVE card.
 const FeeJob job.Kind = "card_issue_fee"
 
-// FeeArgs is what a fee job remembers. Version is the retry version, not the row's lock version: each
-// version has its own reference at the issuer.
+// FeeArgs are the arguments of a fee job. Version is the retry version, not the row's lock version: each version has
+// its own reference at the issuer.
 type FeeArgs struct {
 	Card    uuid.UUID   `json:"card"`
 	Order   string      `json:"order"`
 	Account string      `json:"account"`
 	Amount  money.Cents `json:"amountUsdCents"`
 	Version int         `json:"version"`
-	// Opening is the reference of the card's opening; empty for a job older than that.
+	// Opening is the reference of the card's opening; empty for jobs that are older than this field.
 	Opening string `json:"opening,omitempty"`
-	// Kept says that the card opened without the fee: to take it is bookkeeping.
+	// Kept says that the card was opened without the fee, so that taking it is a posting only.
 	Kept bool `json:"kept,omitempty"`
-	// Owed says that a withdrawal met too little on the card, WrittenOff that an operator has given the fee up.
+	// Owed says that the balance was too low for a withdrawal, WrittenOff that an operator has written the fee off.
 	Owed       bool `json:"owed,omitempty"`
 	WrittenOff bool `json:"writtenOff,omitempty"`
 }
 
-// Outstanding says that the fee is owed, and nobody has given it up.
+// Outstanding reports whether the fee is owed and not written off.
 func (a FeeArgs) Outstanding(status job.Status) bool {
 	return a.Owed && !a.WrittenOff && status != job.Succeeded
 }
 
-// Postings are what the ledger has of a fee job in a status.
+// Postings are the ledger postings of a fee job in a status.
 func (a FeeArgs) Postings(status job.Status) []ledger.Posting {
 	card := a.Card.String()
 	var all []ledger.Posting
@@ -69,8 +69,8 @@ func (a FeeArgs) Postings(status job.Status) []ledger.Posting {
 // Kind implements job.Args.
 func (FeeArgs) Kind() job.Kind { return FeeJob }
 
-// Ref is the reference of this version's withdrawal. It follows from the card's opening, so that a card whose row was
-// lost does not pay the fee again.
+// Ref is the reference of this version's withdrawal. It is derived from the card's opening, so that a card whose row
+// was lost is not charged again.
 func (a FeeArgs) Ref() fulfilment.Ref {
 	of := a.Opening
 	if of == "" {
@@ -89,8 +89,8 @@ func feeJob(c Card, o order.Order) job.New {
 	}
 }
 
-// WithdrawFee handles a fee job: it asks the issuer once for the withdrawal of this version, and reads
-// it back until the issuer says what became of it.
+// WithdrawFee handles a fee job: it asks the issuer once for the withdrawal of this version, and reads it back until
+// its outcome is known.
 func (c *Cards) WithdrawFee(ctx context.Context, l *job.Lease) (job.Outcome, error) {
 	a, err := job.Decode[FeeArgs](l.Row())
 	if err != nil {
@@ -145,15 +145,17 @@ func (c *Cards) WithdrawFee(ctx context.Context, l *job.Lease) (job.Outcome, err
 	return job.Snooze(after), nil
 }
 
-// feeRefused ends a job by the issuer's word. A holder who was quicker owes the fee.
-func (c *Cards) feeRefused(ctx context.Context, l *job.Lease, a FeeArgs, no *fulfilment.Refusal) (job.Outcome, error) {
-	no = no.Stated()
-	if no.Code != RefusedFunds {
-		return job.Fail(no.Code), nil
+// feeRefused ends a job whose withdrawal the issuer refused. If the holder has spent the money, the fee is owed.
+func (c *Cards) feeRefused(
+	ctx context.Context, l *job.Lease, a FeeArgs, refusal *fulfilment.Refusal,
+) (job.Outcome, error) {
+	refusal = refusal.Stated()
+	if refusal.Code != RefusedFunds {
+		return job.Fail(refusal.Code), nil
 	}
 	a.Owed = true
 	if err := c.Store.FeeOwed(ctx, l.Fence(), a.Postings(job.Failed)); err != nil {
-		return job.Outcome{}, fmt.Errorf("record the fee that is owed: %w", err)
+		return job.Outcome{}, fmt.Errorf("record the owed fee: %w", err)
 	}
 	faultpoint.Reach("owe.committed")
 	return job.Recorded(), nil

@@ -15,38 +15,38 @@ import (
 	"github.com/roamcard/roamcard/internal/order"
 )
 
-// Act is an operator's deed, for the audit trail.
+// Act is an operator's action, for the audit trail.
 type Act = order.Act
 
-// FeeQuery asks for a page of fee jobs.
+// FeeQuery selects a page of fee jobs.
 type FeeQuery struct {
 	// Status is one of the job statuses, or empty for all. A queued job whose withdrawal has been sent
 	// counts as processing.
 	Status job.Status
-	// Before is the last job of the page before.
+	// Before is the last job of the previous page.
 	Before uuid.UUID
 	Limit  int
 }
 
-// FeeJobs keeps the fee jobs for operators. Every write is audited in its own transaction.
+// FeeJobs reads and changes the fee jobs for operators. Each write has its audit record in the same transaction.
 type FeeJobs interface {
-	// FeeJobs lists jobs, newest first, and records that the operator looked.
+	// FeeJobs lists jobs, newest first. It is audited.
 	FeeJobs(ctx context.Context, q FeeQuery, act Act) ([]job.Row, error)
 	// FeeJob finds one. ErrNotFound when there is none.
 	FeeJob(ctx context.Context, id uuid.UUID) (job.Row, error)
-	// Conclude gives a job that is not final the status that the issuer confirmed, with what that posts; with the
-	// status it has, only the act is recorded. It does nothing to a job that changed since row was read, and says so.
+	// Conclude sets a job that is not final to the status that the issuer confirmed, and adds the postings. If the
+	// status is unchanged, it only writes the audit record. done is false when the job has changed since row was read.
 	Conclude(ctx context.Context, row job.Row, c FeeConclusion, act Act) (done bool, err error)
-	// Retry queues the next version of a failed job, once for each key. ErrNotFailed when it is not
-	// failed, ErrKeyReused when the operator used the key for another reason.
+	// Retry queues the next version of a failed job, once per key. ErrNotFailed when it is not failed, ErrKeyReused
+	// when the operator used the key for another reason.
 	Retry(ctx context.Context, row job.Row, next FeeArgs, act Act) error
-	// WriteOff gives up the fee of a job, once for each key: decide is called with the job under its lock, and says what
-	// the job remembers from then on and what that posts. ErrNotFailed when the job changed since row was read, else the
-	// error of decide; ErrKeyReused as with Retry.
+	// WriteOff writes the fee of a job off, once per key. decide is called with the locked job, and returns its new
+	// arguments and the postings. ErrNotFailed when the job has changed since row was read, else the error of decide;
+	// ErrKeyReused as in Retry.
 	WriteOff(ctx context.Context, row job.Row, decide func(job.Row) (FeeArgs, []ledger.Posting, error), act Act) error
 }
 
-// FeeConclusion is what the issuer's word makes of a fee job.
+// FeeConclusion is the status of a fee job that the issuer confirmed, with its consequences.
 type FeeConclusion struct {
 	Status job.Status
 	Reason string
@@ -55,7 +55,7 @@ type FeeConclusion struct {
 	Postings []ledger.Posting
 }
 
-// Conclusion is what a status that the issuer confirmed makes of a fee job. One that was known calls for nothing.
+// Conclusion is the conclusion of a confirmed status. An unchanged status has no consequences.
 func (a FeeArgs) Conclusion(was, status job.Status, reason string) FeeConclusion {
 	c := FeeConclusion{Status: status, Reason: reason}
 	if status == was {
@@ -69,8 +69,8 @@ func (a FeeArgs) Conclusion(was, status job.Status, reason string) FeeConclusion
 	return c
 }
 
-// GiveUpFee writes off the fee of a failed job. ErrNotFailed when the fee is not owed.
-func GiveUpFee(row job.Row) (FeeArgs, []ledger.Posting, error) {
+// WriteOffFee writes off the fee of a failed job. ErrNotFailed when the fee is not owed.
+func WriteOffFee(row job.Row) (FeeArgs, []ledger.Posting, error) {
 	a, err := job.Decode[FeeArgs](row)
 	if err != nil {
 		return FeeArgs{}, nil, fmt.Errorf("read the job: %w", err)
@@ -85,10 +85,10 @@ func GiveUpFee(row job.Row) (FeeArgs, []ledger.Posting, error) {
 // The errors of FeeJobs.
 var (
 	ErrNotFailed = errors.New("the job is not failed")
-	ErrKeyReused = errors.New("the key was used for another act")
+	ErrKeyReused = errors.New("the key was used for another action")
 )
 
-// FeeAdmin is what operators do with fee jobs.
+// FeeAdmin runs operators' actions on fee jobs.
 type FeeAdmin struct {
 	Jobs   FeeJobs
 	Issuer Issuer
@@ -101,7 +101,7 @@ func (d FeeAdmin) List(ctx context.Context, q FeeQuery, act Act) ([]job.Row, err
 	return d.Jobs.FeeJobs(ctx, q, act)
 }
 
-// Reconcile reads what became of a job's withdrawal and records it. Nothing is sent again.
+// Reconcile reads the outcome of a job's withdrawal and records it. It sends nothing again.
 func (d FeeAdmin) Reconcile(ctx context.Context, id uuid.UUID, act Act) (job.Row, error) {
 	row, a, err := d.find(ctx, id)
 	if err != nil {
@@ -116,14 +116,14 @@ func (d FeeAdmin) Reconcile(ctx context.Context, id uuid.UUID, act Act) (job.Row
 		return job.Row{}, fmt.Errorf("conclude the job: %w", err)
 	}
 	if !done {
-		// A worker was quicker; what it wrote is the truth to show.
+		// A worker has changed the job meanwhile.
 		row, _, err = d.find(ctx, id)
 		return row, err
 	}
 	return d.Jobs.FeeJob(ctx, id)
 }
 
-// look asks the issuer for the withdrawal of the job's present version.
+// look reads the issuer's outcome of the job's current version.
 func (d FeeAdmin) look(ctx context.Context, row job.Row, a FeeArgs) (job.Status, string, error) {
 	if row.Status == job.Succeeded || row.Status == job.Failed {
 		return row.Status, row.LastError, nil
@@ -166,13 +166,13 @@ func (d FeeAdmin) Retry(ctx context.Context, id uuid.UUID, act Act) (job.Row, er
 	return d.Jobs.FeeJob(ctx, id)
 }
 
-// WriteOff gives up a fee that its holder has spent, and opens the owner's top-ups again.
+// WriteOff writes off a fee that the holder has spent, which allows the owner's top-ups again.
 func (d FeeAdmin) WriteOff(ctx context.Context, id uuid.UUID, act Act) (job.Row, error) {
 	row, _, err := d.find(ctx, id)
 	if err != nil {
 		return job.Row{}, err
 	}
-	switch err := d.Jobs.WriteOff(ctx, row, GiveUpFee, act); {
+	switch err := d.Jobs.WriteOff(ctx, row, WriteOffFee, act); {
 	case errors.Is(err, ErrNotFailed):
 		return job.Row{}, fault.New(fault.FailureUnconfirmed,
 			"Only a fee that the issuer refused for lack of funds can be written off.")

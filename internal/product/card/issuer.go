@@ -17,10 +17,10 @@ const (
 	RefusedState  = "card_state"
 )
 
-// Issuer makes cards and moves money onto and off them. Opening and moving are calls as fulfilment makes them: with
-// our reference, and refused with a *fulfilment.Refusal or not at all.
+// Issuer opens cards and loads them or withdraws from them. Open and Move are calls as package fulfilment makes them:
+// they have our reference, and a refusal is a *fulfilment.Refusal.
 type Issuer interface {
-	// Open asks for a card with money on it. The card becomes active later.
+	// Open asks for a card with a balance. The card becomes active later.
 	Open(ctx context.Context, o Opening) (Account, error)
 	// Account reads a card back by the reference of its opening. fulfilment.ErrNoRef when there is none.
 	Account(ctx context.Context, ref fulfilment.Ref) (Account, error)
@@ -30,58 +30,58 @@ type Issuer interface {
 	Moved(ctx context.Context, ref fulfilment.Ref) (Moved, error)
 }
 
-// Roll lists the cards at an issuer, so that what it locked or terminated is noticed without asking for each.
+// Roll lists the cards at an issuer, which shows those that it locked or terminated without a call for each.
 type Roll interface {
-	// Accounts is a page of the cards, the oldest first, behind a mark; the empty mark begins. next is the mark
-	// of the page after it, empty behind the last.
+	// Accounts is a page of the cards after a cursor, oldest first; an empty cursor starts at the beginning. next is
+	// the cursor of the next page, or empty after the last.
 	Accounts(ctx context.Context, after string) (page []Account, next string, err error)
 }
 
 // Vault reads one card. Nothing it returns is ever stored, logged or cached.
 type Vault interface {
-	// Balance reads what is on the card now.
+	// Balance reads the current balance.
 	Balance(ctx context.Context, account string) (Balance, error)
-	// Credentials reads the number and the code.
+	// Credentials reads the number and the security code.
 	Credentials(ctx context.Context, account string) (Credentials, error)
 }
 
-// Stock tells what the issuer can issue from.
+// Stock reads the issuer's inventory.
 type Stock interface {
 	Stock(ctx context.Context) (Inventory, error)
 }
 
-// Capabilities are what an issuer can do beyond what all of them can.
+// Capabilities are optional features of an issuer.
 type Capabilities struct {
-	// SpendLimit: a card can be opened with a limit to what is spent on it, instead of with money. Loads raise it.
+	// SpendLimit: a card can be opened with a spending limit instead of a balance. Loads raise the limit.
 	SpendLimit bool
 }
 
 // Opening asks for a card.
 type Opening struct {
 	Ref fulfilment.Ref
-	// Load is what is put on the card from our float.
+	// Load is the amount that the card is loaded with from our float.
 	Load money.Cents
-	// Limit makes Load a spending limit; only for an issuer that is capable of it.
+	// Limit makes Load a spending limit; only with Capabilities.SpendLimit.
 	Limit bool
-	// Buyer is a note of whom the card is for, see order.BuyerOf. An issuer that keeps none leaves it out.
+	// Buyer is a note that identifies the buyer, see order.BuyerOf. An issuer that stores no notes ignores it.
 	Buyer string
 }
 
 // Account is a card as its issuer sees it.
 type Account struct {
-	// ID is the issuer's own name for the card; it never leaves the service.
+	// ID is the issuer's ID of the card; it never leaves the service.
 	ID     string
 	Ref    fulfilment.Ref
 	State  AccountState
 	Last4  string
 	Loaded money.Cents
-	// Buyer is the note of the opening; empty when the issuer keeps none.
+	// Buyer is the note of the opening; empty when the issuer stores none.
 	Buyer string
 	// Refusal is set when the state is AccountRejected.
 	Refusal *fulfilment.Refusal
 }
 
-// AccountState is how a card stands at its issuer.
+// AccountState is the state of a card at its issuer.
 type AccountState string
 
 // The account states. A state an adapter does not recognise is AccountPending: unknown, not failed.
@@ -93,7 +93,7 @@ const (
 	AccountRejected AccountState = "rejected"
 )
 
-// Status is what a card in this state is to its owner; ok is false while that is not known.
+// Status is the card's status in this state; ok is false while it is not known.
 func (s AccountState) Status() (status Status, ok bool) {
 	switch s {
 	case AccountActive:
@@ -107,7 +107,7 @@ func (s AccountState) Status() (status Status, ok bool) {
 	return "", false
 }
 
-// Direction is where a movement takes money.
+// Direction is the direction of a movement.
 type Direction string
 
 // The directions.
@@ -116,7 +116,7 @@ const (
 	Withdrawal Direction = "withdrawal"
 )
 
-// Movement asks to move money between our float and a card.
+// Movement asks for a transfer between our float and a card.
 type Movement struct {
 	Ref       fulfilment.Ref
 	Account   string
@@ -135,7 +135,7 @@ type Moved struct {
 	Refusal *fulfilment.Refusal
 }
 
-// MovedState is how a movement stands.
+// MovedState is the state of a movement.
 type MovedState string
 
 // The movement states. An unrecognised one is MovePending.
@@ -145,26 +145,26 @@ const (
 	MoveFailed    MovedState = "failed"
 )
 
-// Balance is what is on a card.
+// Balance is the balance of a card at a time.
 type Balance struct {
 	Available money.Cents
 	AsOf      time.Time
 }
 
-// Credentials are what a merchant asks for.
+// Credentials are the card data that a merchant asks for.
 type Credentials struct {
 	Number, SecurityCode    secret.Text
 	ExpiryMonth, ExpiryYear int
 }
 
-// Inventory is what the issuer can issue from.
+// Inventory is our float and the card ranges at the issuer.
 type Inventory struct {
-	// Float is the money cards are loaded from.
+	// Float is the money that cards are loaded from.
 	Float money.Cents
-	// BINs are the card ranges, each open or not.
+	// BINs are the card ranges, open or not.
 	BINs []BIN
 	AsOf time.Time
-	// Reserved is what of the float is promised to live orders. The issuer leaves it alone.
+	// Reserved is how much of the float live orders have reserved. The issuer does not set it.
 	Reserved money.Cents
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Fundable is an owner's card that can be topped up: ACTIVE by its issuer's word, of an owner who owes nothing.
+// Fundable is an owner's card that can be topped up: ACTIVE at its issuer, of an owner without an outstanding fee.
 func (c *Cards) Fundable(ctx context.Context, owner x402.Address, within time.Duration) (uuid.UUID, error) {
 	on, err := c.live(ctx, owner, within)
 	if errors.Is(err, ErrNotFound) || (err == nil && on.Status != Active) {
@@ -28,17 +28,16 @@ func (c *Cards) Fundable(ctx context.Context, owner x402.Address, within time.Du
 	}
 	owed, err := c.Store.Owes(ctx, owner)
 	if err != nil {
-		return uuid.Nil, fmt.Errorf("look for fees that are owed: %w", err)
+		return uuid.Nil, fmt.Errorf("sum the owed fees: %w", err)
 	}
 	if owed > 0 {
-		return uuid.Nil,
-			fault.Newf(fault.FeeOutstanding, "The platform fee of %s USD could not be withdrawn from the wallet's "+
-				"card. Top-ups are closed until an operator has decided about it.", owed)
+		return uuid.Nil, fault.Newf(fault.FeeOutstanding, "The platform fee of %s USD could not be withdrawn from the "+
+			"wallet's card. Top-ups are closed until an operator has decided about it.", owed)
 	}
 	return on.ID, nil
 }
 
-// Load puts an amount on an owner's card: one load, confirmed by the issuer's record of it and then by the balance.
+// Load loads an amount onto an owner's card: one load, confirmed by the issuer's record of it and then by the balance.
 func (c *Cards) Load(ctx context.Context, l *job.Lease, o order.Order, load order.Call) (order.Progress, error) {
 	on, err := c.Store.Card(ctx, load.Card, o.Owner)
 	if err != nil {
@@ -83,13 +82,13 @@ func (c *Cards) Load(ctx context.Context, l *job.Lease, o order.Order, load orde
 	return attempt.Pending(), nil
 }
 
-// confirm reads the balance: a load that the issuer reports is a credit once the card shows money.
+// confirm reads the balance, which completes a load that the issuer reports as made.
 func (c *Cards) confirm(ctx context.Context, attempt fulfilment.Attempt, on Card) order.Progress {
 	ctx, cancel := context.WithTimeout(ctx, c.CallTimeout)
 	defer cancel()
 	b, err := c.Vault.Balance(ctx, on.Account)
 	if err != nil {
-		// The credit stands; only its confirmation waits.
+		// The load is made; only its confirmation is pending.
 		return attempt.Pending()
 	}
 	attempt.Evidence["balance_usd_cents"] = fmt.Sprint(int64(b.Available))

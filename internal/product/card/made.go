@@ -12,13 +12,13 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Accounts are our cards by the issuer's names for them.
+// Accounts finds our cards by the issuer's IDs.
 type Accounts interface {
-	// ByAccounts finds cards; one that we do not have is left out.
+	// ByAccounts finds cards; an unknown one is left out.
 	ByAccounts(ctx context.Context, accounts []string) (map[string]Card, error)
 }
 
-// Made is what the issuer has made for us, beside what we have of it. It implements reconcile.Product.
+// Made lists what the issuer has made for us, with our record of it. It implements reconcile.Product.
 type Made struct {
 	Book  Book
 	Cards Accounts
@@ -30,7 +30,7 @@ func (m Made) Kind() order.Kind { return Kind }
 // References implements reconcile.Product.
 func (m Made) References(o order.Order) []order.Reference { return openings.References(o) }
 
-// read reads the issuer's whole book, and our cards that are in it.
+// read reads all of the issuer's books, and those of their cards that we have.
 func (m Made) read(ctx context.Context) (s Statement, ours map[string]Card, err error) {
 	if s, err = statementOf(ctx, m.Book); err != nil {
 		return s, nil, fmt.Errorf("read the issuer's books: %w", err)
@@ -39,7 +39,7 @@ func (m Made) read(ctx context.Context) (s Statement, ours map[string]Card, err 
 	for i, a := range s.Accounts {
 		accounts[i] = a.ID
 	}
-	// Ours after the issuer's: what is being delivered now is in ours by then.
+	// Our records are read after the issuer's, so that they include what is being delivered now.
 	if ours, err = m.Cards.ByAccounts(ctx, accounts); err != nil {
 		return s, nil, fmt.Errorf("find our cards: %w", err)
 	}
@@ -71,8 +71,8 @@ func (m Made) Made(ctx context.Context) ([]order.Goods, error) {
 	return all, nil
 }
 
-// costOf says what a card costs that was opened with an amount: all that is paid, or what remains of it at an issuer
-// with limits.
+// costOf matches a payment with the amount that a card was opened with: the price or, at an issuer with spending
+// limits, the price without the fee.
 func costOf(loaded money.Cents) func(money.USDC) int {
 	return func(v money.USDC) int {
 		switch v {
@@ -85,8 +85,8 @@ func costOf(loaded money.Cents) func(money.USDC) int {
 	}
 }
 
-// Loads are the loads of the issuer's book, with what is known of their cards. The withdrawal of a fee belongs to its
-// card, whose fee job finds it.
+// Loads are the loads in the issuer's books, with their cards as far as we have them. Withdrawals of fees are left out:
+// a card's fee job finds its own.
 func (m Made) Loads(ctx context.Context) ([]order.Goods, error) {
 	s, ours, err := m.read(ctx)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// List shows an owner's cards, newest first, as the issuer reported them a moment ago or, while it does not
-// answer, as they are known.
+// List lists an owner's cards, newest first, with the issuer's recent status or, while the issuer does not answer, with
+// the stored one.
 func (c *Cards) List(ctx context.Context, owner x402.Address) ([]Card, error) {
 	cards, err := c.Store.Cards(ctx, owner)
 	if err != nil {
@@ -22,7 +22,7 @@ func (c *Cards) List(ctx context.Context, owner x402.Address) ([]Card, error) {
 	looking, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	for i, card := range cards {
-		// One of them is live at most. What cannot be recorded is found again by the job.
+		// At most one of them is live. The periodic job records a change that is not recorded here.
 		if now, err := c.current(looking, card, beforeList); err == nil {
 			cards[i] = now
 		}
@@ -30,7 +30,7 @@ func (c *Cards) List(ctx context.Context, owner x402.Address) ([]Card, error) {
 	return cards, nil
 }
 
-// Ensure shows the owner's live card. It never issues one.
+// Ensure returns the owner's live card. It never issues one.
 func (c *Cards) Ensure(ctx context.Context, owner x402.Address) (Card, error) {
 	card, err := c.live(ctx, owner, beforeList)
 	switch {
@@ -49,8 +49,8 @@ func (c *Cards) Ensure(ctx context.Context, owner x402.Address) (Card, error) {
 	return Card{}, fault.New(fault.PaidIssueRequired, "This wallet has no card. Buy one at POST /api/card/purchase.")
 }
 
-// live finds an owner's live card, with the state that its issuer reported, at most as long ago as within.
-// ErrNotFound when there is none, or not any more.
+// live finds an owner's live card, with a status that the issuer reported at most within ago. ErrNotFound when there is
+// none, or it is no longer live.
 func (c *Cards) live(ctx context.Context, owner x402.Address, within time.Duration) (Card, error) {
 	card, err := c.Store.Live(ctx, owner)
 	if err == nil {
@@ -65,7 +65,7 @@ func (c *Cards) live(ctx context.Context, owner x402.Address, within time.Durati
 	return card, nil
 }
 
-// Own finds an owner's card that can be used now, by the issuer's word.
+// Own finds an owner's card that is ACTIVE at its issuer now.
 func (c *Cards) Own(ctx context.Context, id uuid.UUID, owner x402.Address) (Card, error) {
 	card, err := c.Store.Card(ctx, id, owner)
 	switch {
@@ -83,7 +83,7 @@ func (c *Cards) Own(ctx context.Context, id uuid.UUID, owner x402.Address) (Card
 	return card, nil
 }
 
-// Balance reads what is on an owner's card, directly from the issuer.
+// Balance reads the balance of an owner's card from the issuer.
 func (c *Cards) Balance(ctx context.Context, id uuid.UUID, owner x402.Address) (Balance, error) {
 	card, err := c.Own(ctx, id, owner)
 	if err != nil {
@@ -98,8 +98,8 @@ func (c *Cards) Balance(ctx context.Context, id uuid.UUID, owner x402.Address) (
 	return b, nil
 }
 
-// Credentials reads the number and the code of an owner's card. The caller has proven, just now, to be
-// the owner; nothing here is kept.
+// Credentials reads the number and the security code of an owner's card. The caller has just proven to be the owner.
+// Nothing of it is stored.
 func (c *Cards) Credentials(ctx context.Context, id uuid.UUID, owner x402.Address) (Credentials, error) {
 	card, err := c.Own(ctx, id, owner)
 	if err != nil {

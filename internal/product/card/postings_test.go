@@ -62,7 +62,7 @@ func TestOnlyAFeeThatIsOwedIsGivenUp(t *testing.T) {
 		}
 		return job.Row{Status: status, Payload: payload}
 	}
-	got, postings, err := GiveUpFee(row(job.Failed, func(*FeeArgs) {}))
+	got, postings, err := WriteOffFee(row(job.Failed, func(*FeeArgs) {}))
 	sums := ledger.Balances(postings)
 	debt := sums[ledger.Receivable(a.Card.String())]
 	if err != nil || !got.WrittenOff || sums[ledger.IssueFeeCost] != Fee.USDC() || debt != 0 {
@@ -74,7 +74,7 @@ func TestOnlyAFeeThatIsOwedIsGivenUp(t *testing.T) {
 		"not owed":        row(job.Failed, func(a *FeeArgs) { a.Owed = false }),
 		"given up before": row(job.Failed, func(a *FeeArgs) { a.WrittenOff = true }),
 	} {
-		if _, _, err := GiveUpFee(r); !errors.Is(err, ErrNotFailed) {
+		if _, _, err := WriteOffFee(r); !errors.Is(err, ErrNotFailed) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

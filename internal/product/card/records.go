@@ -8,13 +8,13 @@ import (
 	"github.com/roamcard/roamcard/internal/order"
 )
 
-// FeeRecord is the job that withdraws an issue fee.
+// FeeRecord is a fee job.
 type FeeRecord struct {
 	Status job.Status
 	Args   FeeArgs
 }
 
-// Records are the cards of some orders, and the jobs about their fees. They implement reconcile.Goods.
+// Records are the cards of some orders, and their fee jobs. They implement reconcile.Goods.
 type Records struct {
 	Cards []Card
 	Fees  []FeeRecord
@@ -23,7 +23,7 @@ type Records struct {
 // Differs finds nothing: the price of a card is fixed.
 func (r Records) Differs(order.Sale) string { return "" }
 
-// Postings are what the ledger has of the cards and their fees.
+// Postings are the expected ledger postings of the cards and their fees.
 func (r Records) Postings([]order.Sale) (all []ledger.Posting) {
 	for _, c := range r.Cards {
 		if c.delivered() {
@@ -60,13 +60,13 @@ func (r Records) Calls(sales []order.Sale) (all []order.Call) {
 	return all
 }
 
-// delivered says that the card came to its owner.
+// delivered reports whether the owner has got the card.
 func (c Card) delivered() bool { return c.Status == Active || c.Status == Frozen || c.Status == Closed }
 
 // withdrawals are the versions of a fee's withdrawal.
 func (f FeeRecord) withdrawals() (all []order.Call) {
 	if f.Args.Kept {
-		return nil // nothing is moved at the issuer
+		return nil // there is no withdrawal
 	}
 	for a := f.Args; a.Version > 0; a.Version-- {
 		call := order.Call{

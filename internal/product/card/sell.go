@@ -23,7 +23,7 @@ type Config struct {
 	Issuer Issuer
 	Vault  Vault
 	Stock  Stock
-	// Roll lists the cards for the job that reads their states; it is used by nothing else.
+	// Roll lists the cards, for the job that reads their states only.
 	Roll   Roll
 	Traits fulfilment.Traits
 	// Capabilities are the issuer's.
@@ -46,7 +46,7 @@ type Config struct {
 	CallTimeout time.Duration
 	// Deadline is how long the issuer may leave a card pending before an operator looks at it.
 	Deadline time.Duration
-	// UnsettledPercent is the share of the float that orders may hold that nobody has paid yet; zero is no bound.
+	// UnsettledPercent is the share of the float that unpaid orders may reserve; zero is unlimited.
 	UnsettledPercent int
 }
 
@@ -63,9 +63,9 @@ func New(c Config) *Cards {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	cards := &Cards{Config: c}
-	// Unpaid requests ask neither the issuer nor the database each.
+	// Cached, so that a flood of unpaid requests does not reach the issuer and the database.
 	cards.stock = availability.NewMemo(availability.MemoConfig[Inventory]{
-		Read: cards.take, TTL: time.Second, Timeout: c.CallTimeout + availability.ReadTimeout, Now: c.Now,
+		Read: cards.readInventory, TTL: time.Second, Timeout: c.CallTimeout + availability.ReadTimeout, Now: c.Now,
 	})
 	return cards
 }
@@ -73,7 +73,7 @@ func New(c Config) *Cards {
 // Kind names orders for cards.
 const Kind order.Kind = "card_issue"
 
-// provider is the issuer, as the one who is called.
+// provider is the issuer as a fulfilment provider.
 func (c *Cards) provider() fulfilment.Provider {
 	return fulfilment.Provider{
 		Name: "issuer", Traits: c.Traits, CallTimeout: c.CallTimeout, Poll: c.Poll, Deadline: c.Deadline, Now: c.Now,
@@ -86,7 +86,7 @@ func (c *Cards) Kind() order.Kind { return Kind }
 // Path implements checkout.Product.
 func (c *Cards) Path() string { return "/api/card/purchase" }
 
-// Jobs are what is done about cards besides their delivery: the fee, and what their issuer reports of them.
+// Jobs are the jobs of cards, except delivery: the fee, and the issuer's reported states.
 func (c *Cards) Jobs() []job.Work {
 	all := []job.Work{{Kind: FeeJob, Handler: c.WithdrawFee}}
 	if c.StatesEvery > 0 {
@@ -95,7 +95,7 @@ func (c *Cards) Jobs() []job.Work {
 	return all
 }
 
-// item is what a card order remembers; the fixed price leaves nothing to choose.
+// item is the item of a card order. It is empty, because there is one price only.
 type item struct{}
 
 const floatResource = "float/card"
@@ -109,15 +109,15 @@ func (c *Cards) Availability() availability.Product {
 	}
 }
 
-// Needs are what loading a card with any amount depends on, be it a new one or not.
+// Needs are the checks on which opening or loading a card depends.
 func (c *Cards) Needs() []availability.Check {
-	return []availability.Check{c.answers(), {Name: "range", Run: c.ranged}, c.Workers}
+	return []availability.Check{c.answers(), {Name: "range", Run: c.hasRange}, c.Workers}
 }
 
-// Shown are those that a ready route shows.
+// Shown are the checks that the readiness route shows.
 func (c *Cards) Shown() []availability.Check { return []availability.Check{c.answers(), c.Workers} }
 
-// answers checks that the issuer tells its stock.
+// answers checks that the issuer reports its inventory.
 func (c *Cards) answers() availability.Check {
 	return availability.Check{Name: "issuer", Run: func(ctx context.Context) error {
 		_, err := c.inventory(ctx)
@@ -125,8 +125,8 @@ func (c *Cards) answers() availability.Check {
 	}}
 }
 
-// ranged fails while the issuer has no range of numbers for cards.
-func (c *Cards) ranged(ctx context.Context) error {
+// hasRange fails while the issuer has no range of numbers for cards.
+func (c *Cards) hasRange(ctx context.Context) error {
 	inv, err := c.inventory(ctx)
 	if err == nil && !inv.open() {
 		err = fault.New(fault.BINUnavailable, "The issuer has no open card range.")
@@ -134,7 +134,7 @@ func (c *Cards) ranged(ctx context.Context) error {
 	return err
 }
 
-// Offer implements checkout.Product: the fixed price or the one that was promised, while the float covers it.
+// Offer implements checkout.Product: the fixed price or the quoted one, while the float covers it.
 func (c *Cards) Offer(ctx context.Context, r order.OfferRequest) (order.Offer, error) {
 	o := order.Offer{Price: Price, Item: marshal(item{})}
 	if r.Quoted != nil {
@@ -148,7 +148,7 @@ func (c *Cards) Offer(ctx context.Context, r order.OfferRequest) (order.Offer, e
 	return o, nil
 }
 
-// Covers fails while the issuer has less float than an amount that nobody else was promised.
+// Covers fails while the unreserved float is smaller than an amount.
 func (c *Cards) Covers(ctx context.Context, amount money.Cents) error {
 	inv, err := c.inventory(ctx)
 	if err == nil && inv.Float-inv.Reserved < amount {
@@ -157,20 +157,20 @@ func (c *Cards) Covers(ctx context.Context, amount money.Cents) error {
 	return err
 }
 
-// inventory is the issuer's stock, at most a moment old.
+// inventory is the issuer's inventory, cached.
 func (c *Cards) inventory(ctx context.Context) (Inventory, error) {
 	inv, err := c.stock.Get(ctx)
 	if err != nil {
-		return Inventory{}, fmt.Errorf("take stock: %w", err)
+		return Inventory{}, fmt.Errorf("read the inventory: %w", err)
 	}
 	return inv, nil
 }
 
-// take reads the issuer's stock, and what of its float is promised to live orders. The claim adds the
-// promises up again, under a lock.
-func (c *Cards) take(ctx context.Context) (Inventory, error) {
-	// As of our clock before the call: what was given back after it may not show in the float yet.
-	// Another process gave it back by its own clock.
+// readInventory reads the issuer's inventory and the reservations of its float. The claim sums the reservations again,
+// under a lock.
+func (c *Cards) readInventory(ctx context.Context) (Inventory, error) {
+	// As of our clock before the call, less the clock skew of other processes: the float may not show later releases
+	// yet.
 	asOf := c.Now().Add(-clockSkew)
 	inv, err := c.Stock.Stock(ctx)
 	if err != nil {
@@ -178,13 +178,13 @@ func (c *Cards) take(ctx context.Context) (Inventory, error) {
 	}
 	held, err := c.Store.Reserved(ctx, floatResource, asOf)
 	if err != nil {
-		return Inventory{}, fmt.Errorf("sum the held float: %w", err)
+		return Inventory{}, fmt.Errorf("sum the reserved float: %w", err)
 	}
 	inv.AsOf, inv.Reserved = asOf, money.Cents(held)
 	return inv, nil
 }
 
-// Float takes an amount of the issuer's float for an order.
+// Float is the reservation of an amount of the issuer's float.
 func (c *Cards) Float(ctx context.Context, amount money.Cents) (order.Reservation, error) {
 	inv, err := c.inventory(ctx)
 	if err != nil {
@@ -197,7 +197,7 @@ func (c *Cards) Float(ctx context.Context, amount money.Cents) (order.Reservatio
 	}, nil
 }
 
-// clockSkew is how far the clocks of two processes may lie apart.
+// clockSkew is the largest difference between the clocks of two processes.
 const clockSkew = 5 * time.Second
 
 const noFloat = "The issuer's float does not cover that."
@@ -207,8 +207,8 @@ func (c *Cards) Reserve(ctx context.Context, owner x402.Address, o order.Offer) 
 	asOf := c.Now()
 	switch _, err := c.live(ctx, owner, atOnce); {
 	case err == nil:
-		return order.Claim{},
-			fault.New(fault.CardAlreadyExists, "This wallet has a card. Top it up instead of buying another.")
+		return order.Claim{}, fault.New(fault.CardAlreadyExists,
+			"This wallet has a card. Top it up instead of buying another.")
 	case !errors.Is(err, ErrNotFound):
 		return order.Claim{}, err
 	}

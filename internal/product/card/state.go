@@ -13,16 +13,16 @@ import (
 	"github.com/roamcard/roamcard/internal/job"
 )
 
-// How old what the issuer last said of a card may be: no time at all before money or secrets move.
+// How old the issuer's last report of a card may be. Before a payment or a reveal it has to be current.
 const (
 	atOnce = 0
-	// beforeList is for owners who look again and again.
+	// beforeList is for owners who poll their list.
 	beforeList  = 5 * time.Second
 	listTimeout = 2 * time.Second
 )
 
-// current is a card as its issuer reports it, at most as long ago as within. While the issuer does not answer,
-// or says nothing that we know, what is known decides.
+// current is a card with the status that its issuer reported at most within ago. While the issuer does not answer, or
+// reports an unknown state, the stored status counts.
 func (c *Cards) current(ctx context.Context, card Card, within time.Duration) (Card, error) {
 	if card.Status != Active && card.Status != Frozen {
 		return card, nil
@@ -48,11 +48,11 @@ func (c *Cards) current(ctx context.Context, card Card, within time.Duration) (C
 	return card, nil
 }
 
-// observe writes what the issuer reports, where that is news.
+// observe stores the changes that the issuer reports.
 func (c *Cards) observe(ctx context.Context, seen ...Seen) error {
 	changed, err := c.Store.Observe(ctx, seen...)
 	if err != nil {
-		return fmt.Errorf("record what the issuer reports: %w", err)
+		return fmt.Errorf("record the issuer's report: %w", err)
 	}
 	for _, card := range changed {
 		c.Log.InfoContext(ctx, "card state changed",
@@ -61,17 +61,17 @@ func (c *Cards) observe(ctx context.Context, seen ...Seen) error {
 	return nil
 }
 
-// StateJob is the kind of the job that reads what became of cards at their issuer.
+// StateJob is the kind of the job that reads the states of all cards at the issuer.
 const StateJob job.Kind = "card_states"
 
-// StateArgs asks for one reading.
+// StateArgs are the arguments of that job: none.
 type StateArgs struct{}
 
 // Kind implements job.Args.
 func (StateArgs) Kind() job.Kind { return StateJob }
 
-// ReadStates handles the job: it reads the issuer's list page by page, and writes what differs. An issuer that
-// does not answer is asked again in the next period.
+// ReadStates handles the job: it reads the issuer's list page by page, and stores the changes. When the issuer does not
+// answer, the job of the next period reads again.
 func (c *Cards) ReadStates(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
 	for after := ""; ; {
 		page, next, err := c.statePage(ctx, after)
@@ -101,16 +101,16 @@ func (c *Cards) statePage(ctx context.Context, after string) ([]Account, string,
 	return c.Roll.Accounts(ctx, after)
 }
 
-// looks remembers for a moment when the issuer was asked for a card's state.
+// looks caches when the issuer was last asked for a card's state.
 type looks struct {
 	mu sync.Mutex
 	at map[uuid.UUID]time.Time
 }
 
-// maxLooks bounds what is remembered; without it a card is asked for once more.
+// maxLooks bounds the cache. A dropped entry costs one more call.
 const maxLooks = 10_000
 
-// due says that a card is to be asked for, and remembers that it is.
+// due reports whether the issuer has to be asked for a card, and records that it is.
 func (l *looks) due(id uuid.UUID, now time.Time, within time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

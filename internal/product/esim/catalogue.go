@@ -17,17 +17,17 @@ import (
 	"github.com/roamcard/roamcard/internal/money"
 )
 
-// Syncing is the kind of the job that brings the catalogue in step with the supplier.
+// Syncing is the kind of the job that synchronizes the catalogue with the supplier.
 const Syncing job.Kind = "esim_sync"
 
-// SyncArgs asks for one sync.
+// SyncArgs are the arguments of that job: none.
 type SyncArgs struct{}
 
 // Kind implements job.Args.
 func (SyncArgs) Kind() job.Kind { return Syncing }
 
-// Sync handles the job: it reads the supplier's catalogue, prices it and replaces ours. A failure leaves
-// the catalogue as it is, to grow old.
+// Sync handles the job: it reads the supplier's catalogue, prices it and replaces ours. After a failure the catalogue
+// stays as it is, and becomes stale.
 func (e *Esims) Sync(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
 	at := e.Now()
 	call, cancel := context.WithTimeout(ctx, e.CallTimeout)
@@ -43,7 +43,7 @@ func (e *Esims) Sync(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
 		}
 	}
 	if len(plans) == 0 {
-		// An empty catalogue is a supplier's mistake more likely than its wish.
+		// An empty catalogue is most likely a mistake of the supplier.
 		return e.unsynced(ctx, errors.New("the supplier's catalogue has nothing to sell")), nil
 	}
 	if left := len(listings) - len(plans); left > 0 {
@@ -52,21 +52,21 @@ func (e *Esims) Sync(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
 	if err := e.Store.Replace(ctx, plans, at); err != nil {
 		return job.Outcome{}, fmt.Errorf("replace the catalogue: %w", err)
 	}
-	e.shelf.Reset()
+	e.cached.Reset()
 	return job.Done(), nil
 }
 
-// unsynced ends the job all the same: the next period's asks again, and jobs that insist would only pile up
-// behind a supplier that is down.
+// unsynced ends the job without a retry: the next period's job tries again, and retries would pile up while the
+// supplier is down.
 func (e *Esims) unsynced(ctx context.Context, err error) job.Outcome {
 	e.Log.WarnContext(ctx, "catalogue not synced", slog.Any("error", err))
 	return job.Done()
 }
 
-// plan makes a listing ours. What is not whole, or cannot be sold within our prices, is left out.
+// plan converts a listing. ok is false for a listing that is incomplete, or whose price is out of bounds.
 func (e *Esims) plan(l Listing) (Plan, bool) {
 	p := Plan{
-		ID: newPlanID(), Name: tame(l.Name), Type: l.Type, DataMB: l.DataMB, ValidityDays: l.ValidityDays,
+		ID: newPlanID(), Name: sanitize(l.Name), Type: l.Type, DataMB: l.DataMB, ValidityDays: l.ValidityDays,
 		Code: l.Code, Cost: l.Cost, Live: l.InStock,
 	}
 	for _, c := range l.Countries {
@@ -84,8 +84,7 @@ func (e *Esims) plan(l Listing) (Plan, bool) {
 		(p.Type == Region || p.Type == Country && len(p.Countries) == 1)
 }
 
-// PriceOf is a cost with a margin, rounded up to a cent; ok is false when it is outside of what we ask for
-// an eSIM.
+// PriceOf is a cost with a margin, rounded up to a cent; ok is false when it is not between MinPrice and MaxPrice.
 func PriceOf(cost money.USDC, marginBPS int) (price money.Cents, ok bool) {
 	if cost <= 0 || cost > MaxPrice.USDC() || marginBPS < 0 || marginBPS > MaxMarginBPS {
 		return 0, false
@@ -107,9 +106,9 @@ func newPlanID() PlanID {
 
 const maxName = 80
 
-// tame makes a supplier's text fit for a catalogue that people and agents read: letters, digits and a
-// little punctuation on one line.
-func tame(s string) string {
+// sanitize reduces a supplier's text, which people and agents read in our catalogue, to letters, digits and some
+// punctuation on one line.
+func sanitize(s string) string {
 	s = strings.Map(func(r rune) rune {
 		switch {
 		case unicode.IsLetter(r), unicode.IsDigit(r), strings.ContainsRune(" -,.'&()+/", r):
@@ -123,7 +122,7 @@ func tame(s string) string {
 	return string(runes[:min(len(runes), maxName)])
 }
 
-// catalogue is what is sold, the cheapest first, and when the supplier last said so.
+// catalogue is the live plans, cheapest first, and the time of the last sync.
 type catalogue struct {
 	plans  []Plan
 	synced time.Time
@@ -137,10 +136,10 @@ func (c catalogue) find(id PlanID) (Plan, bool) {
 	return c.plans[i], true
 }
 
-// shelfTTL is how old the catalogue may be that unpaid requests see, so that they do not ask the database each.
-const shelfTTL = time.Second
+// cacheTTL is how long the catalogue is cached, so that a flood of unpaid requests does not reach the database.
+const cacheTTL = time.Second
 
-func (e *Esims) catalogue(ctx context.Context) (catalogue, error) { return e.shelf.Get(ctx) }
+func (e *Esims) catalogue(ctx context.Context) (catalogue, error) { return e.cached.Get(ctx) }
 
 func (e *Esims) readCatalogue(ctx context.Context) (catalogue, error) {
 	plans, synced, err := e.Store.Plans(ctx)
@@ -150,7 +149,7 @@ func (e *Esims) readCatalogue(ctx context.Context) (catalogue, error) {
 	return catalogue{plans, synced}, nil
 }
 
-// fresh refuses to sell from a catalogue that the supplier has not confirmed for too long.
+// fresh fails while the last sync of the catalogue is older than StaleAfter.
 func (e *Esims) fresh(ctx context.Context) error {
 	on, err := e.catalogue(ctx)
 	if err == nil && e.Now().Sub(on.synced) > e.StaleAfter {
@@ -159,14 +158,14 @@ func (e *Esims) fresh(ctx context.Context) error {
 	return err
 }
 
-// Filter narrows the catalogue; its zero value does not.
+// Filter selects plans of the catalogue; the zero value selects all.
 type Filter struct {
 	// Country is an ISO 3166-1 alpha-2 code in upper case.
 	Country string
 	Type    Type
 }
 
-// Plans lists what is sold, the cheapest first. A regional plan is found by each country it covers.
+// Plans lists the live plans, cheapest first. A regional plan matches each country that it covers.
 func (e *Esims) Plans(ctx context.Context, f Filter) ([]Plan, error) {
 	on, err := e.catalogue(ctx)
 	if err != nil {

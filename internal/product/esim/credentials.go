@@ -17,10 +17,10 @@ import (
 	"github.com/roamcard/roamcard/internal/secret"
 )
 
-// Credentials are everything a device can be installed from. Nothing of it is logged or cached.
+// Credentials are the activation data of a profile in the forms that devices read. Nothing of it is logged or cached.
 type Credentials struct {
 	ActivationData
-	// LPA is the activation code as devices read it.
+	// LPA is the activation code.
 	LPA secret.Text
 	// QRSVG and QRPNG show the LPA.
 	QRSVG, QRPNG secret.Text
@@ -28,7 +28,7 @@ type Credentials struct {
 	IOS, Android secret.Text
 }
 
-// Credentials opens the installation material of an order. Who may see it is the caller's to check.
+// Credentials decrypts the activation data of an order. The caller checks who may see it.
 func (e *Esims) Credentials(ctx context.Context, o order.Order) (Credentials, error) {
 	notYet := fault.New(fault.OrderNotFulfilled,
 		"The eSIM is not ready yet. Follow the order until it is fulfilled.").About(string(o.ID))

@@ -16,8 +16,8 @@ import (
 	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 )
 
-// Deliver implements settlement.Product: one look at how far the eSIM of a paid order has come, and one
-// step further where that is possible. It may be called any number of times.
+// Deliver implements settlement.Product: it takes the next possible step in the delivery of an eSIM. It may be called
+// any number of times.
 func (e *Esims) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order.Progress, error) {
 	item, err := ItemOf(o)
 	if err != nil {
@@ -62,7 +62,7 @@ func (e *Esims) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order
 	return attempt.Pending(), nil
 }
 
-// ordering is the one call that costs our money.
+// ordering is the call to the supplier, which charges us.
 func (e *Esims) ordering(o order.Order, p Profile, plan Plan) fulfilment.Call[Purchase] {
 	return fulfilment.Call[Purchase]{
 		Step: orders.Marker(o.Delivery),
@@ -93,7 +93,7 @@ func (e *Esims) ordered(
 	return attempt.Pending(), nil
 }
 
-// install keeps the material, sealed, and with it the goods are delivered.
+// install stores the encrypted activation data, which completes the delivery.
 func (e *Esims) install(
 	ctx context.Context, l *job.Lease, attempt fulfilment.Attempt, p Profile, got Purchase,
 ) (order.Progress, error) {
@@ -103,20 +103,20 @@ func (e *Esims) install(
 	}
 	p.Status, p.Account, p.Cost, p.ActivationData = Ready, got.ID, max(got.Cost, 0), sealed
 	if err := e.Store.Install(ctx, l.Fence(), p, p.Postings()); err != nil {
-		return order.Progress{}, fmt.Errorf("keep the eSIM: %w", err)
+		return order.Progress{}, fmt.Errorf("store the eSIM: %w", err)
 	}
 	faultpoint.Reach("esim.installed")
 	return attempt.Delivered(ready), nil
 }
 
-// Postings implements settlement.Product. The cost is posted when the eSIM is made, whatever becomes of its order.
+// Postings implements settlement.Product. The cost is posted when the eSIM is made, independently of its order.
 func (e *Esims) Postings(o order.Order) ([]ledger.Posting, error) {
 	return []ledger.Posting{ledger.Sold(string(o.ID), o.Price)}, nil
 }
 
 const ready = "eSIM ready"
 
-// attempt is the delivery that a profile is made for.
+// attempt is the current attempt at the delivery of a profile.
 func (e *Esims) attempt(o order.Order, p Profile) fulfilment.Attempt {
 	return fulfilment.Attempt{
 		Provider: e.provider(), Since: o.UpdatedAt,
@@ -127,17 +127,16 @@ func (e *Esims) attempt(o order.Order, p Profile) fulfilment.Attempt {
 }
 
 func (e *Esims) refuse(
-	ctx context.Context, l *job.Lease, attempt fulfilment.Attempt, p Profile, no *fulfilment.Refusal,
+	ctx context.Context, l *job.Lease, attempt fulfilment.Attempt, p Profile, refusal *fulfilment.Refusal,
 ) (order.Progress, error) {
 	if err := e.Store.Fail(ctx, l.Fence(), p.ID); err != nil {
 		return order.Progress{}, fmt.Errorf("fail the profile: %w", err)
 	}
-	return attempt.Refused(no), nil
+	return attempt.Refused(refusal), nil
 }
 
-// Await waits until an order's delivery is decided, at most to a time, and returns the order as it then
-// stands. It holds no connection. When too many wait already it returns at once: the delivery goes on
-// without anyone waiting.
+// Await waits until an order's delivery has ended, or until a time, and returns the order as it is then. It holds no
+// database connection. Above Config.Waiters it returns at once. The delivery does not depend on it.
 func (e *Esims) Await(ctx context.Context, o order.Order, until time.Time) order.Order {
 	select {
 	case e.waiting <- struct{}{}:
@@ -153,15 +152,14 @@ func (e *Esims) Await(ctx context.Context, o order.Order, until time.Time) order
 		select {
 		case <-wake:
 		case <-timer.C:
-			// When the time is up for thousands at once, nobody asks the database again: a change would have
-			// woken them.
+			// At the end the order is not read again: a change would have woken us, and thousands may end at once.
 			if looked && !e.Now().Before(until) {
 				return o
 			}
 		case <-ctx.Done():
 			return o
 		}
-		// The purchase is proven, whatever becomes of this look; the next one may say more.
+		// A failed read does not matter: the payment is proven, and the next read may succeed.
 		if now, err := e.Store.Order(ctx, o.ID); err == nil {
 			o = now
 		}
@@ -173,5 +171,5 @@ func (e *Esims) Await(ctx context.Context, o order.Order, until time.Time) order
 	}
 }
 
-// lookEvery is how often a waiting request looks without having been woken, on average.
+// lookEvery is the average polling interval of a waiting request.
 const lookEvery = 5 * time.Second

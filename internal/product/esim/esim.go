@@ -1,10 +1,10 @@
-// Package esim is the prepaid travel eSIM product: catalogue, sale, delivery, and the installation material sold.
+// Package esim is the prepaid travel eSIM product: catalogue, sale, delivery, and the activation data sold.
 //
-//	sync job ─► plans with our prices ─► Offer (price frozen in the quote)
-//	                                       │  Admit: stock and price confirmed with the supplier
-//	settled ─► row ORDERED, our reference kept ─► Order at the supplier ─► material sealed, READY
-//	                                                                         │
-//	                                    owner's session or delivery token ───┘ credentials
+//	sync job ─► plans with our prices ─► Offer (price fixed in the quote)
+//	                                       │  Reserve: stock and price confirmed with the supplier
+//	settled ─► row ORDERED, our reference stored ─► Order at the supplier ─► activation data encrypted, READY
+//	                                                                           │
+//	                                      owner's session or delivery token ───┘ credentials
 package esim
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/roamcard/roamcard/internal/order"
 )
 
-// What an eSIM may cost (spec section 8).
+// The bounds of an eSIM's price (spec section 8).
 const (
 	MinPrice money.Cents = 1
 	MaxPrice money.Cents = 25_000
@@ -35,11 +35,10 @@ const InlineWait = 15 * time.Second
 // TokenLifetime is how long a delivery token opens its order (spec section 2.4).
 const TokenLifetime = 30 * 24 * time.Hour
 
-// PlanID names a plan to the outside: "pln_" and random hex. It stays with the plan for good and tells
-// nothing of the supplier.
+// PlanID is the public ID of a plan: "pln_" and random hex. It never changes, and does not identify the supplier.
 type PlanID string
 
-// Type is what a plan covers.
+// Type is the type of a plan's coverage.
 type Type string
 
 // The types.
@@ -48,7 +47,7 @@ const (
 	Region  Type = "region"
 )
 
-// Plan is something that can be bought.
+// Plan is a prepaid data plan.
 type Plan struct {
 	ID   PlanID
 	Name string
@@ -65,7 +64,7 @@ type Plan struct {
 	Live bool
 }
 
-// Covers says whether the plan works in a country.
+// Covers reports whether the plan works in a country.
 func (p Plan) Covers(country string) bool {
 	for _, c := range p.Countries {
 		if c == country {
@@ -75,16 +74,16 @@ func (p Plan) Covers(country string) bool {
 	return false
 }
 
-// Status is how a profile stands.
+// Status is the status of a profile.
 type Status string
 
 // The statuses.
 const (
-	// Ordered: our reference is kept, the supplier may know it.
+	// Ordered: our reference is stored, and the supplier may have the order.
 	Ordered Status = "ordered"
-	// Ready: the installation material is here.
+	// Ready: the activation data is stored.
 	Ready Status = "ready"
-	// Failed: the supplier refused for good.
+	// Failed: the supplier refused the order.
 	Failed Status = "failed"
 )
 
@@ -94,19 +93,19 @@ type Profile struct {
 	Order  order.ID
 	Plan   PlanID
 	Status Status
-	// Ref is our reference for the supplier's order, kept before the supplier is first called.
+	// Ref is our reference for the supplier's order, stored before the supplier is first called.
 	Ref fulfilment.Ref
-	// Account is the supplier's name for what it made; empty until it is known.
+	// Account is the supplier's ID of the profile; empty until it is known.
 	Account string
-	// Cost is what the supplier charged; zero while that is not known.
+	// Cost is what the supplier charged; zero until it is known.
 	Cost money.USDC
-	// ActivationData is the sealed installation material of a ready profile.
+	// ActivationData is the encrypted activation data of a ready profile.
 	ActivationData Sealed
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
 }
 
-// Postings are what the ledger gets when the profile is ready: its cost, where that is known.
+// Postings are the ledger postings of a ready profile: its cost, if known.
 func (p Profile) Postings() []ledger.Posting {
 	if p.Cost <= 0 {
 		return nil
@@ -117,57 +116,56 @@ func (p Profile) Postings() []ledger.Posting {
 // ErrNotFound says that there is no such plan, order or profile.
 var ErrNotFound = errors.New("no such eSIM")
 
-// Store keeps the catalogue, the profiles sold and the versions of delivery tokens. A write made for a
-// job carries its fence and does nothing, with job.ErrLeaseLost, once another worker has the job.
+// Store keeps the catalogue, the profiles sold and the versions of delivery tokens. A write of a job has the job's
+// fence, and fails with job.ErrLeaseLost once another worker has the job.
 type Store interface {
-	// Plans is the live catalogue, the cheapest first, and when it was last in step with the supplier;
-	// the zero time when it never was.
+	// Plans is the live catalogue, cheapest first, and the time of its last sync; zero before the first one.
 	Plans(ctx context.Context) ([]Plan, time.Time, error)
-	// Plan finds a plan, also one that is not live. ErrNotFound when there never was one.
+	// Plan finds a plan, live or not. ErrNotFound when there never was one.
 	Plan(ctx context.Context, id PlanID) (Plan, error)
-	// Replace makes plans the catalogue as of a time: known ones keep their ids, those left out are not
-	// live any more. A plan's id is the one to use if it is new.
+	// Replace replaces the catalogue: existing plans keep their ids, new ones get the id given, and those left out are
+	// no longer live.
 	Replace(ctx context.Context, plans []Plan, at time.Time) error
 	// Withdraw takes a plan out of the live catalogue until the next Replace.
 	Withdraw(ctx context.Context, id PlanID) error
 
-	// Order finds an order for an eSIM, whoever owns it. ErrNotFound when there is none.
+	// Order finds an order for an eSIM of any owner. ErrNotFound when there is none.
 	Order(ctx context.Context, id order.ID) (order.Order, error)
-	// Watch wakes when an order may have changed. Wake-ups may be missed or idle: look again anyway.
+	// Watch wakes when an order may have changed. Wake-ups may be missed or spurious: poll as well.
 	Watch(id order.ID) (wake <-chan struct{}, stop func())
-	// Profiles finds the profiles of orders, of each the latest; an order without one is left out.
+	// Profiles finds the latest profile of each order; an order without one is left out.
 	Profiles(ctx context.Context, orders ...order.ID) (map[order.ID]Profile, error)
-	// Reserve stores p unless its order has a profile under this reference already, and returns that one.
+	// Reserve stores p, unless its order already has a profile with this reference, and returns the stored one.
 	Reserve(ctx context.Context, f job.Fence, p Profile) (Profile, error)
-	// Install makes an ordered profile ready, with its account, cost and material, and with what that posts. One that is
-	// not ordered stays as it is, and nothing is posted.
+	// Install makes an ordered profile ready, with its account, cost and activation data, and adds the postings. For a
+	// profile that is not ordered it changes and posts nothing.
 	Install(ctx context.Context, f job.Fence, p Profile, postings []ledger.Posting) error
 	// Fail makes an ordered profile failed.
 	Fail(ctx context.Context, f job.Fence, id uuid.UUID) error
 
-	// Reserved is how much of a resource live orders hold.
+	// Reserved is how much of a resource live orders have reserved.
 	Reserved(ctx context.Context, resource string, asOf time.Time) (int64, error)
 
-	// Foreign lists up to limit profiles whose material is sealed with another key than the named one.
+	// Foreign lists up to limit profiles whose activation data is encrypted with another key than the named one.
 	Foreign(ctx context.Context, key string, limit int) ([]Profile, error)
-	// Reseal replaces a profile's material, unless it is not sealed as it was read any more.
+	// Reseal replaces a profile's encrypted activation data, if it is still as it was read.
 	Reseal(ctx context.Context, id uuid.UUID, was, is Sealed) error
 
-	// Token is the live version of an order's delivery token; ok is false while it was never rotated.
+	// Token is the current version of an order's delivery token; ok is false if it was never rotated.
 	Token(ctx context.Context, id order.ID) (v TokenVersion, ok bool, err error)
-	// Rotate makes the next version of an order's delivery token the live one, and returns it.
+	// Rotate makes the next version of an order's delivery token the current one, and returns it.
 	Rotate(ctx context.Context, id order.ID, expires time.Time) (TokenVersion, error)
 }
 
-// Item is what an order for an eSIM remembers: the plan as it was offered. It is part of signed quotes,
-// which anyone can read.
+// Item is the item of an order for an eSIM: the plan as it was offered. It is part of signed quotes, which anyone can
+// read.
 type Item struct {
 	Plan         PlanID `json:"planId"`
 	DataMB       int    `json:"dataMb"`
 	ValidityDays int    `json:"validityDays"`
 }
 
-// ItemOf reads what an order remembers.
+// ItemOf decodes the item of an order.
 func ItemOf(o order.Order) (Item, error) { return readItem(o.Item) }
 
 func readItem(raw json.RawMessage) (Item, error) {
@@ -196,5 +194,5 @@ var orders = fulfilment.Series{
 // OrderRef is the reference of an attempt at an eSIM at the supplier, by the order's name.
 func OrderRef(name string, attempt int) fulfilment.Ref { return orders.Ref(name, attempt) }
 
-// References are what the supplier knows an order's eSIM by, one for each attempt at its delivery.
+// References are the supplier's references of an order's eSIM, one for each attempt at its delivery.
 func (e *Esims) References(o order.Order) []order.Reference { return orders.References(o) }

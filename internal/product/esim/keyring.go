@@ -14,15 +14,15 @@ import (
 	"github.com/roamcard/roamcard/internal/secret"
 )
 
-// Sealed is installation material at rest: AES-256-GCM under the named key, bound to its order.
+// Sealed is activation data at rest: AES-256-GCM under the named key, bound to its order.
 type Sealed struct {
-	// Key is the id of the key it was sealed with; empty when nothing is sealed.
+	// Key is the id of the encryption key; empty when there is no data.
 	Key string
 	// Box is the nonce and the ciphertext.
 	Box []byte
 }
 
-// Keyring seals with its first key and opens with any of them.
+// Keyring encrypts with its first key and decrypts with any of them.
 type Keyring struct {
 	first string
 	keys  map[string]cipher.AEAD
@@ -60,21 +60,21 @@ func isKeyID(s string) bool {
 		strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == ""
 }
 
-// Current is the id of the key that seals.
+// Current is the id of the key that encrypts.
 func (k Keyring) Current() string { return k.first }
 
-// plain is the material as it is sealed.
+// plain is the plaintext of sealed activation data.
 type plain struct {
 	ICCID       string `json:"iccid"`
 	SMDPAddress string `json:"smdp"`
 	MatchingID  string `json:"matching"`
 }
 
-// Seal encrypts an order's material with the first key.
+// Seal encrypts an order's activation data with the first key.
 func (k Keyring) Seal(id order.ID, m ActivationData) (Sealed, error) {
 	text, err := json.Marshal(plain{m.ICCID.Reveal(), m.SMDPAddress.Reveal(), m.MatchingID.Reveal()})
 	if err != nil {
-		return Sealed{}, fmt.Errorf("encode the material: %w", err)
+		return Sealed{}, fmt.Errorf("encode the activation data: %w", err)
 	}
 	defer clear(text)
 	aead := k.keys[k.first]
@@ -83,31 +83,31 @@ func (k Keyring) Seal(id order.ID, m ActivationData) (Sealed, error) {
 	return Sealed{Key: k.first, Box: aead.Seal(nonce, nonce, text, bound(id, k.first))}, nil
 }
 
-// Open decrypts an order's material.
+// Open decrypts an order's activation data.
 func (k Keyring) Open(id order.ID, s Sealed) (ActivationData, error) {
 	aead, ok := k.keys[s.Key]
 	if !ok {
-		return ActivationData{}, fmt.Errorf("open the material of %s: there is no key %q", id, s.Key)
+		return ActivationData{}, fmt.Errorf("decrypt the activation data of %s: there is no key %q", id, s.Key)
 	}
 	if len(s.Box) < aead.NonceSize() {
-		return ActivationData{}, fmt.Errorf("open the material of %s: %d bytes", id, len(s.Box))
+		return ActivationData{}, fmt.Errorf("decrypt the activation data of %s: %d bytes", id, len(s.Box))
 	}
 	text, err := aead.Open(nil, s.Box[:aead.NonceSize()], s.Box[aead.NonceSize():], bound(id, s.Key))
 	if err != nil {
-		return ActivationData{}, fmt.Errorf("open the material of %s with the key %s: %w", id, s.Key, err)
+		return ActivationData{}, fmt.Errorf("decrypt the activation data of %s with the key %s: %w", id, s.Key, err)
 	}
 	defer clear(text)
 	var p plain
 	if err := json.Unmarshal(text, &p); err != nil {
-		// The decoder's own error would quote the material.
-		return ActivationData{}, fmt.Errorf("read the material of %s: not what was sealed", id)
+		// The decoder's own error would quote the activation data.
+		return ActivationData{}, fmt.Errorf("decode the activation data of %s: not what was encrypted", id)
 	}
 	return ActivationData{
 		ICCID: secret.New(p.ICCID), SMDPAddress: secret.New(p.SMDPAddress), MatchingID: secret.New(p.MatchingID),
 	}, nil
 }
 
-// bound keeps a box from being opened as another order's, or under another key's name.
+// bound is the additional data that binds a box to its order and key.
 func bound(id order.ID, key string) []byte {
 	return []byte("roamcard esim material v1\n" + string(id) + "\n" + key)
 }

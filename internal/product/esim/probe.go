@@ -12,20 +12,20 @@ import (
 )
 
 const (
-	// probeTTL is how long an answer of the supplier does for unpaid requests, and that it gave none.
+	// probeTTL is how long the supplier's answer, or the lack of one, is cached for unpaid requests.
 	probeTTL = 2 * time.Second
-	// probePlans is how many plans the supplier is asked about until it sells one.
+	// probePlans is the largest number of plans that one probe asks for, until the supplier sells one.
 	probePlans = 3
 )
 
-// answers fails while the supplier does not answer what a purchase would ask it.
+// answers fails while the supplier does not answer the call that a purchase makes.
 func (e *Esims) answers(ctx context.Context) error {
 	_, err := e.free(ctx)
 	return err
 }
 
-// affordsAny fails while the supplier's float does not cover the cheapest plan. A supplier that does not answer is
-// what answers tells.
+// affordsAny fails while the supplier's float does not cover the cheapest plan. It does not fail when the supplier does
+// not answer, which answers reports.
 func (e *Esims) affordsAny(ctx context.Context) error {
 	on, err := e.catalogue(ctx)
 	if err != nil || len(on.plans) == 0 {
@@ -37,12 +37,11 @@ func (e *Esims) affordsAny(ctx context.Context) error {
 	return nil
 }
 
-// afford fails while the supplier does not answer, or has less left of our money, beyond what live orders hold,
-// than a plan costs.
+// afford fails while the supplier does not answer, or the unreserved float is smaller than a plan's cost.
 func (e *Esims) afford(ctx context.Context, cost money.USDC) error {
 	free, err := e.free(ctx)
 	if err != nil {
-		return fmt.Errorf("look at the supplier: %w", errors.Join(err, supplierDown()))
+		return fmt.Errorf("read the float: %w", errors.Join(err, supplierDown()))
 	}
 	if free < cost {
 		return fault.New(fault.FloatUnavailable, noFloat)
@@ -50,7 +49,7 @@ func (e *Esims) afford(ctx context.Context, cost money.USDC) error {
 	return nil
 }
 
-// free is what is left with the supplier and promised to nobody, as it was a moment ago.
+// free is the unreserved float at the supplier, cached.
 func (e *Esims) free(ctx context.Context) (money.USDC, error) { return e.probe.Get(ctx) }
 
 func (e *Esims) ask(ctx context.Context) (money.USDC, error) {
@@ -70,13 +69,13 @@ func (e *Esims) ask(ctx context.Context) (money.USDC, error) {
 		}
 		held, err := e.Store.Reserved(ctx, floatResource, asOf)
 		if err != nil {
-			return 0, fmt.Errorf("sum the held float: %w", err)
+			return 0, fmt.Errorf("sum the reserved float: %w", err)
 		}
 		return stock.Float - money.USDC(held), nil
 	}
 	if len(on.plans) == 0 {
 		return 0, errors.New("no plan to ask the supplier about")
 	}
-	// It answers, and sells none of these any more; the claim asks about the plan itself.
+	// It answers, and no longer sells any of these; the claim asks for the plan itself.
 	return math.MaxInt64, nil
 }

@@ -23,7 +23,7 @@ type Config struct {
 	Supplier Supplier
 	Traits   fulfilment.Traits
 	Keys     Keyring
-	// TokenKey makes delivery tokens; every process of a deployment has the same. At least 32 bytes.
+	// TokenKey derives delivery tokens; every process of a deployment has the same. At least 32 bytes.
 	TokenKey []byte
 	Log      *slog.Logger
 	Now      func() time.Time
@@ -34,11 +34,11 @@ type Config struct {
 	Payments *availability.Payments
 	// MarginBPS is what is added to the supplier's cost, in hundredths of a percent.
 	MarginBPS int
-	// StaleAfter is how old the catalogue may be for anything to be sold from it.
+	// StaleAfter is the age from which the catalogue is not sold from.
 	StaleAfter time.Duration
 	// Workers checks that a live worker delivers eSIMs.
 	Workers availability.Check
-	// SyncEvery is how often the catalogue is brought in step with the supplier.
+	// SyncEvery is how often the catalogue is synchronized with the supplier.
 	SyncEvery time.Duration
 	// Poll is how often a pending order is read at the supplier.
 	Poll time.Duration
@@ -46,17 +46,17 @@ type Config struct {
 	CallTimeout time.Duration
 	// Deadline is how long the supplier may leave an order pending before an operator looks at it.
 	Deadline time.Duration
-	// UnsettledPercent is the share of the float that orders may hold that nobody has paid yet; zero is no bound.
+	// UnsettledPercent is the share of the float that unpaid orders may reserve; zero is unlimited.
 	UnsettledPercent int
-	// Waiters is how many paid requests may wait for their eSIM at once; those above are answered without.
+	// Waiters is how many paid requests may wait for their eSIM at once; others are answered without it.
 	Waiters int
 }
 
 // Esims sells eSIMs and serves their owners.
 type Esims struct {
 	Config
-	// shelf is the catalogue, and probe what is left of our money with the supplier.
-	shelf   *availability.Memo[catalogue]
+	// cached is the cached catalogue, and probe the cached float at the supplier.
+	cached  *availability.Memo[catalogue]
 	probe   *availability.Memo[money.USDC]
 	waiting chan struct{}
 }
@@ -64,7 +64,7 @@ type Esims struct {
 // New makes Esims.
 func New(c Config) *Esims {
 	e := &Esims{Config: c, waiting: make(chan struct{}, c.Waiters)}
-	e.shelf = availability.NewMemo(availability.MemoConfig[catalogue]{Read: e.readCatalogue, TTL: shelfTTL, Now: c.Now})
+	e.cached = availability.NewMemo(availability.MemoConfig[catalogue]{Read: e.readCatalogue, TTL: cacheTTL, Now: c.Now})
 	e.probe = availability.NewMemo(availability.MemoConfig[money.USDC]{
 		Read: e.ask, TTL: probeTTL, ErrorTTL: probeTTL, Timeout: c.CallTimeout, Now: c.Now,
 	})
@@ -74,7 +74,7 @@ func New(c Config) *Esims {
 // Kind names orders for eSIMs.
 const Kind order.Kind = "esim"
 
-// provider is the supplier, as the one who is called.
+// provider is the supplier as a fulfilment provider.
 func (e *Esims) provider() fulfilment.Provider {
 	return fulfilment.Provider{
 		Name: "supplier", Traits: e.Traits, CallTimeout: e.CallTimeout, Poll: e.Poll, Deadline: e.Deadline, Now: e.Now,
@@ -90,11 +90,10 @@ func (e *Esims) Path() string { return "/api/esim/purchase" }
 // Repriced says that prices change between a quote and its purchase.
 func (e *Esims) Repriced() bool { return true }
 
-// resealEvery is how often old material is looked for.
+// resealEvery is the period of the reseal job.
 const resealEvery = 10 * time.Minute
 
-// Jobs are those of the catalogue and of the keys. A start seals with a new first key, once for each key, and not only
-// when the period comes.
+// Jobs are those of the catalogue and of the keys. The reseal job also runs at the first start with a new first key.
 func (e *Esims) Jobs() []job.Work {
 	return []job.Work{
 		{Kind: Syncing, Handler: e.Sync, Every: e.SyncEvery, Args: SyncArgs{}},
@@ -105,13 +104,13 @@ func (e *Esims) Jobs() []job.Work {
 	}
 }
 
-// PurchaseRequest asks for an eSIM; without a plan, for the cheapest that can be had. Its JSON is part of
-// the order's fingerprint.
+// PurchaseRequest asks for an eSIM; without a plan, for the cheapest available. Its JSON is part of the order's
+// fingerprint.
 type PurchaseRequest struct {
 	Plan PlanID `json:"planId,omitempty"`
 }
 
-// Availability implements checkout.Product. Neither cards nor the treasury matter.
+// Availability implements checkout.Product. It does not depend on cards or the treasury.
 func (e *Esims) Availability() availability.Product {
 	catalogue := availability.Check{Name: "catalogue", Run: e.fresh}
 	p := availability.Product{
@@ -124,8 +123,8 @@ func (e *Esims) Availability() availability.Product {
 	return p
 }
 
-// Offer implements checkout.Product: the plan at the catalogue's price or, for a live quote, at the price
-// that was quoted, as long as that covers what the supplier asks.
+// Offer implements checkout.Product: the plan at the catalogue's price or, for a valid quote, at the quoted price as
+// long as it covers the supplier's cost.
 func (e *Esims) Offer(ctx context.Context, r order.OfferRequest) (order.Offer, error) {
 	on, err := e.catalogue(ctx)
 	if err != nil {
@@ -135,14 +134,14 @@ func (e *Esims) Offer(ctx context.Context, r order.OfferRequest) (order.Offer, e
 	if err != nil {
 		return order.Offer{}, err
 	}
-	// Whoever is told the terms signs a payment: not for what could not be ordered now.
+	// A client that gets the terms signs a payment, so they are not sent for what cannot be ordered now.
 	if err := e.afford(ctx, plan.Cost); err != nil {
 		return order.Offer{}, err
 	}
 	return made, nil
 }
 
-// offered is the plan that was asked for, or quoted, and its offer.
+// offered is the requested or quoted plan, and its offer.
 func (e *Esims) offered(
 	ctx context.Context, on catalogue, request json.RawMessage, quoted *order.Offer,
 ) (Plan, order.Offer, error) {
@@ -166,7 +165,7 @@ func offer(p Plan, price money.Cents) order.Offer {
 	}
 }
 
-// choose finds a plan that can be had: the one named, or the cheapest.
+// choose finds an available plan: the named one, or the cheapest.
 func (e *Esims) choose(ctx context.Context, on catalogue, id PlanID) (Plan, error) {
 	if id == "" {
 		if len(on.plans) == 0 {
@@ -179,17 +178,15 @@ func (e *Esims) choose(ctx context.Context, on catalogue, id PlanID) (Plan, erro
 	}
 	switch _, err := e.Store.Plan(ctx, id); {
 	case errors.Is(err, ErrNotFound):
-		return Plan{},
-			fault.New(fault.SchemaInvalid,
-				"planId names no plan of the catalogue.").With(fault.Field{Path: "planId", Rule: "catalogue",
-				Message: "names no plan"})
+		field := fault.Field{Path: "planId", Rule: "catalogue", Message: "names no plan"}
+		return Plan{}, fault.New(fault.SchemaInvalid, "planId names no plan of the catalogue.").With(field)
 	case err != nil:
 		return Plan{}, fmt.Errorf("find the plan: %w", err)
 	}
 	return Plan{}, termsChanged("This plan is not available any more. Choose another from the catalogue.")
 }
 
-// honour keeps a quote: the same goods at the price that was quoted.
+// honour is the offer of a quote: the same goods at the quoted price, if that is still possible.
 func honour(on catalogue, quoted order.Offer) (Plan, order.Offer, error) {
 	item, err := readItem(quoted.Item)
 	if err != nil {
@@ -212,12 +209,12 @@ func termsChanged(detail string) error { return fault.New(fault.TermsChanged, de
 const (
 	floatResource = "float/esim"
 	noFloat       = "The supplier's float does not cover that."
-	// clockSkew is how far the clocks of two processes may lie apart.
+	// clockSkew is the largest difference between the clocks of two processes.
 	clockSkew = 5 * time.Second
 )
 
-// Reserve implements checkout.Product: the supplier has the plan now, at a cost that the price covers. Of
-// what it counts, a share is held.
+// Reserve implements checkout.Product: it checks that the supplier sells the plan now, at a cost that the price covers,
+// and returns the reservations of the float and, if they are counted, of the units.
 func (e *Esims) Reserve(ctx context.Context, _ x402.Address, o order.Offer) (order.Claim, error) {
 	item, err := readItem(o.Item)
 	if err != nil {
@@ -227,7 +224,7 @@ func (e *Esims) Reserve(ctx context.Context, _ x402.Address, o order.Offer) (ord
 	if err != nil {
 		return order.Claim{}, fmt.Errorf("find the plan: %w", err)
 	}
-	// As of our clock before the call: what was given back after it may not show in the stock yet.
+	// As of our clock before the call, less the clock skew: the stock may not show later releases yet.
 	asOf := e.Now().Add(-clockSkew)
 	call, cancel := context.WithTimeout(ctx, e.CallTimeout)
 	defer cancel()
@@ -258,13 +255,13 @@ func (e *Esims) Reserve(ctx context.Context, _ x402.Address, o order.Offer) (ord
 
 const outOfStock = "This plan is out of stock. Choose another from the catalogue."
 
-// withdraw takes a plan off the shelf until the next sync, so that it is not the cheapest one again, and
-// says why it cannot be sold.
+// withdraw removes a plan from the live catalogue until the next sync, so that it is not offered again, and returns the
+// reason as a fault.
 func (e *Esims) withdraw(ctx context.Context, p Plan, why string) error {
 	if err := e.Store.Withdraw(ctx, p.ID); err != nil {
 		return fmt.Errorf("withdraw the plan: %w", err)
 	}
-	e.shelf.Reset()
+	e.cached.Reset()
 	return termsChanged(why)
 }
 

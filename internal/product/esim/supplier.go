@@ -9,7 +9,7 @@ import (
 	"github.com/roamcard/roamcard/internal/secret"
 )
 
-// ErrNoPlan says that the supplier does not sell a plan, or not any more.
+// ErrNoPlan says that the supplier does not sell a plan.
 var ErrNoPlan = errors.New("the supplier sells no such plan")
 
 // The neutral codes of a supplier's refusals, next to those of every provider.
@@ -19,12 +19,12 @@ const (
 	RefusedPrice = "price_changed"
 )
 
-// Supplier sells profiles to us. Ordering is a call as fulfilment makes it: with our reference, and refused with a
-// *fulfilment.Refusal or not at all.
+// Supplier sells profiles to us. Order is a call as package fulfilment makes it: it has our reference, and a refusal is
+// a *fulfilment.Refusal.
 type Supplier interface {
 	// Listings reads the whole catalogue.
 	Listings(ctx context.Context) ([]Listing, error)
-	// Check asks what a plan costs now and how much of it there is. ErrNoPlan when it is not sold.
+	// Check reads the current cost and stock of a plan. ErrNoPlan when it is not sold.
 	Check(ctx context.Context, code string) (Stock, error)
 	// Order asks for a profile. It may be made later.
 	Order(ctx context.Context, r Request) (Purchase, error)
@@ -32,9 +32,9 @@ type Supplier interface {
 	Ordered(ctx context.Context, ref fulfilment.Ref) (Purchase, error)
 }
 
-// Listing is a plan as its supplier lists it.
+// Listing is a plan in the supplier's catalogue.
 type Listing struct {
-	// Code is the supplier's own name for the plan; it never leaves the service.
+	// Code is the supplier's code of the plan; it never leaves the service.
 	Code string
 	Name string
 	Type Type
@@ -46,12 +46,12 @@ type Listing struct {
 	InStock      bool
 }
 
-// Stock is what can be had of a plan now.
+// Stock is the current cost and availability of a plan.
 type Stock struct {
 	Cost money.USDC
 	// Units is how many profiles there are; Plenty when they are not counted.
 	Units int64
-	// Float is the money we have left with the supplier.
+	// Float is our prepaid balance at the supplier.
 	Float money.USDC
 }
 
@@ -62,21 +62,21 @@ const Plenty int64 = -1
 type Request struct {
 	Ref  fulfilment.Ref
 	Code string
-	// MaxCost is the most we pay; a supplier that asks more refuses.
+	// MaxCost is the largest acceptable cost; the supplier refuses the order if it costs more.
 	MaxCost money.USDC
-	// Buyer is a note of whom the profile is for, see order.BuyerOf. A supplier that keeps none leaves it out.
+	// Buyer is a note that identifies the buyer, see order.BuyerOf. A supplier that stores no notes ignores it.
 	Buyer string
 }
 
 // Purchase is an order as its supplier sees it.
 type Purchase struct {
-	// ID is the supplier's own name for it; it never leaves the service.
+	// ID is the supplier's ID of the order; it never leaves the service. A pending purchase may have none yet.
 	ID    string
 	Ref   fulfilment.Ref
 	Code  string
 	State PurchaseState
 	Cost  money.USDC
-	// Buyer is the note of the request; empty when the supplier keeps none.
+	// Buyer is the note of the request; empty when the supplier stores none.
 	Buyer string
 	// ActivationData is set when the state is PurchaseReady.
 	ActivationData *ActivationData
@@ -84,7 +84,7 @@ type Purchase struct {
 	Refusal *fulfilment.Refusal
 }
 
-// PurchaseState is how an order stands at its supplier.
+// PurchaseState is the state of an order at its supplier.
 type PurchaseState string
 
 // The states. A state an adapter does not recognise is PurchasePending: unknown, not failed.
@@ -94,8 +94,8 @@ const (
 	PurchaseRejected PurchaseState = "rejected"
 )
 
-// ActivationData is what installs a profile on a device. Whoever has it has the eSIM.
+// ActivationData installs a profile on a device. Anyone who has it can use the eSIM.
 type ActivationData struct {
-	// ICCID is the profile's number, MatchingID the code that fetches it from the SM-DP+ server.
+	// ICCID is the profile's number, MatchingID the code that downloads it from the SM-DP+ server.
 	ICCID, SMDPAddress, MatchingID secret.Text
 }

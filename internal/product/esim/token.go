@@ -15,13 +15,13 @@ import (
 	"github.com/roamcard/roamcard/internal/secret"
 )
 
-// TokenVersion says which delivery token of an order is live, and until when.
+// TokenVersion is the current version of an order's delivery token, and its expiry.
 type TokenVersion struct {
 	Version   int
 	ExpiresAt time.Time
 }
 
-// Token opens one order until it expires or is rotated.
+// Token gives access to one order until it expires or is rotated.
 type Token struct {
 	Text      secret.Text
 	ExpiresAt time.Time
@@ -29,11 +29,11 @@ type Token struct {
 
 const (
 	tokenPrefix = "edt_"
-	// tokenLength bounds what is compared; a token is 47 characters.
+	// tokenLength bounds the compared text; a token has 47 characters.
 	tokenLength = 64
 )
 
-// Token is the live delivery token of an order. It follows from the server's key, so nothing of it is stored.
+// Token is the current delivery token of an order. It is derived from the server's key and not stored.
 func (e *Esims) Token(ctx context.Context, o order.Order) (Token, error) {
 	v, err := e.tokenVersion(ctx, o)
 	if err != nil {
@@ -42,7 +42,7 @@ func (e *Esims) Token(ctx context.Context, o order.Order) (Token, error) {
 	return Token{Text: e.derive(o.ID, v.Version), ExpiresAt: v.ExpiresAt}, nil
 }
 
-// RotateToken revokes the delivery token of an order and gives the next one. Only the order's owner may ask.
+// RotateToken revokes the delivery token of an order and returns the next one. Only the order's owner may call it.
 func (e *Esims) RotateToken(ctx context.Context, o order.Order) (Token, error) {
 	v, err := e.Store.Rotate(ctx, o.ID, e.Now().Add(TokenLifetime))
 	if err != nil {
@@ -51,19 +51,19 @@ func (e *Esims) RotateToken(ctx context.Context, o order.Order) (Token, error) {
 	return Token{Text: e.derive(o.ID, v.Version), ExpiresAt: v.ExpiresAt}, nil
 }
 
-// Open finds the order that a delivery token opens. Whatever is wrong, the fault order_not_found is the same,
-// but a text that no order's token could be is session_invalid: it shows as little as nothing at all.
+// Open finds the order of a delivery token. Every failure is the same fault order_not_found, except that a text without
+// the form of a token is session_invalid, as a missing one is.
 func (e *Esims) Open(ctx context.Context, id order.ID, token secret.Text) (order.Order, error) {
 	if !strings.HasPrefix(token.Reveal(), tokenPrefix) {
 		return order.Order{}, fault.New(fault.SessionInvalid, "Send the delivery token of the order, or sign in.")
 	}
-	no := fault.New(fault.OrderNotFound, "There is no order with this id for this delivery token.")
+	notFound := fault.New(fault.OrderNotFound, "There is no order with this id for this delivery token.")
 	if len(token.Reveal()) > tokenLength {
-		return order.Order{}, no
+		return order.Order{}, notFound
 	}
 	o, err := e.Store.Order(ctx, id)
 	if errors.Is(err, ErrNotFound) {
-		return order.Order{}, no
+		return order.Order{}, notFound
 	}
 	if err != nil {
 		return order.Order{}, fmt.Errorf("find the order: %w", err)
@@ -73,7 +73,7 @@ func (e *Esims) Open(ctx context.Context, id order.ID, token secret.Text) (order
 		return order.Order{}, err
 	}
 	if !o.Status.Paid() || !e.derive(id, v.Version).Equal(token) || !e.Now().Before(v.ExpiresAt) {
-		return order.Order{}, no
+		return order.Order{}, notFound
 	}
 	return o, nil
 }

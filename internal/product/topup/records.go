@@ -12,17 +12,17 @@ import (
 	"github.com/roamcard/roamcard/internal/order"
 )
 
-// direction is how the issuer calls a load.
+// direction is the issuer's direction of a load.
 const direction = "load"
 
-// Records are what some top-up orders remember. They implement reconcile.Goods.
+// Records are the splits of some top-up orders. They implement reconcile.Goods.
 type Records struct {
 	Splits map[order.ID]Split
-	// Accounts are the issuer's names for the cards.
+	// Accounts are the issuer's IDs of the cards.
 	Accounts map[uuid.UUID]string
 }
 
-// Differs says that a top-up is not split as it has to be.
+// Differs reports a top-up whose split does not match its price.
 func (r Records) Differs(s order.Sale) string {
 	t, ours := r.Splits[s.ID]
 	whole := Split{Gross: t.Gross, Fee: t.Fee, Credit: t.Credit}
@@ -32,7 +32,7 @@ func (r Records) Differs(s order.Sale) string {
 	return fmt.Sprintf("a top-up of %s is split into %s for the card and %s for us", s.Price, t.Credit, t.Fee)
 }
 
-// Postings are those of the top-ups that were delivered.
+// Postings are the expected ledger postings of the delivered top-ups.
 func (r Records) Postings(sales []order.Sale) (all []ledger.Posting) {
 	for _, s := range sales {
 		if t, ours := r.Splits[s.ID]; ours && s.Status == order.Fulfilled {
@@ -70,9 +70,9 @@ func (r Records) Calls(sales []order.Sale) (all []order.Call) {
 // Made are the loads that the issuer has made. It implements reconcile.Product.
 type Made struct{ Book Book }
 
-// Book is the part of the issuer's book about loads.
+// Book lists the loads in the issuer's books.
 type Book interface {
-	// Loads are all loads, with what is known of their cards.
+	// Loads are all loads, with their cards as far as we have them.
 	Loads(ctx context.Context) ([]order.Goods, error)
 }
 

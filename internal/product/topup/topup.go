@@ -1,5 +1,4 @@
-// Package topup sells credit for cards that were sold before: the payment, less the load fee, is put on the payer's
-// card.
+// Package topup sells top-ups of cards: the payment, less the load fee, is loaded onto the payer's card.
 package topup
 
 import (
@@ -37,8 +36,8 @@ type Request struct {
 	Gross money.Cents `json:"amountUsdCents"`
 }
 
-// Split is what a top-up order remembers: what is paid, what is kept of it, what the card gets. The
-// card is picked when the payer is known, and stays.
+// Split is the item of a top-up order: the payment, the fee, and the card's credit. The card is chosen when the payer
+// is known, and does not change.
 type Split struct {
 	Gross  money.Cents `json:"grossUsdCents"`
 	Fee    money.Cents `json:"loadFeeUsdCents"`
@@ -52,7 +51,7 @@ func SplitOf(gross money.Cents) Split {
 	return Split{Gross: gross, Fee: fee, Credit: gross - fee}
 }
 
-// ItemOf reads what a top-up order remembers.
+// ItemOf decodes the item of a top-up order.
 func ItemOf(o order.Order) (Split, error) {
 	var t Split
 	if err := json.Unmarshal(o.Item, &t); err != nil {
@@ -61,7 +60,7 @@ func ItemOf(o order.Order) (Split, error) {
 	return t, nil
 }
 
-// Postings are what the ledger gets when the top-up is on its card: the load, and the fee unless there was none.
+// Postings are the ledger postings of a delivered top-up: the load, and the fee if there was one.
 func (t Split) Postings(id order.ID) []ledger.Posting {
 	loaded := ledger.Loaded(string(id), t.Card.String(), t.Credit)
 	if t.Fee == 0 {
@@ -70,30 +69,30 @@ func (t Split) Postings(id order.ID) []ledger.Posting {
 	return []ledger.Posting{loaded, ledger.LoadFee(string(id), t.Fee)}
 }
 
-// Cards are the cards that credit is put on.
+// Cards are the cards to top up.
 type Cards interface {
-	// Fundable is an owner's card that can be topped up: ACTIVE as its issuer reported it at most as long ago as within,
-	// and of an owner who owes nothing. A fault says why there is none.
+	// Fundable is an owner's card that can be topped up: ACTIVE by a report of the issuer at most within ago, of an
+	// owner without an outstanding fee. A fault says why there is none.
 	Fundable(ctx context.Context, owner x402.Address, within time.Duration) (uuid.UUID, error)
-	// Load puts an amount on an owner's card under a reference, once however often it is called, and says how far that is.
+	// Load loads an amount onto an owner's card under a reference, idempotently, and returns its progress.
 	Load(ctx context.Context, l *job.Lease, o order.Order, load order.Call) (order.Progress, error)
 	// Loaded reports whether the issuer has a load under a reference.
 	Loaded(ctx context.Context, ref fulfilment.Ref) (bool, error)
 	Float
 }
 
-// Float is the money that loads are made from.
+// Float is the money that cards are loaded from.
 type Float interface {
-	// Covers fails while there is less than an amount that nobody else was promised.
+	// Covers fails while the unreserved float is smaller than an amount.
 	Covers(ctx context.Context, amount money.Cents) error
-	// Float takes an amount for an order.
+	// Float is the reservation of an amount.
 	Float(ctx context.Context, amount money.Cents) (order.Reservation, error)
-	// Needs are what a load depends on, and Shown those that a ready route shows.
+	// Needs are the checks on which a load depends, and Shown those that the readiness route shows.
 	Needs() []availability.Check
 	Shown() []availability.Check
 }
 
-// Topups sells credit. It is the second product over the issuer of cards.
+// Topups sells top-ups. It is the second product over the card issuer.
 type Topups struct {
 	Cards Cards
 	// Paused closes the sale. Switches are the operators', and Payments are what every payment depends on; see
@@ -101,14 +100,14 @@ type Topups struct {
 	Paused   bool
 	Switches *availability.Switches
 	Payments *availability.Payments
-	// Books is the gate of the treasury's books. Nil is always open.
+	// Books closes sales while the books differ. Nil is always open.
 	Books *availability.Books
 }
 
-// How old what the issuer last said of a card may be: no time at all before money moves.
+// How old the issuer's last report of a card may be. Before a payment it has to be current.
 const (
 	atOnce = 0
-	// beforeTerms bounds what strangers can make us ask, who know an order's address.
+	// beforeTerms bounds the calls that others can cause who know an order's address.
 	beforeTerms = 2 * time.Second
 )
 
@@ -118,21 +117,20 @@ func (t Topups) Kind() order.Kind { return Kind }
 // Path implements checkout.Product.
 func (t Topups) Path() string { return "/api/card/topup" }
 
-// Jobs are none: a load is done by its delivery.
+// Jobs are none: the delivery makes the load.
 func (t Topups) Jobs() []job.Work { return nil }
 
 // Availability implements checkout.Product: what cards need, and books that agree.
 func (t Topups) Availability() availability.Product {
 	return availability.Product{
 		Kind: Kind, Refusal: fault.TopupPaused, Detail: "No top-ups are sold at the moment.", Closed: t.Paused,
-		Switches: t.Switches,
-		Payments: t.Payments, Needs: append([]availability.Check{{Name: "books", Run: t.Books.Open}}, t.Cards.Needs()...),
+		Switches: t.Switches, Payments: t.Payments,
+		Needs: append([]availability.Check{{Name: "books", Run: t.Books.Open}}, t.Cards.Needs()...),
 		Shown: t.Cards.Shown(),
 	}
 }
 
-// Offer implements checkout.Product: the amount asked for, while the float covers it. A promised top-up is
-// honoured as it was split.
+// Offer implements checkout.Product: the requested amount, while the float covers it. A quoted top-up keeps its split.
 func (t Topups) Offer(ctx context.Context, r order.OfferRequest) (order.Offer, error) {
 	split, err := agreed(r.Body, r.Quoted)
 	if err != nil {
@@ -147,7 +145,7 @@ func (t Topups) Offer(ctx context.Context, r order.OfferRequest) (order.Offer, e
 	}, nil
 }
 
-// agreed is the split that was promised, else that of the amount asked for.
+// agreed is the quoted split, else that of the requested amount.
 func agreed(request json.RawMessage, quoted *order.Offer) (Split, error) {
 	if quoted != nil {
 		var promised Split
@@ -183,8 +181,8 @@ func (t Topups) Reserve(ctx context.Context, owner x402.Address, o order.Offer) 
 		return order.Claim{}, fmt.Errorf("read the offer: %w", err)
 	}
 	if split.Card != uuid.Nil && split.Card != on {
-		return order.Claim{},
-			fault.New(fault.TermsChanged, "The card that this order is for is not the wallet's card any more.")
+		return order.Claim{}, fault.New(fault.TermsChanged,
+			"The card that this order is for is not the wallet's card any more.")
 	}
 	split.Card = on
 	hold, err := t.Cards.Float(ctx, split.Credit)
@@ -194,13 +192,13 @@ func (t Topups) Reserve(ctx context.Context, owner x402.Address, o order.Offer) 
 	return order.Claim{Item: marshal(split), Reservations: []order.Reservation{hold}}, nil
 }
 
-// Invite implements checkout.Inviter: nobody is asked to pay for a top-up that would not be taken.
+// Invite implements checkout.Inviter: no terms are sent for a top-up that would be refused.
 func (t Topups) Invite(ctx context.Context, owner x402.Address) error {
 	_, err := t.Cards.Fundable(ctx, owner, beforeTerms)
 	return err
 }
 
-// Deliver implements settlement.Product: one load of the credit.
+// Deliver implements settlement.Product: it loads the credit once.
 func (t Topups) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order.Progress, error) {
 	split, err := ItemOf(o)
 	if err != nil {
@@ -226,7 +224,7 @@ func (t Topups) Found(ctx context.Context, o order.Order) (bool, error) {
 	return t.Cards.Loaded(ctx, LoadRef(o.Name(), o.Delivery))
 }
 
-// References are what the issuer knows an order's load by.
+// References are the issuer's references of an order's load, one for each attempt at its delivery.
 func (t Topups) References(o order.Order) []order.Reference { return loads.References(o) }
 
 func marshal(v any) json.RawMessage {

@@ -69,10 +69,12 @@ func BenchmarkChallengeBooks(b *testing.B) {
 	begin := time.Now()
 	all, allCalls := life(b.N)
 	seconds := time.Since(begin).Seconds()
-	b.ReportMetric(float64(all.written-one.written), "rows-written")
-	b.ReportMetric(float64(allCalls-oneCalls), "rpc-calls")
-	b.ReportMetric(float64(all.transactions-one.transactions), "reads")
-	b.ReportMetric(float64(all.transactions-one.transactions)/seconds, "reads/s")
+	// What a program does without being asked differs by a few from run to run.
+	reads := max(0, all.transactions-one.transactions)
+	b.ReportMetric(float64(max(0, all.written-one.written)), "rows-written")
+	b.ReportMetric(float64(max(0, allCalls-oneCalls)), "rpc-calls")
+	b.ReportMetric(float64(reads), "reads")
+	b.ReportMetric(float64(reads)/seconds, "reads/s")
 }
 
 // program is everything that a serving process needs around it.
@@ -87,7 +89,7 @@ type program struct {
 func newProgram(b *testing.B) *program {
 	b.Helper()
 	db := durable(b)
-	node, err := devnet.StartChain(b.Context(), devnet.ChainConfig{})
+	node, err := devnet.StartChain(b.Context(), devnet.ChainConfig{BlockEvery: time.Second})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -118,7 +120,8 @@ func newProgram(b *testing.B) *program {
 		IssuerKey: secret.New(sandbox.DevKey), IssuerPoll: time.Second, IssuerDeadline: time.Hour,
 		IssuerCallTimeout: 5 * time.Second, IssuerVisibilityDelay: 10 * time.Second,
 		ProductConfig: app.ProductConfig{Esim: app.EsimConfig{
-			URL: issuer.URL, Keys: secret.New("k1:" + strings.Repeat("c4", 32)), TokenKey: secret.New(strings.Repeat("7e", 32)),
+			Provider: "sandbox", URL: issuer.URL,
+			Keys: secret.New("k1:" + strings.Repeat("c4", 32)), TokenKey: secret.New(strings.Repeat("7e", 32)),
 			SyncEvery: time.Hour, StaleAfter: 24 * time.Hour, Waiters: 1,
 		}},
 		QuoteKey: secret.New(strings.Repeat("5a", 32)), Slots: 8, LeaseTTL: 20 * time.Second, Wait: 20 * time.Second,
@@ -180,19 +183,23 @@ type answer struct {
 	body   []byte
 }
 
-// ask asks once, and checks that the answer is a challenge.
+// ask asks for a challenge, and again while a program that has just started reads what has been paid.
 func ask(b *testing.B, addr, path string) answer {
 	b.Helper()
-	res, err := http.Post("http://"+addr+path, "application/json", strings.NewReader(purchaseBody))
-	if err != nil {
-		b.Fatal(err)
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		res, err := http.Post("http://"+addr+path, "application/json", strings.NewReader(purchaseBody))
+		if err != nil {
+			b.Fatal(err)
+		}
+		body, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if err == nil && res.StatusCode == http.StatusPaymentRequired && res.Header.Get(x402.HeaderRequired) != "" {
+			return answer{res.Header, body}
+		}
+		if err != nil || res.StatusCode != http.StatusServiceUnavailable || time.Now().After(end) {
+			b.Fatalf("no challenge: %d %s (%v)", res.StatusCode, body, err)
+		}
 	}
-	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
-	if err != nil || res.StatusCode != http.StatusPaymentRequired || res.Header.Get(x402.HeaderRequired) == "" {
-		b.Fatalf("no challenge: %d %s (%v)", res.StatusCode, body, err)
-	}
-	return answer{res.Header, body}
 }
 
 // echoing serves an answer again, and nothing else.

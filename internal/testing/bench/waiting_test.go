@@ -182,12 +182,12 @@ func underway(b *testing.B, s *store.Store, o order.Order, pay payment.Payment) 
 		Args: settlement.ConfirmArgs{Order: o.ID}, UniqueKey: pay.ID.String(), RunAt: pay.CreatedAt.Add(time.Hour),
 	}
 	_, err = s.Orders().Settle(b.Context(), placed.Job.Fence(), pay,
-		order.Move{Order: o.ID, From: order.Settling, To: order.Settled, Actor: "worker"}, follow)
+		order.Move{Order: o.ID, Owner: o.Owner, From: order.Settling, To: order.Settled, Actor: "worker"}, follow)
 	if err != nil {
 		return err
 	}
 	_, err = s.Orders().Move(b.Context(), placed.Job.Fence(), order.Move{
-		Order: o.ID, From: order.Settled, To: order.Provisioning, Actor: "worker",
+		Order: o.ID, Owner: o.Owner, From: order.Settled, To: order.Provisioning, Actor: "worker",
 	})
 	return err
 }
@@ -206,8 +206,9 @@ func launch(b *testing.B, c app.Config, program string) (addr string, pid int) {
 	cmd := exec.Command(program, "serve", "--no-worker")
 	cmd.Env = os.Environ()
 	for name, value := range map[string]string{
-		"LIMITS": "off", // the crowd has one address
-		"ADDR":   addr, "BASE_URL": c.BaseURL, "ENVIRONMENT": c.Environment, "DATABASE__URL": c.DatabaseURL.Reveal(),
+		// The crowd has one address.
+		"LIMITS": "off", "SERVER__MAX_CONNECTIONS_PER_ADDRESS": "8192",
+		"ADDR": addr, "BASE_URL": c.BaseURL, "ENVIRONMENT": c.Environment, "DATABASE__URL": c.DatabaseURL.Reveal(),
 		"CHAIN__RPC_URL":  c.RPCURLs[0],
 		"PAYMENT__PAY_TO": c.PayTo.String(), "RELAYER__KEYS": c.RelayerKeys[0].Reveal(), "ISSUER__URL": c.IssuerURL,
 		"ISSUER__KEY":   c.IssuerKey.Reveal(),

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -18,8 +19,8 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// event is the body of an event that may be stored, with changes.
-func event(changes map[string]any) string {
+// eventBody is the body of an event that may be stored, with changes.
+func eventBody(changes map[string]any) string {
 	e := map[string]any{"eventId": uuid.NewString(), "eventName": "page_view", "visitorId": uuid.NewString()}
 	for name, value := range changes {
 		e[name] = value
@@ -28,8 +29,8 @@ func event(changes map[string]any) string {
 	return string(body)
 }
 
-// TestEventsComeBackAsNumbersOnly follows events from the intake to the report and out again.
-func TestEventsComeBackAsNumbersOnly(t *testing.T) {
+// TestEventsAreReportedAsCountsOnly follows events from the intake to the report and out again.
+func TestEventsAreReportedAsCountsOnly(t *testing.T) {
 	t.Parallel()
 	analyst := newKey(t)
 	w := newWorld(t, plan{change: func(c *app.Config) { c.Activity = []x402.Address{addressOf(analyst)} }})
@@ -37,14 +38,20 @@ func TestEventsComeBackAsNumbersOnly(t *testing.T) {
 	b.signIn()
 
 	visitor, twice := uuid.NewString(),
-		event(map[string]any{"eventName": "error_shown", "properties": map[string]any{"errorCode": "terms_changed"}})
+		eventBody(map[string]any{"eventName": "error_shown", "properties": map[string]any{"errorCode": "terms_changed"}})
 	for _, body := range []string{
-		event(map[string]any{"visitorId": visitor, "path": "/esim/plans/US",
-			"properties": map[string]any{"product": "esim", "countryCode": "US"}}),
-		event(map[string]any{"visitorId": visitor, "path": "/cards/" + uuid.NewString(),
-			"properties": map[string]any{"product": "card"}}), twice, twice,
+		eventBody(map[string]any{
+			"visitorId":  visitor,
+			"path":       "/esim/plans/US",
+			"properties": map[string]any{"product": "esim", "countryCode": "US"},
+		}),
+		eventBody(map[string]any{
+			"visitorId":  visitor,
+			"path":       "/cards/" + uuid.NewString(),
+			"properties": map[string]any{"product": "card"},
+		}), twice, twice,
 	} {
-		w.send(request{path: "/api/events", body: body}).into(t, 202, nil)
+		w.send(post("/api/events", body)).into(t, 202, nil)
 	}
 	type count struct {
 		Value            string
@@ -71,9 +78,7 @@ func TestEventsComeBackAsNumbersOnly(t *testing.T) {
 		t.Error("the visitor's id was kept")
 	}
 	for _, days := range []string{"0", "91", "-1", "7.5", "x", ""} {
-		if a := b.get("/api/admin/activity?days=" + days); a.status != 400 {
-			t.Errorf("days=%s: %d %s", days, a.status, a.body)
-		}
+		wantStatus(t, fmt.Sprintf("days=%s", days), b.get("/api/admin/activity?days="+days), 400)
 	}
 	b.get("/api/admin/activity?days=90").into(t, 200, nil)
 
@@ -91,15 +96,13 @@ func TestEventsComeBackAsNumbersOnly(t *testing.T) {
 	if got.Events != 1 {
 		t.Errorf("%d events are left, want 1", got.Events)
 	}
-	other := w.pauper()
+	other := w.unfundedBuyer()
 	other.signIn()
-	if a := other.get("/api/admin/activity"); a.status != 401 || a.problem.Code != string(fault.SessionInvalid) {
-		t.Errorf("a wallet that is not listed: %d %s", a.status, a.body)
-	}
+	wantProblem(t, "a wallet that is not listed", other.get("/api/admin/activity"), 401, fault.SessionInvalid)
 }
 
-// TestNothingForbiddenReachesTheDatabase sends the whole corpus over HTTP and looks at what is left of it.
-func TestNothingForbiddenReachesTheDatabase(t *testing.T) {
+// TestEventsWithForbiddenContentAreNotStored sends the whole corpus over HTTP and looks at what is left of it.
+func TestEventsWithForbiddenContentAreNotStored(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
 	for file, want := range map[string]int{"forbidden": 400, "benign": 202} {
@@ -115,7 +118,7 @@ func TestNothingForbiddenReachesTheDatabase(t *testing.T) {
 			if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
 				t.Fatal(err)
 			}
-			if a := w.send(request{path: "/api/events", body: string(c.Event)}); a.status != want {
+			if a := w.send(post("/api/events", string(c.Event))); a.status != want {
 				t.Errorf("%s: %d %s for %s", file, a.status, a.body, c.Event)
 			}
 		}
@@ -132,16 +135,16 @@ func TestNothingForbiddenReachesTheDatabase(t *testing.T) {
 	}
 }
 
-func TestOldSignInsAreForgotten(t *testing.T) {
+func TestExpiredSignInChallengesArePruned(t *testing.T) {
 	t.Parallel()
 	token := "rco_of_the_test"
-	w := newWorld(t, plan{change: func(c *app.Config) { c.Operators = []auth.Operator{operatorOf("ada", token)} }})
+	w := newWorld(t, plan{change: func(c *app.Config) { c.Operators = []auth.Operator{newOperator("ada", token)} }})
 	for range 3 {
-		w.pauper().signIn()
+		w.unfundedBuyer().signIn()
 	}
 	as := map[string]string{"Authorization": "Bearer " + token}
 	var status struct{ RetentionSeconds, Total, Stale, BatchSize int }
-	w.send(request{method: "GET", path: "/api/admin/auth-challenges/retention", header: as}).into(t, 200, &status)
+	w.send(get("/api/admin/auth-challenges/retention").with(as)).into(t, 200, &status)
 	if status.RetentionSeconds != 86400 || status.Total != 3 || status.Stale != 0 || status.BatchSize != auth.PruneBatch {
 		t.Errorf("status %+v", status)
 	}
@@ -153,11 +156,11 @@ func TestOldSignInsAreForgotten(t *testing.T) {
 		SELECT gen_random_uuid(), 'sign_in', '0x', 'eip191', '', '', now() - interval '2 hours',
 			now() - interval '1 hour' FROM generate_series(1, 5)`)
 	var pruned struct{ Deleted, Remaining int }
-	w.send(request{path: "/api/admin/auth-challenges/prune", header: as}).into(t, 200, &pruned)
+	w.send(post("/api/admin/auth-challenges/prune", "").with(as)).into(t, 200, &pruned)
 	if pruned.Deleted != 2500 || pruned.Remaining != 0 {
 		t.Errorf("pruned %+v", pruned)
 	}
-	w.send(request{method: "GET", path: "/api/admin/auth-challenges/retention", header: as}).into(t, 200, &status)
+	w.send(get("/api/admin/auth-challenges/retention").with(as)).into(t, 200, &status)
 	if status.Total != 8 || status.Stale != 0 {
 		t.Errorf("status %+v", status)
 	}
@@ -167,18 +170,16 @@ func TestOldSignInsAreForgotten(t *testing.T) {
 		acts != 3 {
 		t.Errorf("%d acts in the audit trail (%v)", acts, err)
 	}
-	if a := w.send(request{path: "/api/admin/auth-challenges/prune"}); a.status != 401 ||
-		a.problem.Code != string(fault.OperatorTokenInvalid) {
-		t.Errorf("without a token: %d %s", a.status, a.body)
-	}
+	unsigned := w.send(post("/api/admin/auth-challenges/prune", ""))
+	wantProblem(t, "without a token", unsigned, 401, fault.OperatorTokenInvalid)
 }
 
-// TestTheWorkerForgetsByItself waits for the periodic job.
-func TestTheWorkerForgetsByItself(t *testing.T) {
+// TestWorkerPrunesExpiredRows waits for the periodic job.
+func TestWorkerPrunesExpiredRows(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
-	w.send(request{path: "/api/events", body: event(nil)}).into(t, 202, nil)
-	b := w.pauper()
+	w.send(post("/api/events", eventBody(nil))).into(t, 202, nil)
+	b := w.unfundedBuyer()
 	b.signIn()
 	w.exec(`UPDATE events SET at = now() - interval '91 days'`)
 	w.exec(`UPDATE sessions SET expires_at = now() - interval '25 hours'`)
@@ -198,14 +199,6 @@ func TestTheWorkerForgetsByItself(t *testing.T) {
 	})
 }
 
-// exec changes the database behind the program's back.
-func (w *world) exec(sql string, args ...any) {
-	w.t.Helper()
-	if _, err := w.db.Exec(w.t.Context(), sql, args...); err != nil {
-		w.t.Fatalf("%s: %v", sql, err)
-	}
-}
-
-func operatorOf(name, token string) auth.Operator {
+func newOperator(name, token string) auth.Operator {
 	return auth.Operator{Name: name, Hash: sha256.Sum256([]byte(token))}
 }

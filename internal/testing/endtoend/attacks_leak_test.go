@@ -14,21 +14,24 @@ import (
 
 	"github.com/ethereum/go-ethereum/crypto"
 
-	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/testing/invariants"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// TestTheHostOfARequestReachesNothing is A33.
-func TestTheHostOfARequestReachesNothing(t *testing.T) {
+// TestRequestHostIsIgnored is A33.
+func TestRequestHostIsIgnored(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
 	want := callInfoOf(t, w.send(purchase("h", "")))
 	for name, value := range map[string]string{
-		"Host": "evil.example", "X-Forwarded-Host": "evil.example", "X-Forwarded-Proto": "http",
+		"Host":               "evil.example",
+		"X-Forwarded-Host":   "evil.example",
+		"X-Forwarded-Proto":  "http",
 		"X-Forwarded-Prefix": "/evil",
-		"Forwarded":          "host=evil.example;proto=http", "X-Forwarded-Server": "evil.example",
-		"X-Original-Host": "evil.example", "Origin": "https://evil.example",
+		"Forwarded":          "host=evil.example;proto=http",
+		"X-Forwarded-Server": "evil.example",
+		"X-Original-Host":    "evil.example",
+		"Origin":             "https://evil.example",
 	} {
 		r := purchase("h", "")
 		r.header = map[string]string{name: value}
@@ -45,14 +48,13 @@ func TestTheHostOfARequestReachesNothing(t *testing.T) {
 	}
 }
 
-// TestNothingThatMattersIsCached is A35 over every route, well answered or not.
-func TestNothingThatMattersIsCached(t *testing.T) {
+// TestAnswersAreNotCacheable is A35 over every route, well answered or not.
+func TestAnswersAreNotCacheable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
 	b := w.buyer()
-	order := b.bought("c")
-	var ch struct{ IntentID, Message string }
-	b.post("/api/cards/"+order.Issuance.CardID+"/reveal-challenge", "{}").into(t, 200, &ch)
+	order := b.buyCard("c")
+	ch := b.revealChallenge(order.Issuance.CardID)
 	routes := []request{
 		purchase("c", ""), purchase("c", header(t, b.payment())), purchase("c", "x"), {method: "GET", path: purchasePath},
 		{path: purchasePath, body: "{"},
@@ -65,7 +67,7 @@ func TestNothingThatMattersIsCached(t *testing.T) {
 		{method: "GET", path: "/api/orders", header: b.bearer()},
 		{method: "GET", path: "/api/orders/" + order.OrderID, header: b.bearer()},
 		{method: "GET", path: "/api/auth/session", header: b.bearer()},
-		{path: "/api/auth/challenge", body: `{"address":` + quoted(b.address.String()) + `}`},
+		{path: "/api/auth/challenge", body: `{"address":` + jsonText(b.address.String()) + `}`},
 		{path: "/api/auth/verify", body: `{}`}, {path: "/api/auth/logout", header: b.bearer()},
 		{method: "GET", path: "/health"}, {method: "GET", path: "/ready"}, {method: "GET", path: "/nowhere"},
 		{method: "GET", path: "/api/config"}, {method: "GET", path: "/api/card/discovery"},
@@ -94,32 +96,29 @@ func TestNothingThatMattersIsCached(t *testing.T) {
 // nothing, and ask the chain nothing unless somebody has signed a payment to us.
 func TestUnpaidRequestsCostNothing(t *testing.T) {
 	t.Parallel()
-	node := newNodeProxy(t, sharedChain(t).RPCURL)
-	w := newWorld(t, plan{change: func(c *app.Config) { c.RPCURLs = []string{node.url} }})
+	w, node := newProxyWorld(t, nil)
 	b := w.buyer()
 	unsigned := []request{purchase("u", ""), {path: purchasePath}, purchase("u", "!"), {path: purchasePath, body: "{}"}}
 	for _, c := range headerCases(t, b) {
-		unsigned = append(unsigned, c.r)
+		unsigned = append(unsigned, c.request)
 	}
 	var refused []request
 	for _, c := range rejectedCases(t, b) {
-		refused = append(refused, c.r)
+		refused = append(refused, c.request)
 	}
-	before, asked := w.footprint(), node.asked()
+	before, asked := w.footprint(), node.callCounts()
 	w.sendAll(unsigned)
-	if diff := cmp.Diff(asked, node.asked()); diff != "" {
+	if diff := cmp.Diff(asked, node.callCounts()); diff != "" {
 		t.Errorf("%d requests that nobody has signed asked the chain:\n%s", len(unsigned), diff)
 	}
 	// Whoever has signed is told that another payment is safe only after the chain was asked what became of this one.
 	w.sendAll(refused)
-	for method, n := range node.asked() {
+	for method, n := range node.callCounts() {
 		if most := asked[method] + 3*len(refused); n > most {
 			t.Errorf("%d refused payments asked %s %d times, want at most %d", len(refused), method, n, most)
 		}
 	}
-	if after := w.footprint(); after != before {
-		t.Errorf("the requests left a trace:\n was %s\n now %s", before, after)
-	}
+	w.wantFootprint("the requests left a trace", before)
 }
 
 // sendAll sends requests eight at a time; none may be an error of the service's.
@@ -138,9 +137,9 @@ func (w *world) sendAll(requests []request) {
 	all.Wait()
 }
 
-// TestNoSecretIsWrittenDown is A44: after a whole story, from the terms to the reveal, with faults, no
+// TestSecretsAreNeitherLoggedNorStored is A44: after a whole story, from the terms to the reveal, with faults, no
 // secret is in the log, and none but the claimed signatures in the database.
-func TestNoSecretIsWrittenDown(t *testing.T) {
+func TestSecretsAreNeitherLoggedNorStored(t *testing.T) {
 	t.Parallel()
 	var log lockedBuffer
 	w := newWorld(t, plan{log: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
@@ -149,17 +148,13 @@ func TestNoSecretIsWrittenDown(t *testing.T) {
 	w.issuer.fault("move", "error_after", 1, 0)
 	p := b.payment()
 	surplus := b.payment()
-	var order sold
+	var order paidOrder
 	w.send(purchase("secret-story", header(t, p))).into(t, 200, &order)
 	w.send(purchase("secret-story", header(t, surplus))).into(t, 200, nil)
-	w.settled(60 * time.Second)
+	w.awaitSettled(60 * time.Second)
 	b.signIn()
 	b.get("/api/orders/"+order.OrderID).into(t, 200, &order)
-	reveal := func() answer {
-		var ch struct{ IntentID, Message string }
-		b.post("/api/cards/"+order.Issuance.CardID+"/reveal-challenge", "{}").into(t, 200, &ch)
-		return b.post("/api/cards/"+order.Issuance.CardID+"/reveal", revealBody(ch.IntentID, b.sign(ch.Message)))
-	}
+	reveal := func() answer { return b.reveal(order.Issuance.CardID) }
 	w.issuer.fault("sensitive", "error_after", 1, 0)
 	w.issuer.fault("sensitive", "malformed", 1, 0)
 	for range 2 {
@@ -175,11 +170,14 @@ func TestNoSecretIsWrittenDown(t *testing.T) {
 		t.Fatalf("no card was revealed")
 	}
 	secrets := map[string]string{
-		"the bearer": b.token, "the buyer's key": hex.EncodeToString(crypto.FromECDSA(b.key)),
+		"the bearer":          b.token,
+		"the buyer's key":     hex.EncodeToString(crypto.FromECDSA(b.key)),
 		"the relayer's key":   strings.TrimPrefix(w.config.RelayerKeys[0].Reveal(), "0x"),
 		"the payment":         hex.EncodeToString(p.Signature[:]),
-		"the surplus payment": hex.EncodeToString(surplus.Signature[:]), "the header": header(t, p)[200:260],
-		"the number": shown.Credentials.Number, "the number in fours": grouped(shown.Credentials.Number),
+		"the surplus payment": hex.EncodeToString(surplus.Signature[:]),
+		"the header":          header(t, p)[200:260],
+		"the number":          shown.Credentials.Number,
+		"the number in fours": grouped(shown.Credentials.Number),
 		"the quote key":       w.config.QuoteKey.Reveal(),
 		"the issuer's answer": `"securityCode"`,
 	}
@@ -194,7 +192,7 @@ func TestNoSecretIsWrittenDown(t *testing.T) {
 	if !strings.Contains(log.String(), "secret-story") && !strings.Contains(log.String(), `"request"`) {
 		t.Error("the log is empty: nothing was looked at")
 	}
-	w.reconcile()
+	w.checkBooks()
 }
 
 func grouped(number string) string {

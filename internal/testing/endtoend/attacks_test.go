@@ -23,17 +23,17 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// TestARepeatGetsTheSameOrderAndPaysNothing is A1 and A6: the same header again, another spelling of the
+// TestRepeatedPurchaseReturnsSameOrder is A1 and A6: the same header again, another spelling of the
 // same body, and a payment signed anew.
-func TestARepeatGetsTheSameOrderAndPaysNothing(t *testing.T) {
+func TestRepeatedPurchaseReturnsSameOrder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{instances: 2})
 	b := w.buyer()
 	payment := header(t, b.payment())
 	first := w.send(purchase("a", payment))
-	var order sold
+	var order paidOrder
 	first.into(t, 200, &order)
-	w.settled(30 * time.Second)
+	w.awaitSettled(30 * time.Second)
 	after := w.footprint()
 
 	surplus := b.payment()
@@ -49,13 +49,15 @@ func TestARepeatGetsTheSameOrderAndPaysNothing(t *testing.T) {
 			header: map[string]string{x402.HeaderSignature: payment}},
 		"a trailing pad": purchase("a", strings.TrimRight(payment, "=")),
 		"upper-case nonce": purchase("a",
-			spoiledBy(t, b.payment(func(p *x402.Payment) { p.Authorization = decoded(t, payment).Authorization }), upperNonce)),
+			alteredHeader(t, b.payment(func(p *x402.Payment) {
+				p.Authorization = decoded(t, payment).Authorization
+			}), upperNonce)),
 		"an expired one":    purchase("a", header(t, b.payment(func(p *x402.Payment) { p.Authorization.ValidBefore = 1 }))),
 		"for another price": purchase("a", header(t, b.payment(func(p *x402.Payment) { p.Authorization.Value++ }))),
 	}
 	for name, r := range repeats {
 		a := w.send(r)
-		var again sold
+		var again paidOrder
 		a.into(t, 200, &again)
 		if again.OrderID != order.OrderID || again.Payment != order.Payment || !again.Replayed {
 			t.Errorf("%s: %+v, want a replay of %+v", name, again, order)
@@ -75,16 +77,16 @@ func TestARepeatGetsTheSameOrderAndPaysNothing(t *testing.T) {
 	if w.spent(surplus.Authorization) {
 		t.Error("a surplus authorization was sent")
 	}
-	w.reconcile()
+	w.checkBooks()
 }
 
 func upperNonce(_, a map[string]any) { a["nonce"] = "0x" + strings.ToUpper(a["nonce"].(string)[2:]) }
 
-func spoiledBy(t *testing.T, p x402.Payment, change func(m, authorization map[string]any)) string {
+func alteredHeader(t *testing.T, p x402.Payment, change func(m, authorization map[string]any)) string {
 	t.Helper()
-	m := tree(t, p)
-	change(m, m["payload"].(map[string]any)["authorization"].(map[string]any))
-	return encodeTree(t, m)
+	m := paymentJSON(t, p)
+	change(m, object(m, "payload")["authorization"].(map[string]any))
+	return encodeHeader(t, m)
 }
 
 func decoded(t *testing.T, payment string) x402.Payment {
@@ -126,8 +128,10 @@ func (w *world) dump() string {
 	if err != nil || len(tables) < 12 {
 		w.t.Fatalf("list the tables: %v (%v)", tables, err)
 	}
-	kept := map[string]string{"payments": "(to_jsonb(t) - 'signature')::text",
-		"attempts": "(to_jsonb(t) - 'variants')::text"}
+	kept := map[string]string{
+		"payments": "(to_jsonb(t) - 'signature')::text",
+		"attempts": "(to_jsonb(t) - 'variants')::text",
+	}
 	for _, table := range tables {
 		all.WriteString(w.rows(table, orText(kept[table])))
 	}
@@ -155,28 +159,28 @@ func TestOneAuthorizationPaysForOneKey(t *testing.T) {
 	w := newWorld(t, plan{})
 	b := w.buyer()
 	payment := header(t, b.payment())
-	var order sold
+	var order paidOrder
 	w.send(purchase("mine", payment)).into(t, 200, &order)
-	w.settled(30 * time.Second)
+	w.awaitSettled(30 * time.Second)
 	for _, key := range []string{"other", "mine ", "Mine", "mine\u200b"} {
 		a := w.send(purchase(key, payment))
-		if a.status != 409 || a.problem.Code != string(fault.AuthorizationAlreadyUsed) || a.problem.OrderID != "" {
+		if a.status != 409 || !a.is(fault.AuthorizationAlreadyUsed) || a.problem.OrderID != "" {
 			t.Errorf("key %q: %d %s", key, a.status, clipped(a.body))
 		}
 		if bytes.Contains(a.body, []byte(order.OrderID)) || bytes.Contains(a.body, []byte(order.Payment.Transaction)) {
 			t.Errorf("key %q: the answer tells of the order: %s", key, a.body)
 		}
 	}
-	w.reconcile()
+	w.checkBooks()
 }
 
-// TestAKeyIsNobodysSecret is A9: another wallet's key is as good as an unknown one, and gets the payer an
+// TestKeyOfAnotherWalletRevealsNothing is A9: another wallet's key is as good as an unknown one, and gets the payer an
 // order of the payer's own.
-func TestAKeyIsNobodysSecret(t *testing.T) {
+func TestKeyOfAnotherWalletRevealsNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
 	victim, thief := w.buyer(), w.buyer()
-	order := victim.bought("the victim's key")
+	order := victim.buyCard("the victim's key")
 	known, unknown := w.send(purchase("the victim's key", "")), w.send(purchase("a key nobody has", ""))
 	if diff := cmp.Diff(callInfoOf(t, unknown), callInfoOf(t, known)); diff != "" {
 		t.Errorf("a used key shows in the challenge (-unknown +used):\n%s", diff)
@@ -189,7 +193,7 @@ func TestAKeyIsNobodysSecret(t *testing.T) {
 	if diff := cmp.Diff(callInfoOf(t, b), callInfoOf(t, a)); diff != "" || a.status != 402 {
 		t.Errorf("a used key shows in the refusal (-unknown +used):\n%s", diff)
 	}
-	var own sold
+	var own paidOrder
 	thief.buy("the victim's key").into(t, 200, &own)
 	if own.OrderID == order.OrderID || own.Payment.Payer != thief.address.String() {
 		t.Errorf("the thief got %+v", own)
@@ -200,7 +204,7 @@ func TestAKeyIsNobodysSecret(t *testing.T) {
 	if diff := cmp.Diff(callInfoOf(t, b), callInfoOf(t, a)); diff != "" || a.status != 404 {
 		t.Errorf("another's order shows (-unknown +another's):\n%s", diff)
 	}
-	w.reconcile()
+	w.checkBooks()
 }
 
 var (
@@ -229,13 +233,13 @@ func callInfoOf(t *testing.T, a answer) string {
 	return uuids.ReplaceAllString(b.String(), "an id")
 }
 
-// TestWhoWatchesTheChainGetsNothing is A10: a settled signature is public, and whoever rebuilds the
+// TestPaymentRebuiltFromChainRevealsNothing is A10: a settled signature is public, and whoever rebuilds the
 // header from the call data learns nothing without the key, and no secret with it.
-func TestWhoWatchesTheChainGetsNothing(t *testing.T) {
+func TestPaymentRebuiltFromChainRevealsNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
 	b := w.buyer()
-	order := b.bought("k")
+	order := b.buyCard("k")
 	var tx struct {
 		Input hexutil.Bytes `json:"input"`
 	}
@@ -264,12 +268,12 @@ func TestWhoWatchesTheChainGetsNothing(t *testing.T) {
 			t.Errorf("the right key shows %s: %s", secret, a.body)
 		}
 	}
-	w.reconcile()
+	w.checkBooks()
 }
 
-// TestTheTermsCannotBeSwapped is A4 and A11: a quote is honoured as it was made, and nothing in it or
+// TestQuoteCannotLowerThePrice is A4 and A11: a quote is honoured as it was made, and nothing in it or
 // beside it lowers a price.
-func TestTheTermsCannotBeSwapped(t *testing.T) {
+func TestQuoteCannotLowerThePrice(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
 	b := w.buyer()
@@ -291,33 +295,41 @@ func TestTheTermsCannotBeSwapped(t *testing.T) {
 		bytes.Replace(raw[16:], []byte(`"p":2500`), []byte(`"p":1`), 1)...))
 	unsigned := base64.RawURLEncoding.EncodeToString(append(make([]byte, 16),
 		bytes.Replace(raw[16:], []byte(`"p":2500`), []byte(`"p":1`), 1)...))
-	var cases []wrong
-	for name, id := range map[string]any{"genuine": quote, "price swapped": swapped, "unsigned": unsigned, "number": 5,
-		"object": map[string]any{}, "long": strings.Repeat("A", 4000), "none": nil} {
-		cases = append(cases, wrong{"cheap, quote " + name, purchase("t", header(t, cheap(id))), 402, fault.PaymentRejected})
+	var cases refusals
+	for name, id := range map[string]any{
+		"genuine":       quote,
+		"price swapped": swapped,
+		"unsigned":      unsigned,
+		"number":        5,
+		"object":        map[string]any{},
+		"long":          strings.Repeat("A", 4000),
+		"none":          nil,
+	} {
+		cases.add("cheap, quote "+name, purchase("t", header(t, cheap(id))), 402, fault.PaymentRejected)
 	}
-	w.refuseAll(cases)
+	w.wantRefusals(cases)
 	// At the right price a quote of nobody's does no harm.
 	for name, id := range map[string]any{"genuine": quote, "swapped": swapped, "foreign": "q_123", "number": 7} {
 		b := w.buyer()
 		a := w.send(purchase("t", header(t, b.payment(func(p *x402.Payment) { p.Accepted.Extra["quoteId"] = id }))))
-		if a.status != 200 {
-			t.Errorf("full price, quote %s: %d %s", name, a.status, clipped(a.body))
-		}
+		wantStatus(t, fmt.Sprintf("full price, quote %s", name), a, 200)
 	}
-	w.reconcile()
+	w.checkBooks()
 }
 
 // TestAccountsWithCodeCannotPay is A28: the token asks such an account's code, which may change its mind.
 func TestAccountsWithCodeCannotPay(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
-	var cases []wrong
-	for name, code := range map[string]string{"7702 delegation": "0xef0100" + strings.Repeat("11", 20),
-		"reverts": "0x60006000fd", "stops": "0x00"} {
+	var cases refusals
+	for name, code := range map[string]string{
+		"7702 delegation": "0xef0100" + strings.Repeat("11", 20),
+		"reverts":         "0x60006000fd",
+		"stops":           "0x00",
+	} {
 		b := w.buyer()
 		w.rpc(nil, "anvil_setCode", b.address.String(), code)
-		cases = append(cases, wrong{name, purchase("code", header(t, b.payment())), 402, fault.PaymentRejected})
+		cases.add(name, purchase("code", header(t, b.payment())), 402, fault.PaymentRejected)
 	}
-	w.refuseAll(cases)
+	w.wantRefusals(cases)
 }

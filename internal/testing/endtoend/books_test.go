@@ -37,8 +37,10 @@ func (w *world) transfers() []transfer {
 		Index  hexutil.Uint64 `json:"logIndex"`
 	}
 	w.rpc(&logs, "eth_getLogs", map[string]any{
-		"fromBlock": hexutil.EncodeUint64(w.from), "toBlock": "latest", "address": usdc().String(),
-		"topics": []any{x402.TopicTransfer.String(), nil, w.payTo.Word().String()},
+		"fromBlock": hexutil.EncodeUint64(w.fromBlock),
+		"toBlock":   "latest",
+		"address":   usdc().String(),
+		"topics":    []any{x402.TopicTransfer.String(), nil, w.payTo.Word().String()},
 	})
 	all := make([]transfer, len(logs))
 	for i, l := range logs {
@@ -52,16 +54,16 @@ func (w *world) transfers() []transfer {
 
 func bigInt(b []byte) *big.Int { return new(big.Int).SetBytes(b) }
 
-// entry is an order with the payment that decides it and the card that came of it.
-type entry struct {
+// orderRow is an order with the payment that decides it and the card that came of it.
+type orderRow struct {
 	order, status, owner, key string
 	paid                      bool
 	transaction               string
 	card, fee, reason         string
 }
 
-// entries are all orders in the database.
-func (w *world) entries() []entry {
+// orders are all orders in the database.
+func (w *world) orders() []orderRow {
 	w.t.Helper()
 	rows, err := w.db.Query(context.WithoutCancel(w.t.Context()), `
 		SELECT o.id, o.status, o.owner, o.idempotency_key, coalesce(p.status = 'paid', false), coalesce(p.transaction, ''),
@@ -76,9 +78,9 @@ func (w *world) entries() []entry {
 		w.t.Fatalf("read the orders: %v", err)
 	}
 	defer rows.Close()
-	var all []entry
+	var all []orderRow
 	for rows.Next() {
-		var e entry
+		var e orderRow
 		if err := rows.Scan(&e.order, &e.status, &e.owner, &e.key, &e.paid, &e.transaction, &e.card, &e.fee,
 			&e.reason); err != nil {
 			w.t.Fatalf("read the orders: %v", err)
@@ -102,30 +104,30 @@ func (w *world) books() invariants.Books {
 	return invariants.Books{
 		Treasury: treasury, DatabaseURL: w.databaseURL, RPCURL: w.rpcURL, USDC: usdc().String(), PayTo: w.payTo.String(),
 		SandboxURL: w.issuer.url,
-		FromBlock:  w.from, Answers: slices.Clone(w.told), Down: w.down,
+		FromBlock:  w.fromBlock, Answers: slices.Clone(w.answers), Down: w.downSpans,
 	}
 }
 
-// settled waits until nothing is under way.
-func (w *world) settled(within time.Duration) {
+// awaitSettled waits until nothing is under way.
+func (w *world) awaitSettled(within time.Duration) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.t.Context()), crowded*within)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.t.Context()), slowdown*within)
 	defer cancel()
 	if err := invariants.Await(ctx, w.books()); err != nil {
-		w.t.Fatalf("%v\n%+v", err, w.entries())
+		w.t.Fatalf("%v\n%+v", err, w.orders())
 	}
 }
 
-// reconcile compares the three books: our database, the chain's log and the issuer's own. It holds once
+// checkBooks compares the three books: our database, the chain's log and the issuer's own. It holds once
 // nothing is under way, whatever happened before.
-func (w *world) reconcile() {
+func (w *world) checkBooks() {
 	w.t.Helper()
-	w.settled(30 * time.Second)
-	w.booksHold(0)
+	w.awaitSettled(30 * time.Second)
+	w.checkInvariants(0)
 }
 
-// booksHold checks every invariant, with so many units sent beside any purchase.
-func (w *world) booksHold(strays int64) {
+// checkInvariants checks every invariant, with so many units sent beside any purchase.
+func (w *world) checkInvariants(strays int64) {
 	w.t.Helper()
 	books := w.books()
 	books.Unmatched = strays
@@ -138,8 +140,8 @@ func (w *world) booksHold(strays int64) {
 	}
 }
 
-// hear remembers what a buyer was told of a purchase that was really the buyer's.
-func (w *world) hear(r request, a answer, at time.Time) {
+// recordAnswer remembers what a buyer was told of a purchase that was really the buyer's.
+func (w *world) recordAnswer(r request, a answer, at time.Time) {
 	pay, err := x402.DecodePayment(r.header[x402.HeaderSignature])
 	if err != nil || a.err != nil {
 		return
@@ -150,7 +152,7 @@ func (w *world) hear(r request, a answer, at time.Time) {
 	}
 	told := invariants.Answer{Payer: pay.Authorization.From.String(), Key: key, Paid: true, Status: a.status, At: at}
 	if a.status == http.StatusOK {
-		var o sold
+		var o paidOrder
 		if json.Unmarshal(a.body, &o) != nil {
 			return
 		}
@@ -158,7 +160,7 @@ func (w *world) hear(r request, a answer, at time.Time) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.told = append(w.told, told)
+	w.answers = append(w.answers, told)
 }
 
 // keyOf is the idempotency key of the purchase that a request pays, or of the order.
@@ -182,8 +184,8 @@ func (w *world) keyOf(r request) string {
 	return body.Key
 }
 
-// counts is how many rows each table of the purchase has, in one line.
-func (w *world) counts() string {
+// rowCounts is how many rows each table of the purchase has, in one line.
+func (w *world) rowCounts() string {
 	w.t.Helper()
 	var parts []string
 	for _, table := range []string{"orders", "payments", "attempts", "cards", "reservations", "timeline", "locks"} {
@@ -205,7 +207,15 @@ func (w *world) footprint() string {
 	for _, op := range []string{"open", "move", "moved", "balance", "sensitive"} {
 		asked += b.Requests[op]
 	}
-	return fmt.Sprintf("%s; payee %s, %d transfers; issuer %s, %d cards, %d asked", w.counts(), w.balance(w.payTo),
+	return fmt.Sprintf("%s; payee %s, %d transfers; issuer %s, %d cards, %d asked", w.rowCounts(), w.balance(w.payTo),
 		len(w.transfers()),
 		b.Float, len(b.Cards), asked)
+}
+
+// wantFootprint checks that something left the footprint as it was before.
+func (w *world) wantFootprint(what, before string) {
+	w.t.Helper()
+	if after := w.footprint(); after != before {
+		w.t.Errorf("%s:\n was %s\n now %s", what, before, after)
+	}
 }

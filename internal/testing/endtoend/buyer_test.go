@@ -30,14 +30,14 @@ type buyer struct {
 	address x402.Address
 	// token is the buyer's session once there is one.
 	token string
-	// from is where the buyer is, as the proxy in front of the world tells it; empty is the proxy itself.
-	from string
+	// clientIP is the buyer's address as the trusted proxy reports it; empty means the proxy's own.
+	clientIP string
 }
 
 // buyer makes a wallet with 1,000 USDC.
 func (w *world) buyer() *buyer {
 	w.t.Helper()
-	b := w.pauper()
+	b := w.unfundedBuyer()
 	w.fund(b.address, 1_000_000_000)
 	return b
 }
@@ -47,8 +47,8 @@ func (w *world) buyers(n int) []*buyer {
 	w.t.Helper()
 	all, calls := make([]*buyer, n), make([]rpc.BatchElem, n)
 	for i := range all {
-		all[i] = w.pauper()
-		slot, value := balanceOf(all[i].address, 1_000_000_000)
+		all[i] = w.unfundedBuyer()
+		slot, value := balanceSlot(all[i].address, 1_000_000_000)
 		calls[i] = rpc.BatchElem{Method: "anvil_setStorageAt", Args: []any{usdc().String(), slot, value}, Result: new(bool)}
 	}
 	for part := range slices.Chunk(calls, 100) {
@@ -61,12 +61,12 @@ func (w *world) buyers(n int) []*buyer {
 			}
 		}
 	}
-	w.rpc(nil, "anvil_mine", "0x1") // as in fund
+	w.mine(1) // as in fund
 	return all
 }
 
-// pauper makes a wallet with nothing.
-func (w *world) pauper() *buyer {
+// unfundedBuyer makes a wallet with nothing.
+func (w *world) unfundedBuyer() *buyer {
 	w.t.Helper()
 	key := newKey(w.t)
 	return &buyer{w: w, key: key, address: addressOf(key)}
@@ -125,8 +125,8 @@ func header(t *testing.T, p x402.Payment) string {
 	return h
 }
 
-// tree is a payment's JSON, to be spoiled in ways that no type of ours can hold.
-func tree(t *testing.T, p x402.Payment) map[string]any {
+// paymentJSON is a payment's JSON, to be spoiled in ways that no type of ours can hold.
+func paymentJSON(t *testing.T, p x402.Payment) map[string]any {
 	t.Helper()
 	raw, err := base64.StdEncoding.DecodeString(header(t, p))
 	if err != nil {
@@ -139,7 +139,7 @@ func tree(t *testing.T, p x402.Payment) map[string]any {
 	return m
 }
 
-func encodeTree(t *testing.T, m map[string]any) string {
+func encodeHeader(t *testing.T, m map[string]any) string {
 	t.Helper()
 	raw, err := json.Marshal(m)
 	if err != nil {
@@ -150,11 +150,7 @@ func encodeTree(t *testing.T, m map[string]any) string {
 
 // purchase is the request that buys a card with a payment header; an empty one asks for the terms.
 func purchase(key, payment string) request {
-	r := request{path: purchasePath, body: purchaseBody(key)}
-	if payment != "" {
-		r.header = map[string]string{x402.HeaderSignature: payment}
-	}
-	return r
+	return post(purchasePath, purchaseBody(key)).paying(payment)
 }
 
 // buy pays for a card with a fresh authorization.
@@ -162,8 +158,8 @@ func (b *buyer) buy(key string) answer {
 	return b.w.send(purchase(key, header(b.w.t, b.payment())))
 }
 
-// sold is the part of an order that the tests look at.
-type sold struct {
+// paidOrder is the part of an order that the tests look at.
+type paidOrder struct {
 	OrderID  string `json:"orderId"`
 	Status   string `json:"status"`
 	Replayed bool   `json:"replayed"`
@@ -178,14 +174,14 @@ type sold struct {
 	} `json:"issuance"`
 }
 
-// bought buys a card and waits until it is active and its fee is withdrawn.
-func (b *buyer) bought(key string) sold {
+// buyCard buys a card and waits until it is active and its fee is withdrawn.
+func (b *buyer) buyCard(key string) paidOrder {
 	b.w.t.Helper()
-	o, err := b.buyUntilSold(key, 30*time.Second)
+	o, err := b.buyRetrying(key, 30*time.Second)
 	if err != nil {
 		b.w.t.Fatal(err)
 	}
-	b.w.settled(30 * time.Second)
+	b.w.awaitSettled(30 * time.Second)
 	b.signIn()
 	b.get("/api/orders/"+o.OrderID).into(b.w.t, 200, &o)
 	if o.Issuance.CardID == "" || o.Status != "fulfilled" {
@@ -194,24 +190,39 @@ func (b *buyer) bought(key string) sold {
 	return o
 }
 
+// challenge is a message that a wallet signs to prove itself.
+type challenge struct{ IntentID, Message string }
+
+func challengeRequest(address string) request {
+	return post("/api/auth/challenge", `{"address":`+jsonText(address)+`}`)
+}
+
+func (b *buyer) signInChallenge() (ch challenge) {
+	b.w.t.Helper()
+	b.w.send(challengeRequest(b.address.String()).withHeader("X-Forwarded-For", b.clientIP)).into(b.w.t, 200, &ch)
+	return ch
+}
+
 // signIn gets the buyer a session.
 func (b *buyer) signIn() {
 	b.w.t.Helper()
-	var ch struct {
-		IntentID string `json:"intentId"`
-		Message  string `json:"message"`
-	}
-	here := map[string]string{"X-Forwarded-For": b.from}
-	b.w.send(request{path: "/api/auth/challenge", body: `{"address":` + quoted(b.address.String()) + `}`,
-		header: here}).into(b.w.t, 200, &ch)
-	var session struct {
-		AccessToken string `json:"accessToken"`
-	}
-	body, _ := json.Marshal(map[string]string{ // strings always marshal
-		"address": b.address.String(), "intentId": ch.IntentID, "message": ch.Message, "signature": b.sign(ch.Message),
-	})
-	b.w.send(request{path: "/api/auth/verify", body: string(body), header: here}).into(b.w.t, 200, &session)
+	var session struct{ AccessToken string }
+	verify := b.verifying(b.signInChallenge(), nil).withHeader("X-Forwarded-For", b.clientIP)
+	b.w.send(verify).into(b.w.t, 200, &session)
 	b.token = session.AccessToken
+}
+
+func (b *buyer) revealChallenge(card string) (ch challenge) {
+	b.w.t.Helper()
+	b.post("/api/cards/"+card+"/reveal-challenge", "{}").into(b.w.t, 200, &ch)
+	return ch
+}
+
+// reveal asks for the number of a card.
+func (b *buyer) reveal(card string) answer {
+	b.w.t.Helper()
+	ch := b.revealChallenge(card)
+	return b.post("/api/cards/"+card+"/reveal", revealBody(ch.IntentID, b.sign(ch.Message)))
 }
 
 // sign is personal_sign.
@@ -235,11 +246,11 @@ func (b *buyer) post(path, body string) answer {
 }
 
 func (b *buyer) bearer() map[string]string {
-	return map[string]string{"Authorization": "Bearer " + b.token, "X-Forwarded-For": b.from}
+	return map[string]string{"Authorization": "Bearer " + b.token, "X-Forwarded-For": b.clientIP}
 }
 
-// twin is the same signature with s in the upper half of the curve's order, valid to a careless eye.
-func twin(s x402.Signature) x402.Signature {
+// withHighS is the same signature with s in the upper half of the curve's order, valid to a careless eye.
+func withHighS(s x402.Signature) x402.Signature {
 	n := crypto.S256().Params().N
 	high := bigInt(s[32:64])
 	high.Sub(n, high).FillBytes(s[32:64])

@@ -3,13 +3,17 @@ package endtoend_test
 import (
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// request is one call of a client's.
+// request is one call by a client.
 type request struct {
 	at     *instance // the first one when nil
 	method string    // POST when empty
@@ -17,6 +21,45 @@ type request struct {
 	body   string
 	header map[string]string
 }
+
+// get is a GET request.
+func get(path string) request { return request{method: http.MethodGet, path: path} }
+
+// post is a POST request; an empty body is none.
+func post(path, body string) request {
+	return request{method: http.MethodPost, path: path, body: body}
+}
+
+// on is the request as it is sent to one of several instances.
+func (r request) on(i *instance) request {
+	r.at = i
+	return r
+}
+
+// with is the request with more headers.
+func (r request) with(header map[string]string) request {
+	all := map[string]string{}
+	maps.Copy(all, r.header)
+	maps.Copy(all, header)
+	r.header = all
+	return r
+}
+
+// withHeader is the request with one more header.
+func (r request) withHeader(name, value string) request {
+	return r.with(map[string]string{name: value})
+}
+
+// paying is the request with a payment header; an empty one is none.
+func (r request) paying(payment string) request {
+	if payment == "" {
+		return r
+	}
+	return r.withHeader(x402.HeaderSignature, payment)
+}
+
+// as is the request in a buyer's session, from where the buyer is.
+func (r request) as(b *buyer) request { return r.with(b.bearer()) }
 
 // answer is what came back. problem is set for every answer of 400 and more that holds one.
 type answer struct {
@@ -76,7 +119,7 @@ func (w *world) send(r request) answer {
 	}
 	defer res.Body.Close()
 	a := read(res)
-	w.hear(r, a, sent)
+	w.recordAnswer(r, a, sent)
 	return a
 }
 
@@ -102,3 +145,22 @@ func (a answer) into(t *testing.T, status int, v any) {
 		t.Fatalf("%v in %s", err, a.body)
 	}
 }
+
+// wantStatus checks an answer's status.
+func wantStatus(t *testing.T, what string, a answer, status int) {
+	t.Helper()
+	if a.err != nil || a.status != status {
+		t.Errorf("%s: %d %s %v, want %d", what, a.status, clipped(a.body), a.err, status)
+	}
+}
+
+// wantProblem checks an answer's status and the code of its problem document.
+func wantProblem(t *testing.T, what string, a answer, status int, code fault.Code) {
+	t.Helper()
+	if a.status != status || !a.is(code) {
+		t.Errorf("%s: %d %s %v, want %d %s", what, a.status, clipped(a.body), a.err, status, code)
+	}
+}
+
+// is reports whether the answer is a problem with this code.
+func (a answer) is(code fault.Code) bool { return a.problem.Code == string(code) }

@@ -41,8 +41,8 @@ func (c canaries) plant(name, prefix string) string {
 	return c[name]
 }
 
-// number plants digits.
-func (c canaries) number(name, prefix string, length int) string {
+// plantNumber plants digits.
+func (c canaries) plantNumber(name, prefix string, length int) string {
 	random := make([]byte, length)
 	_, _ = rand.Read(random) // never fails
 	text := []byte(prefix)
@@ -58,8 +58,12 @@ func forms(secret string) map[string]string {
 	raw := []byte(secret)
 	quoted, _ := json.Marshal(secret) // a string always marshals
 	all := map[string]string{
-		"plain": secret, "hex": hex.EncodeToString(raw), "escaped": strings.Trim(strconv.QuoteToASCII(secret), `"`),
-		"JSON": strings.Trim(string(quoted), `"`), "URL": url.QueryEscape(secret), "spaced": grouped(secret),
+		"plain":   secret,
+		"hex":     hex.EncodeToString(raw),
+		"escaped": strings.Trim(strconv.QuoteToASCII(secret), `"`),
+		"JSON":    strings.Trim(string(quoted), `"`),
+		"URL":     url.QueryEscape(secret),
+		"spaced":  grouped(secret),
 	}
 	// Base64 of a text that begins with something else has another form for each of three places.
 	for shift := range 3 {
@@ -95,10 +99,10 @@ func (s *sink) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestNoPlantedSecretComesOutAnywhere runs everything once, well and badly, with a secret in every place
+// TestPlantedSecretsAreNeverExposed runs everything once, well and badly, with a secret in every place
 // that can take one, and then looks for them in all that is written: log, traces, metrics and logs of
 // OTLP, the metrics page, a dump of the database, and what MCP tools tell.
-func TestNoPlantedSecretComesOutAnywhere(t *testing.T) {
+func TestPlantedSecretsAreNeverExposed(t *testing.T) {
 	var log lockedBuffer
 	out := &sink{}
 	collector := httptest.NewServer(out)
@@ -114,7 +118,7 @@ func TestNoPlantedSecretComesOutAnywhere(t *testing.T) {
 		log:       tel.Logger(telemetry.NewLogger(&log, slog.LevelDebug, true)),
 		change: func(c *app.Config) {
 			c.MetricsAddr = "127.0.0.1:0"
-			c.Operators, c.Activity = []auth.Operator{operatorOf("ada", operatorToken)}, []x402.Address{addressOf(analyst)}
+			c.Operators, c.Activity = []auth.Operator{newOperator("ada", operatorToken)}, []x402.Address{addressOf(analyst)}
 			quote := make([]byte, 32)
 			_, _ = rand.Read(quote) // never fails
 			c.QuoteKey = secret.New(hex.EncodeToString(quote))
@@ -123,11 +127,11 @@ func TestNoPlantedSecretComesOutAnywhere(t *testing.T) {
 	secrets["the quote key"] = w.config.QuoteKey.Reveal()
 	secrets["the relayer's key"] = w.config.RelayerKeys[0].Reveal()
 	secrets["the issuer's key"] = w.config.IssuerKey.Reveal()
-	w.live(secrets)
-	w.knock(secrets, operatorToken)
-	w.report(secrets)
-	told := w.talk(secrets)
-	(&buyer{w: w, key: analyst, address: addressOf(analyst)}).look(secrets)
+	w.runPurchaseStory(secrets)
+	w.sendStrangerSecrets(secrets, operatorToken)
+	w.sendEventSecrets(secrets)
+	told := w.callTools(secrets)
+	(&buyer{w: w, key: analyst, address: addressOf(analyst)}).readActivityReport(secrets)
 
 	if len(secrets) < 40 {
 		t.Errorf("%d secrets are planted", len(secrets))
@@ -139,13 +143,18 @@ func TestNoPlantedSecretComesOutAnywhere(t *testing.T) {
 		t.Errorf("send what is queued: %v", err)
 	}
 	places := map[string]string{
-		"the log": log.String(), "what the collector got": out.String(), "the metrics": page, "the database": dump,
-		"what the tools told": told,
+		"the log":                log.String(),
+		"what the collector got": out.String(),
+		"the metrics":            page,
+		"the database":           dump,
+		"what the tools told":    told,
 	}
 	for place, sign := range map[string]string{
-		"the log": `"msg":"job attempt"`, "what the collector got": "checkout.buy",
-		"the metrics": "payment_settlements_total", "the database": "fulfilled",
-		"what the tools told": "payable_url",
+		"the log":                `"msg":"job attempt"`,
+		"what the collector got": "checkout.buy",
+		"the metrics":            "payment_settlements_total",
+		"the database":           "fulfilled",
+		"what the tools told":    "payable_url",
 	} {
 		if !strings.Contains(places[place], sign) {
 			t.Errorf("%s lacks %q: nothing was looked at", place, sign)
@@ -166,9 +175,9 @@ func TestNoPlantedSecretComesOutAnywhere(t *testing.T) {
 	}
 }
 
-// live is a buyer's whole story: paid once and again, signed in by both schemes, revealed in spite of an
+// runPurchaseStory is a buyer's whole story: paid once and again, signed in by both schemes, revealed in spite of an
 // issuer that fails with its secrets in hand.
-func (w *world) live(secrets canaries) {
+func (w *world) runPurchaseStory(secrets canaries) {
 	t, b := w.t, w.buyer()
 	w.issuer.fault("open", "error_after", 1, 0)
 	w.issuer.fault("move", "error_after", 1, 0)
@@ -177,24 +186,27 @@ func (w *world) live(secrets canaries) {
 	secrets["the payment's signature"] = "0x" + hex.EncodeToString(paid.Signature[:])
 	secrets["the surplus payment's signature"] = "0x" + hex.EncodeToString(surplus.Signature[:])
 	secrets["the payment header"] = header(t, paid)[300:380]
-	var order sold
+	var order paidOrder
 	w.send(purchase("canary-story", header(t, paid))).into(t, 200, &order)
 	w.send(purchase("canary-story", header(t, surplus))).into(t, 200, nil)
 	other := purchase("canary-story", header(t, b.payment(func(p *x402.Payment) { p.Authorization.Value++ })))
 	secrets["a rejected header"] = other.header[x402.HeaderSignature][200:280]
 	w.send(other)
-	w.settled(60 * time.Second)
+	w.awaitSettled(60 * time.Second)
 
 	var ch struct{ IntentID, Message string }
-	w.send(request{path: "/api/auth/challenge", body: `{"address":` + quoted(b.address.String()) + `}`}).into(t, 200, &ch)
+	w.send(challengeRequest(b.address.String())).into(t, 200, &ch)
 	signature := b.sign(ch.Message)
 	secrets["the sign-in signature"] = signature
 	// texts always marshal
-	body, _ := json.Marshal(map[string]string{"address": b.address.String(), "intentId": ch.IntentID,
-		"signature": signature})
+	body, _ := json.Marshal(map[string]string{
+		"address":   b.address.String(),
+		"intentId":  ch.IntentID,
+		"signature": signature,
+	})
 	var session struct{ AccessToken string }
-	w.send(request{path: "/api/auth/verify", body: string(body)}).into(t, 200, &session)
-	w.send(request{path: "/api/auth/verify", body: string(body)}) // once more: refused
+	w.send(post("/api/auth/verify", string(body))).into(t, 200, &session)
+	w.send(post("/api/auth/verify", string(body))) // once more: refused
 	b.token = session.AccessToken
 	secrets["the bearer"] = b.token
 	b.get("/api/orders/"+order.OrderID).into(t, 200, &order)
@@ -221,8 +233,8 @@ func (w *world) live(secrets canaries) {
 	if secrets["the card's number"] == "" {
 		t.Error("no card was revealed")
 	}
-	w.awaitEsims(nil)
-	travel := b.travels("canary-travel")
+	w.awaitEsimReady(nil)
+	travel := b.buyEsim("canary-travel")
 	if travel.Credentials == nil {
 		t.Fatalf("no eSIM was shown: %s", travel.Status)
 	}
@@ -232,8 +244,8 @@ func (w *world) live(secrets canaries) {
 	b.post("/api/auth/logout", "").into(t, 200, nil)
 }
 
-// knock sends a secret wherever a stranger's request can carry one.
-func (w *world) knock(secrets canaries, operatorToken string) {
+// sendStrangerSecrets sends a secret wherever a stranger's request can carry one.
+func (w *world) sendStrangerSecrets(secrets canaries, operatorToken string) {
 	json := map[string]string{"Content-Type": "application/json"}
 	for name, r := range map[string]request{
 		"a bearer of nobody's": {method: "GET", path: "/api/cards",
@@ -259,8 +271,10 @@ func (w *world) knock(secrets canaries, operatorToken string) {
 		"a request id": {method: "GET", path: "/api/config",
 			header: map[string]string{"X-Request-Id": "a " + secrets.plant("a request id", "")}},
 		"a trace state": {path: purchasePath, body: purchaseBody("x"),
-			header: map[string]string{"Traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
-				"Tracestate": "k=" + secrets.plant("a trace state", "")}},
+			header: map[string]string{
+				"Traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+				"Tracestate":  "k=" + secrets.plant("a trace state", ""),
+			}},
 		"baggage": {path: purchasePath, body: purchaseBody("x"),
 			header: map[string]string{"Baggage": "k=" + secrets.plant("baggage", "")}},
 		"a sign-in header": {path: purchasePath, body: purchaseBody("x"),
@@ -298,7 +312,7 @@ func (w *world) knock(secrets canaries, operatorToken string) {
 		"a payment of a procedure": {path: "/roamcard.v1.CardService/PurchaseCard", body: purchaseBody("x"),
 			header: map[string]string{x402.HeaderSignature: secrets.plant("a payment of a procedure", "")}},
 		"a number as key of a query": {method: "GET", path: "/api/config?pan=" +
-			secrets.number("a number as key of a query", "4", 16)},
+			secrets.plantNumber("a number as key of a query", "4", 16)},
 	} {
 		if a := w.send(r); a.status == 0 || a.status >= 500 {
 			w.t.Errorf("%s: %d %s (%v)", name, a.status, a.body, a.err)
@@ -306,13 +320,13 @@ func (w *world) knock(secrets canaries, operatorToken string) {
 	}
 }
 
-// report sends product events with what they must not hold.
-func (w *world) report(secrets canaries) {
+// sendEventSecrets sends product events with what they must not hold.
+func (w *world) sendEventSecrets(secrets canaries) {
 	for name, changes := range map[string]map[string]any{
-		"a PAN in an event": {"path": "/card/" + secrets.number("a PAN in an event", "4", 16)},
+		"a PAN in an event": {"path": "/card/" + secrets.plantNumber("a PAN in an event", "4", 16)},
 		"a code in an event": {"properties": map[string]any{"step": "cvv_" +
-			secrets.number("a code in an event", "", 9)}},
-		"an ICCID in an event": {"properties": map[string]any{"product": secrets.number("an ICCID in an event", "89",
+			secrets.plantNumber("a code in an event", "", 9)}},
+		"an ICCID in an event": {"properties": map[string]any{"product": secrets.plantNumber("an ICCID in an event", "89",
 			19)}},
 		"an LPA in an event": {"properties": map[string]any{"note": "LPA:1$rsp.example.com$" +
 			secrets.plant("an LPA in an event", "")}},
@@ -320,25 +334,25 @@ func (w *world) report(secrets canaries) {
 		"an e-mail in an event": {"path": "/" + secrets.plant("an e-mail in an event", "a") + "@example.com"},
 		"a token in an event":   {"eventName": secrets.plant("a token in an event", "rcs_")},
 		"a visitor's name":      {"visitorId": secrets.plant("a visitor's name", "")},
-		"an order in an event":  {"path": "/pay/" + secrets.number("an order in an event", "ord_0199", 40)},
+		"an order in an event":  {"path": "/pay/" + secrets.plantNumber("an order in an event", "ord_0199", 40)},
 		"something in base64": {"path": "/" +
 			base64.RawURLEncoding.EncodeToString([]byte(secrets.plant("something in base64", "rcs_")))},
-		"a visitor that is known": {"visitorId": secrets.visitor("a visitor that is known")},
+		"a visitor that is known": {"visitorId": secrets.plantVisitor("a visitor that is known")},
 	} {
-		if a := w.send(request{path: "/api/events", body: event(changes)}); a.status != 400 && a.status != 202 {
+		if a := w.send(post("/api/events", eventBody(changes))); a.status != 400 && a.status != 202 {
 			w.t.Errorf("%s: %d %s", name, a.status, a.body)
 		}
 	}
 }
 
-// visitor plants a visitor's id, which is accepted, and of which only a digest may be kept.
-func (c canaries) visitor(name string) string {
+// plantVisitor plants a visitor's id, which is accepted, and of which only a digest may be kept.
+func (c canaries) plantVisitor(name string) string {
 	c[name] = uuid.NewString()
 	return c[name]
 }
 
-// look reads what operators read, which must not hold a secret either.
-func (b *buyer) look(secrets canaries) {
+// readActivityReport reads what operators read, which must not hold a secret either.
+func (b *buyer) readActivityReport(secrets canaries) {
 	b.signIn()
 	secrets["the analyst's bearer"] = b.token
 	a := b.get("/api/admin/activity?days=1")

@@ -2,6 +2,7 @@ package endtoend_test
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"strings"
 
@@ -10,27 +11,26 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// talk asks every MCP tool for all that it knows, in the name of a buyer with an open order, with secrets in
+// callTools asks every MCP tool for all that it knows, in the name of a buyer with an open order, with secrets in
 // all headers and arguments. It gives everything that was answered.
-func (w *world) talk(secrets canaries) string {
+func (w *world) callTools(secrets canaries) string {
 	t, b := w.t, w.buyer()
 	b.signIn()
 	secrets["the bearer of a caller of tools"] = b.token
-	b.opens(cardOrdersPath, "canary-tools", "")
+	b.createOrder(cardOrdersPath, "canary-tools", "")
 	header := b.bearer()
 	maps.Copy(header, map[string]string{
-		"X-Esim-Delivery-Token": secrets.plant("a delivery token for a tool", "rcd_"), "Cookie": "session=" +
+		"X-Esim-Delivery-Token": secrets.plant("a delivery token for a tool", "rcd_"),
+		"Cookie": "session=" +
 			secrets.plant("a cookie for a tool", ""),
 		x402.HeaderSignature: secrets.plant("a payment for a tool", ""),
 		"Sign-In-With-X":     secrets.plant("a sign-in for a tool", ""),
 	})
 	var said strings.Builder
 	ask := func(method, params string) answer {
-		a := w.send(request{path: "/mcp", header: header, body: `{"jsonrpc":"2.0","id":1,"method":"` + method +
-			`","params":` + params + `}`})
-		if a.status != 200 {
-			t.Errorf("%s %s: %d %s (%v)", method, params, a.status, clipped(a.body), a.err)
-		}
+		a := w.send(post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"`+method+
+			`","params":`+params+`}`).with(header))
+		wantStatus(t, fmt.Sprintf("%s %s", method, params), a, 200)
 		said.Write(a.body)
 		said.WriteByte('\n')
 		return a
@@ -57,13 +57,12 @@ func (w *world) talk(secrets canaries) string {
 	}
 	// To these, what was sent may come back; what matters is that it is not written down.
 	for name, params := range map[string]string{
-		"a tool's name": `{"name":"` + secrets.plant("a tool's name", "t") + `"}`, "a cursor": `{"cursor":"` +
+		"a tool's name": `{"name":"` + secrets.plant("a tool's name", "t") + `"}`,
+		"a cursor": `{"cursor":"` +
 			secrets.plant("a cursor", "") + `"}`,
 	} {
-		if a := w.send(request{path: "/mcp", header: header, body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":` +
-			params + `}`}); a.status != 200 {
-			t.Errorf("%s: %d %s", name, a.status, clipped(a.body))
-		}
+		wantStatus(t, name, w.send(post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":`+
+			params+`}`).with(header)), 200)
 	}
 	return said.String()
 }

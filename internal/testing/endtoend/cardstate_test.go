@@ -10,8 +10,8 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 )
 
-// cardAt is the issuer's name for the newest card.
-func (w *world) cardAt() string {
+// newestCard is the issuer's name for the newest card.
+func (w *world) newestCard() string {
 	w.t.Helper()
 	cards := w.issuer.books().Cards
 	if len(cards) == 0 {
@@ -20,13 +20,13 @@ func (w *world) cardAt() string {
 	return cards[len(cards)-1].ID
 }
 
-func (w *world) setCard(id, state string) {
+func (w *world) setCardState(id, state string) {
 	w.t.Helper()
-	w.issuer.control("POST", "cards/"+id, map[string]any{"state": state})
+	w.issuer.call("POST", "cards/"+id, map[string]any{"state": state})
 }
 
-// status is how an owner's list shows a card.
-func (b *buyer) status(id string) string {
+// cardStatus is how an owner's list shows a card.
+func (b *buyer) cardStatus(id string) string {
 	b.w.t.Helper()
 	var list struct{ Cards []struct{ ID, Status string } }
 	b.get("/api/cards").into(b.w.t, 200, &list)
@@ -38,74 +38,67 @@ func (b *buyer) status(id string) string {
 	return "not listed"
 }
 
-func wantProblem(t *testing.T, what string, a answer, status int, code fault.Code) {
-	t.Helper()
-	if a.status != status || a.problem.Code != string(code) {
-		t.Errorf("%s: %d %s %v, want %d %s", what, a.status, clipped(a.body), a.err, status, code)
-	}
-}
-
-// TestACardThatItsIssuerLockedIsNeitherShownNorToppedUp, and one that it terminated makes room for another. Nothing is
+// TestLockedCardIsNeitherRevealedNorToppedUp, and one that it terminated makes room for another. Nothing is
 // paid meanwhile.
-func TestACardThatItsIssuerLockedIsNeitherShownNorToppedUp(t *testing.T) {
+func TestLockedCardIsNeitherRevealedNorToppedUp(t *testing.T) {
 	t.Parallel()
 	w := newAdminWorld(t, 100_000_000, plan{instances: 2})
 	b := w.buyer()
-	had := b.bought("the-first-card")
-	card, at := had.Issuance.CardID, w.cardAt()
-	open := b.opens("/api/orders", "", `{}`)
-	paid := len(w.transfersOf(b.address))
+	had := b.buyCard("the-first-card")
+	card, at := had.Issuance.CardID, w.newestCard()
+	open := b.createOrder("/api/orders", "", `{}`)
+	paid := len(w.transfersFrom(b.address))
 	for state, want := range map[string]string{"locked": "FROZEN"} {
-		w.setCard(at, state)
+		w.setCardState(at, state)
 		// First of all, so that nothing but the claim's own look can know.
 		wantProblem(t, "a top-up", b.topUp("top-up-of-a-locked-card", 2500), 409, fault.ActiveCardMissing)
-		wantProblem(t, "the terms of an open order", w.send(request{at: w.instances[1], method: "GET", path: open.path()}),
+		wantProblem(t, "the terms of an open order", w.send(get(open.path()).on(w.instances[1])),
 			409, fault.ActiveCardMissing)
 		wantProblem(t, "the balance", b.get("/api/cards/"+card+"/balance"), 409, fault.CardNotActive)
 		wantProblem(t, "a reveal", b.post("/api/cards/"+card+"/reveal-challenge", `{}`), 409, fault.CardNotActive)
 		wantProblem(t, "another open order", b.post("/api/orders", `{}`), 409, fault.ActiveCardMissing)
 		wantProblem(t, "another card", b.buy("a-second-card"), 409, fault.CardAlreadyExists)
-		if got := b.status(card); got != want {
+		if got := b.cardStatus(card); got != want {
 			t.Errorf("listed as %s, want %s", got, want)
 		}
 	}
-	if n := len(w.transfersOf(b.address)); n != paid {
+	if n := len(w.transfersFrom(b.address)); n != paid {
 		t.Errorf("%d payments were made meanwhile", n-paid)
 	}
-	w.setCard(at, "live")
+	w.setCardState(at, "live")
 	b.get("/api/cards/"+card+"/balance").into(t, 200, nil)
-	var o sold
+	var o paidOrder
 	b.topUp("top-up-once-it-is-unlocked", 2500).into(t, 200, &o)
-	b.becomes(o.OrderID, "fulfilled")
-	w.setCard(at, "terminated")
+	b.awaitStatus(o.OrderID, "fulfilled")
+	w.setCardState(at, "terminated")
 	wantProblem(t, "a top-up of a closed card", b.topUp("top-up-of-a-closed-card", 2500), 409, fault.ActiveCardMissing)
-	if got := b.status(card); got != "CLOSED" {
+	if got := b.cardStatus(card); got != "CLOSED" {
 		t.Errorf("listed as %s", got)
 	}
-	next := b.bought("the-next-card")
-	if next.Issuance.CardID == card || b.status(next.Issuance.CardID) != "ACTIVE" || b.status(card) != "CLOSED" {
+	next := b.buyCard("the-next-card")
+	if next.Issuance.CardID == card || b.cardStatus(next.Issuance.CardID) != "ACTIVE" || b.cardStatus(card) != "CLOSED" {
 		t.Errorf("the next card %+v", next)
 	}
-	w.reconcile()
+	w.checkBooks()
 }
 
-// TestAClosedCardMakesRoomAtOnce: also when nobody has looked at it since.
-func TestAClosedCardMakesRoomAtOnce(t *testing.T) {
+// TestClosedCardCanBeReplacedAtOnce: also when nobody has looked at it since.
+func TestClosedCardCanBeReplacedAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
 	b := w.buyer()
-	b.bought("the-first-card")
-	w.setCard(w.cardAt(), "terminated")
-	b.bought("the-next-card")
-	w.reconcile()
+	b.buyCard("the-first-card")
+	w.setCardState(w.newestCard(), "terminated")
+	b.buyCard("the-next-card")
+	w.checkBooks()
 }
 
-// TestWhatTheIssuerDoesToCardsIsNoticedByItself, by a job, and an issuer that is down changes nothing.
-func TestWhatTheIssuerDoesToCardsIsNoticedByItself(t *testing.T) {
+// TestCardStatesAreSyncedFromIssuer, by a job, and an issuer that is down changes nothing.
+func TestCardStatesAreSyncedFromIssuer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{instances: 2, change: func(c *app.Config) { c.IssuerStatesEvery = time.Second }})
 	b := w.buyer()
-	had := b.bought("a-card")
+	had := b.buyCard("a-card")
 	stored := func(want string) {
 		t.Helper()
 		eventually(t, 20*time.Second, func() (bool, string) {
@@ -113,18 +106,18 @@ func TestWhatTheIssuerDoesToCardsIsNoticedByItself(t *testing.T) {
 			return n == 1, fmt.Sprintf("%d cards are %s", n, want)
 		})
 	}
-	w.setCard(w.cardAt(), "locked")
+	w.setCardState(w.newestCard(), "locked")
 	stored("FROZEN")
-	w.setCard(w.cardAt(), "live")
+	w.setCardState(w.newestCard(), "live")
 	stored("ACTIVE")
 	w.issuer.fault("*", "error_before", 0, 0)
-	w.setCard(w.cardAt(), "terminated")
-	if got := b.status(had.Issuance.CardID); got != "ACTIVE" {
+	w.setCardState(w.newestCard(), "terminated")
+	if got := b.cardStatus(had.Issuance.CardID); got != "ACTIVE" {
 		t.Errorf("while the issuer is down the card is listed as %s", got)
 	}
 	wantProblem(t, "a balance meanwhile", b.get("/api/cards/"+had.Issuance.CardID+"/balance"),
 		http.StatusServiceUnavailable, fault.DependencyDown)
-	w.issuer.control("DELETE", "faults", nil)
+	w.issuer.clearFaults()
 	stored("CLOSED")
 	if n := w.count(
 		"SELECT count(*) FROM jobs WHERE kind = 'card_states' AND status IN ('failed', 'operator_review')"); n != 0 {

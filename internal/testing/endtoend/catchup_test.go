@@ -10,117 +10,109 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/fault"
 )
 
-// TestSalesWaitUntilTheTransfersHaveBeenRead: a started process sells nothing while it cannot read the chain to its
+// TestSalesWaitForTransferCatchUp: a started process sells nothing while it cannot read the chain to its
 // head.
-func TestSalesWaitUntilTheTransfersHaveBeenRead(t *testing.T) {
+func TestSalesWaitForTransferCatchUp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
 	b := w.buyer()
-	b.bought("before")
+	b.buyCard("before")
 	w.instances[0].stop()
 
 	node := newNodeProxy(t, w.rpcURL)
-	node.spoil(nodeFault{method: "eth_getLogs", mode: failBefore})
+	node.inject(nodeFault{method: "eth_getLogs", mode: failBefore})
 	cfg := w.config
 	cfg.RPCURLs = []string{node.url}
 	w.instances = nil
 	w.start(cfg)
-	w.closedForCatchUp(b)
+	w.wantClosedForCatchUp(b)
 	// What is paid is repeated all the same.
-	if a := b.buy("before"); a.status != 200 {
-		t.Errorf("a repeat of what is paid: %d %s", a.status, clipped(a.body))
-	}
-	node.heal()
+	wantStatus(t, "a repeat of what is paid", b.buy("before"), 200)
+	node.clearFaults()
 	w.awaitReady(w.instances[0])
-	w.buyer().bought("after")
-	w.reconcile()
+	w.buyer().buyCard("after")
+	w.checkBooks()
 }
 
-// TestSalesWaitForTheWordOfTwoNodes: one of two nodes answers everything but what has been paid. The other one,
+// TestSalesWaitForTwoNodesToAgree: one of two nodes answers everything but what has been paid. The other one,
 // believed alone, might hide a payment, so nothing is sold until both show the same, and whoever asks is told whose
 // fault it is.
-func TestSalesWaitForTheWordOfTwoNodes(t *testing.T) {
+func TestSalesWaitForTwoNodesToAgree(t *testing.T) {
 	t.Parallel()
 	w, nodes := newNodeWorld(t, 2, nil)
 	b := w.buyer()
-	b.bought("before")
+	b.buyCard("before")
 	w.instances[0].stop()
-	nodes[0].spoil(nodeFault{method: "eth_getLogs", mode: failBefore})
+	nodes[0].inject(nodeFault{method: "eth_getLogs", mode: failBefore})
 	w.instances = nil
 	w.start(w.config)
 	eventually(t, 30*time.Second, func() (bool, string) {
 		a := w.send(purchase("closed", ""))
 		return strings.Contains(string(a.body), "Too few nodes"), fmt.Sprintf("%d %s", a.status, clipped(a.body))
 	})
-	w.closedForCatchUp(b)
-	nodes[0].heal()
+	w.wantClosedForCatchUp(b)
+	nodes[0].clearFaults()
 	w.awaitReady(w.instances[0])
-	w.buyer().bought("after")
-	w.reconcile()
+	w.buyer().buyCard("after")
+	w.checkBooks()
 }
 
-// closedForCatchUp checks that nobody is invited to pay, nothing is claimed, and readiness says so.
-func (w *world) closedForCatchUp(owner *buyer) {
+// wantClosedForCatchUp checks that nobody is invited to pay, nothing is claimed, and readiness says so.
+func (w *world) wantClosedForCatchUp(owner *buyer) {
 	w.t.Helper()
 	before, fresh := w.footprint(), w.buyer()
-	if a := w.send(request{method: "GET", path: "/ready"}); a.status != 503 ||
+	if a := w.send(get("/ready")); a.status != 503 ||
 		!strings.Contains(string(a.body), "transfers") {
 		w.t.Errorf("readiness: %d %s", a.status, clipped(a.body))
 	}
-	if a := w.send(request{method: "GET", path: "/api/esim/ready"}); a.status != 503 {
-		w.t.Errorf("readiness of eSIMs: %d %s", a.status, clipped(a.body))
-	}
+	wantStatus(w.t, "readiness of eSIMs", w.send(get("/api/esim/ready")), 503)
 	for _, r := range []request{purchase("closed", ""), {path: "/api/card/topup", body: purchaseBody("closed")}} {
-		if a := w.send(r); a.status != 503 || a.problem.Code != string(fault.DependencyDown) ||
+		if a := w.send(r); a.status != 503 || !a.is(fault.DependencyDown) ||
 			a.header.Get("Payment-Required") != "" {
 			w.t.Errorf("%s unpaid: %d %s", r.path, a.status, clipped(a.body))
 		}
 	}
 	for what, a := range map[string]answer{"a card": fresh.buy("closed"), "a top-up": owner.topUp("closed", 2500)} {
-		if a.status != 503 || a.problem.Code != string(fault.SettlementUnknown) ||
+		if a.status != 503 || !a.is(fault.SettlementUnknown) ||
 			a.problem.NextAction != "retry_same_request" || a.problem.SafeToPayAgain == nil || *a.problem.SafeToPayAgain {
 			w.t.Errorf("%s: %d %s", what, a.status, clipped(a.body))
 		}
 	}
-	if after := w.footprint(); after != before {
-		w.t.Errorf("a trace was left:\n was %s\n now %s", before, after)
-	}
+	w.wantFootprint("a trace was left", before)
 }
 
-// TestADatabaseThatWentBackIsNoticed: a process whose database is replaced by an older state, under the same name on
+// TestRestoredDatabaseIsDetected: a process whose database is replaced by an older state, under the same name on
 // the same server, claims nothing in it before it has read the transfers again.
-func TestADatabaseThatWentBackIsNoticed(t *testing.T) {
+func TestRestoredDatabaseIsDetected(t *testing.T) {
 	t.Parallel()
-	node := newNodeProxy(t, sharedChain(t).RPCURL)
-	w := newWorld(t, plan{change: func(c *app.Config) { c.RPCURLs = []string{node.url} }})
+	w, node := newProxyWorld(t, nil)
 	w.instances[0].stop()
 	w.instances = nil
 	older := w.copyDatabase()
 	w.start(w.config)
 	w.awaitReady(w.instances[0])
 	b := w.buyer()
-	b.bought("lost")
-	w.settled(30 * time.Second)
+	b.buyCard("lost")
+	w.awaitSettled(30 * time.Second)
 
-	node.spoil(nodeFault{method: "eth_getLogs", mode: failBefore})
+	node.inject(nodeFault{method: "eth_getLogs", mode: failBefore})
 	w.restore(older)
 	eventually(t, 20*time.Second, func() (bool, string) {
 		a := w.buyer().buy("at once")
-		return a.problem.Code == string(fault.SettlementUnknown), fmt.Sprintf("%d %s", a.status, clipped(a.body))
+		return a.is(fault.SettlementUnknown), fmt.Sprintf("%d %s", a.status, clipped(a.body))
 	})
 	eventually(t, 20*time.Second, func() (bool, string) {
-		a := w.send(request{method: "GET", path: "/ready"})
+		a := w.send(get("/ready"))
 		return strings.Contains(string(a.body), "transfers"), string(a.body)
 	})
 	var orders int
 	if err := w.db.QueryRow(t.Context(), "SELECT count(*) FROM orders").Scan(&orders); err != nil || orders != 0 {
 		t.Errorf("%d orders in the restored database, %v", orders, err)
 	}
-	node.heal()
+	node.clearFaults()
 	w.awaitReady(w.instances[0])
 	// What the lost order was paid with is known again.
 	var arrivals int
@@ -129,12 +121,12 @@ func TestADatabaseThatWentBackIsNoticed(t *testing.T) {
 	if err != nil || arrivals != 1 {
 		t.Errorf("%d transfers of the lost order's payer, %v, want 1", arrivals, err)
 	}
-	w.buyer().bought("after")
+	w.buyer().buyCard("after")
 }
 
-// TestANodeThatHidesLogsMakesNobodyPayTwice: while an older state of the database takes the place of the one at hand,
+// TestNodeHidingLogsCausesNoSecondPayment: while an older state of the database takes the place of the one at hand,
 // the preferred of two nodes shows no logs. The lost purchase, repeated under its key, is paid by what has arrived.
-func TestANodeThatHidesLogsMakesNobodyPayTwice(t *testing.T) {
+func TestNodeHidingLogsCausesNoSecondPayment(t *testing.T) {
 	t.Parallel()
 	w, nodes := newNodeWorld(t, 2, nil)
 	w.instances[0].stop()
@@ -143,9 +135,9 @@ func TestANodeThatHidesLogsMakesNobodyPayTwice(t *testing.T) {
 	w.start(w.config)
 	w.awaitReady(w.instances[0])
 	b := w.buyer()
-	before := b.bought("lost")
-	w.settled(30 * time.Second)
-	nodes[0].spoil(nodeFault{method: "eth_getLogs", mode: answerEmpty})
+	before := b.buyCard("lost")
+	w.awaitSettled(30 * time.Second)
+	nodes[0].inject(nodeFault{method: "eth_getLogs", mode: answerEmpty})
 	w.restore(older)
 	eventually(t, 20*time.Second, func() (bool, string) { // it is noticed that the database has changed
 		var read int
@@ -158,14 +150,12 @@ func TestANodeThatHidesLogsMakesNobodyPayTwice(t *testing.T) {
 		return noticed, fmt.Sprintf("%d %s %v", a.status, clipped(a.body), err)
 	})
 	w.awaitReady(w.instances[0])
-	nodes[0].heal()
-	after := b.bought("lost")
+	nodes[0].clearFaults()
+	after := b.buyCard("lost")
 	if !after.Replayed || after.Payment.Transaction != before.Payment.Transaction {
 		t.Errorf("found %+v, was %+v", after, before)
 	}
-	if n := w.arrivedFrom(b); n != 1 {
-		t.Errorf("%d transfers, want 1", n)
-	}
+	b.wantPaidOnce("")
 }
 
 // copyDatabase copies the world's database, which nothing may be connected to, and returns the copy's name.
@@ -174,7 +164,7 @@ func (w *world) copyDatabase() string {
 	name := w.databaseName()
 	older := name + "_older"
 	w.db.Reset()
-	w.administer("CREATE DATABASE " + older + " TEMPLATE " + name)
+	w.execOnServer("CREATE DATABASE " + older + " TEMPLATE " + name)
 	return older
 }
 
@@ -182,13 +172,13 @@ func (w *world) copyDatabase() string {
 func (w *world) restore(older string) {
 	w.t.Helper()
 	name := w.databaseName()
-	w.administer(
+	w.execOnServer(
 		"ALTER DATABASE "+name+" WITH ALLOW_CONNECTIONS false",
 		"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '"+name+"'",
 		"ALTER DATABASE "+name+" RENAME TO "+name+"_lost",
 		"ALTER DATABASE "+older+" RENAME TO "+name,
 	)
-	w.t.Cleanup(func() { w.administer("DROP DATABASE " + name + "_lost WITH (FORCE)") })
+	w.t.Cleanup(func() { w.execOnServer("DROP DATABASE " + name + "_lost WITH (FORCE)") })
 }
 
 func (w *world) databaseName() string {
@@ -200,8 +190,8 @@ func (w *world) databaseName() string {
 	return strings.TrimPrefix(u.Path, "/")
 }
 
-// administer runs statements on the world's server, beside its database.
-func (w *world) administer(statements ...string) {
+// execOnServer runs statements on the world's server, beside its database.
+func (w *world) execOnServer(statements ...string) {
 	w.t.Helper()
 	u, err := url.Parse(w.databaseURL)
 	if err != nil {

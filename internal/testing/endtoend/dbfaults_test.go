@@ -19,69 +19,80 @@ import (
 	"github.com/roamcard/roamcard/internal/store/storetest"
 )
 
-// buyUntilSold repeats one purchase, as the answers advise, until it is sold.
-func (b *buyer) buyUntilSold(key string, within time.Duration) (sold, error) {
-	return b.again(key, header(b.w.t, b.payment()), within)
+// buyRetrying repeats one purchase, as the answers advise, until it is sold.
+func (b *buyer) buyRetrying(key string, within time.Duration) (paidOrder, error) {
+	return b.retry(key, header(b.w.t, b.payment()), within)
 }
 
-// again repeats a purchase with the same payment until it is sold.
-func (b *buyer) again(key, payment string, within time.Duration) (sold, error) {
-	deadline := time.Now().Add(crowded * within)
+// retry repeats a purchase with the same payment until it is sold.
+func (b *buyer) retry(key, payment string, within time.Duration) (paidOrder, error) {
+	deadline := time.Now().Add(slowdown * within)
 	for n := 0; ; n++ {
-		r := purchase(key, payment)
-		r.at = b.w.instances[n%len(b.w.instances)]
+		r := purchase(key, payment).on(b.w.instances[n%len(b.w.instances)])
 		a := b.w.send(r)
 		switch {
 		case a.err == nil && a.status == 200:
-			var o sold
+			var o paidOrder
 			a.into(b.w.t, 200, &o)
 			return o, nil
 		case a.err != nil, a.status == 503 && a.problem.Retryable != nil && *a.problem.Retryable &&
 			!*a.problem.SafeToPayAgain:
 		default:
-			return sold{}, fmt.Errorf("after %d tries: %d %s", n, a.status, clipped(a.body))
+			return paidOrder{}, fmt.Errorf("after %d tries: %d %s", n, a.status, clipped(a.body))
 		}
 		if time.Now().After(deadline) {
-			return sold{}, fmt.Errorf("not sold within %s: %d %s (%v)", within, a.status, clipped(a.body), a.err)
+			return paidOrder{}, fmt.Errorf("not sold within %s: %d %s (%v)", within, a.status, clipped(a.body), a.err)
 		}
 		pause(100 * time.Millisecond)
+	}
+}
+
+// wantSold buys with a fresh authorization, repeating the request as the answers advise, and must end with an order.
+func (b *buyer) wantSold(key string, within time.Duration) {
+	b.w.t.Helper()
+	b.wantRetrySold(key, header(b.w.t, b.payment()), within)
+}
+
+// wantRetrySold is wantSold with a given payment.
+func (b *buyer) wantRetrySold(key, payment string, within time.Duration) {
+	b.w.t.Helper()
+	if _, err := b.retry(key, payment, within); err != nil {
+		b.w.t.Errorf("%s: %v", key, err)
 	}
 }
 
 // pause spaces out a client's tries; nothing is waited for by it.
 func pause(d time.Duration) { <-time.After(d) }
 
-// load lets n buyers buy while something goes wrong, and checks that each gets one card for one payment.
-func (w *world) load(n int, disturb func()) {
+// buyDuring lets n buyers buy while something goes wrong, and checks that each gets one card for one payment.
+func (w *world) buyDuring(n int, disturb func()) {
 	w.t.Helper()
 	var all sync.WaitGroup
 	for i := range n {
 		b := w.buyer()
 		all.Go(func() {
 			pause(time.Duration(i) * 60 * time.Millisecond)
-			if _, err := b.buyUntilSold(fmt.Sprint("load-", i), 60*time.Second); err != nil {
-				w.t.Errorf("buyer %d: %v", i, err)
-			}
+			b.wantSold(fmt.Sprint("load-", i), 60*time.Second)
 		})
 	}
 	func() {
 		defer all.Wait() // whatever becomes of the disturbance, nobody buys after the test
 		disturb()
 	}()
-	w.settled(60 * time.Second)
+	w.awaitSettled(60 * time.Second)
 	if got := len(w.transfers()); got != n {
 		w.t.Errorf("%d transfers for %d buyers", got, n)
 	}
-	for _, e := range w.entries() {
+	for _, e := range w.orders() {
 		if e.status != "fulfilled" || e.fee != "succeeded" {
 			w.t.Errorf("order %+v, want fulfilled and its fee withdrawn", e)
 		}
 	}
-	w.reconcile()
+	w.checkBooks()
 }
 
-// claimed waits until so many orders are placed.
-func (w *world) claimed(orders int) {
+// awaitOrders waits until so many orders are placed.
+func (w *world) awaitOrders(orders int) {
 	w.t.Helper()
 	eventually(w.t, 60*time.Second, func() (bool, string) {
 		var n int
@@ -119,7 +130,7 @@ func startDatabase(t *testing.T, dir string) *devnet.Postgres {
 	return server
 }
 
-func TestADatabaseThatRestartsLosesNothing(t *testing.T) {
+func TestDatabaseRestartLosesNoPurchase(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(t *testing.T, server *devnet.Postgres, dir string){
 		"asked to": func(t *testing.T, server *devnet.Postgres, _ string) {
@@ -139,9 +150,9 @@ func TestADatabaseThatRestartsLosesNothing(t *testing.T) {
 			t.Parallel()
 			server, dir := ownDatabase(t)
 			w := newWorld(t, plan{instances: 2, databaseURL: server.URL()})
-			w.load(12, func() {
+			w.buyDuring(12, func() {
 				for _, orders := range []int{2, 6} {
-					w.claimed(orders)
+					w.awaitOrders(orders)
 					end(t, server, dir)
 					server = startDatabase(t, dir)
 					w.db.Reset()
@@ -169,11 +180,11 @@ func postmaster(t *testing.T, dir string) int {
 	return pid
 }
 
-func TestTerminatedBackendsLoseNothing(t *testing.T) {
+func TestTerminatedBackendsLoseNoPurchase(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{instances: 2})
-	w.load(12, func() {
-		w.claimed(1)
+	w.buyDuring(12, func() {
+		w.awaitOrders(1)
 		for range 12 {
 			pause(120 * time.Millisecond)
 			_, err := w.db.Exec(context.WithoutCancel(t.Context()),
@@ -186,15 +197,15 @@ func TestTerminatedBackendsLoseNothing(t *testing.T) {
 	})
 }
 
-// TestAnAmbiguousCommitIsLookedUp cuts connections at COMMIT, in turn before and after it is carried out.
-func TestAnAmbiguousCommitIsLookedUp(t *testing.T) {
+// TestAmbiguousCommitIsLookedUp cuts connections at COMMIT, in turn before and after it is carried out.
+func TestAmbiguousCommitIsLookedUp(t *testing.T) {
 	t.Parallel()
 	direct := storetest.URL(t)
 	cutter := newCommitCutter(t, direct)
 	w := newWorld(t,
 		plan{instances: 2, databaseURL: direct, change: func(c *app.Config) { c.DatabaseURL = secret.New(cutter.url) }})
 	cutter.every.Store(4)
-	w.load(12, func() {
+	w.buyDuring(12, func() {
 		eventually(t, 60*time.Second, func() (bool, string) {
 			return cutter.cuts.Load() >= 6, fmt.Sprint(cutter.cuts.Load(), " commits were cut")
 		})
@@ -202,9 +213,9 @@ func TestAnAmbiguousCommitIsLookedUp(t *testing.T) {
 	})
 }
 
-// TestTransactionsThatGiveWayAreRunAgain makes the database refuse a share of all changes, with each of the
+// TestTransientDatabaseErrorsAreRetried makes the database refuse a share of all changes, with each of the
 // codes that only ask for patience.
-func TestTransactionsThatGiveWayAreRunAgain(t *testing.T) {
+func TestTransientDatabaseErrorsAreRetried(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{"40001", "40P01", "55P03", "57014", "53100", "25006"} {
 		t.Run(code, func(t *testing.T) {
@@ -222,8 +233,8 @@ func TestTransactionsThatGiveWayAreRunAgain(t *testing.T) {
 			for _, table := range tables {
 				exec("CREATE TRIGGER give_way BEFORE INSERT OR UPDATE ON " + table + " FOR EACH ROW EXECUTE FUNCTION give_way()")
 			}
-			w.load(8, func() {
-				w.claimed(8)
+			w.buyDuring(8, func() {
+				w.awaitOrders(8)
 				pause(time.Second)
 				for _, table := range tables {
 					exec("DROP TRIGGER give_way ON " + table)

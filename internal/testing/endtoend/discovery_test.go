@@ -39,13 +39,13 @@ type statedTerms struct {
 	Extensions map[string]json.RawMessage
 }
 
-// TestDocumentsAgreeWithTheServer reads every document of a running service and tries what it says:
+// TestDiscoveryDocumentsMatchServer reads every document of a running service and tries what it says:
 // what is named answers, what is paid challenges with the stated price, and nothing else does.
-func TestDocumentsAgreeWithTheServer(t *testing.T) {
+func TestDiscoveryDocumentsMatchServer(t *testing.T) {
 	w := newWorld(t, plan{})
-	w.awaitEsims(nil)
+	w.awaitEsimReady(nil)
 	var api openAPI
-	w.send(request{method: "GET", path: "/openapi.json"}).into(t, http.StatusOK, &api)
+	w.send(get("/openapi.json")).into(t, http.StatusOK, &api)
 	t.Run("operations", func(t *testing.T) { w.operationsAnswer(t, api) })
 	t.Run("prices", func(t *testing.T) { w.pricesAreAsked(t, api) })
 	t.Run("documents", func(t *testing.T) { w.documentsAgree(t, api) })
@@ -57,12 +57,11 @@ func TestDocumentsAgreeWithTheServer(t *testing.T) {
 func (w *world) problemsAreExplained(t *testing.T) {
 	for _, k := range fault.Catalogue() {
 		var explained struct{ Type, Code, Advice string }
-		w.send(request{method: "GET", path: k.Code.Path()}).into(t, http.StatusOK, &explained)
+		w.send(get(k.Code.Path())).into(t, http.StatusOK, &explained)
 		if explained.Type != k.Code.Path() || explained.Code != string(k.Code) || explained.Advice == "" {
 			t.Errorf("%s is explained as %+v", k.Code, explained)
 		}
-		page := w.send(request{method: "GET", path: k.Code.Path(),
-			header: map[string]string{"Accept": "text/html,*/*;q=0.8"}})
+		page := w.send(get(k.Code.Path()).withHeader("Accept", "text/html,*/*;q=0.8"))
 		if page.status != http.StatusOK || !strings.HasPrefix(page.header.Get("Content-Type"), "text/html") ||
 			page.header.Get("Content-Security-Policy") != "default-src 'none'; frame-ancestors 'none'" {
 			t.Errorf("%s for people: %d %v", k.Code, page.status, page.header)
@@ -70,11 +69,11 @@ func (w *world) problemsAreExplained(t *testing.T) {
 	}
 	for _, path := range []string{"/problems", "/problems/", "/problems/nothing", "/problems/INTERNAL",
 		"/problems/internal/x"} {
-		a := w.send(request{method: "GET", path: path})
+		a := w.send(get(path))
 		if a.status != http.StatusNotFound || a.problem.Type != fault.RouteNotFound.Path() {
 			t.Errorf("%s: %d %s", path, a.status, a.body)
 		}
-		w.send(request{method: "GET", path: a.problem.Type}).into(t, http.StatusOK, nil)
+		w.send(get(a.problem.Type)).into(t, http.StatusOK, nil)
 	}
 }
 
@@ -173,7 +172,7 @@ func (w *world) documentsAgree(t *testing.T, api openAPI) {
 		if !ok || !slices.Contains(operation.Tags, "Discovery") {
 			continue
 		}
-		a := w.send(request{method: "GET", path: path})
+		a := w.send(get(path))
 		if a.status != http.StatusOK || a.header.Get("Access-Control-Allow-Origin") != "*" ||
 			a.header.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: %d %v", path, a.status, a.header)
@@ -190,7 +189,7 @@ func (w *world) documentsAgree(t *testing.T, api openAPI) {
 		}
 		for _, found := range link.FindAllStringSubmatch(string(a.body), -1) {
 			if to := strings.TrimRight(found[1], "."); to != "" {
-				w.leads(t, path, api, to)
+				w.checkLink(t, path, api, to)
 			}
 		}
 		for _, found := range route.FindAllStringSubmatch(string(a.body), -1) {
@@ -209,8 +208,8 @@ func (w *world) documentsAgree(t *testing.T, api openAPI) {
 	w.namesAgree(t, api)
 }
 
-// leads checks that a link leads to something documented that answers.
-func (w *world) leads(t *testing.T, from string, api openAPI, to string) {
+// checkLink checks that a link leads to something documented that answers.
+func (w *world) checkLink(t *testing.T, from string, api openAPI, to string) {
 	t.Helper()
 	verbs, ok := api.Paths[to]
 	if !ok {
@@ -250,10 +249,12 @@ func (w *world) namesAgree(t *testing.T, api openAPI) {
 		Network struct{ Network, Asset, PayTo string }
 	}
 	for path, into := range map[string]any{
-		"/api/agent": &contract, "/.well-known/mcp.json": &card, "/.well-known/agent-card.json": &agent,
-		"/api/config": &settings,
+		"/api/agent":                   &contract,
+		"/.well-known/mcp.json":        &card,
+		"/.well-known/agent-card.json": &agent,
+		"/api/config":                  &settings,
 	} {
-		w.send(request{method: "GET", path: path}).into(t, http.StatusOK, into)
+		w.send(get(path)).into(t, http.StatusOK, into)
 	}
 	if contract.ContractVersion != 1 || contract.DocsVersion != api.Info.Version || card.Version != api.Info.Version ||
 		card.ServerInfo.Version != api.Info.Version || agent.Version != api.Info.Version {
@@ -283,7 +284,7 @@ func (w *world) namesAgree(t *testing.T, api openAPI) {
 		var terms struct {
 			Payment struct{ Resource, PayTo, Network string }
 		}
-		w.send(request{method: "GET", path: strings.TrimPrefix(p.Contract, origin)}).into(t, http.StatusOK, &terms)
+		w.send(get(strings.TrimPrefix(p.Contract, origin))).into(t, http.StatusOK, &terms)
 		if terms.Payment.Resource != origin+p.Path || terms.Payment.PayTo != contract.Payment.PayTo ||
 			terms.Payment.Network != contract.Payment.Network {
 			t.Errorf("%s: its contract says %+v", p.Path, terms.Payment)
@@ -294,13 +295,15 @@ func (w *world) namesAgree(t *testing.T, api openAPI) {
 // toolsAgree compares what tools answer with what their routes answer.
 func (w *world) toolsAgree(t *testing.T) {
 	for tool, path := range map[string]string{
-		"get_config": "/api/config", "get_card_contract": "/api/card/discovery",
-		"get_topup_contract": "/api/card/topup/discovery", "get_esim_contract": "/api/esim/discovery",
-		"get_readiness": "/ready",
+		"get_config":         "/api/config",
+		"get_card_contract":  "/api/card/discovery",
+		"get_topup_contract": "/api/card/topup/discovery",
+		"get_esim_contract":  "/api/esim/discovery",
+		"get_readiness":      "/ready",
 	} {
 		var want, got any
-		w.send(request{method: "GET", path: path}).into(t, http.StatusOK, &want)
-		if err := json.Unmarshal(w.tool(t, tool, `{}`).StructuredContent, &got); err != nil {
+		w.send(get(path)).into(t, http.StatusOK, &want)
+		if err := json.Unmarshal(w.callTool(t, tool, `{}`).StructuredContent, &got); err != nil {
 			t.Fatalf("%s: %v", tool, err)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -309,12 +312,11 @@ func (w *world) toolsAgree(t *testing.T) {
 	}
 	for _, tool := range []string{"get_agent_contract", "get_wallet_requirements", "list_esim_plans", "get_esim_readiness",
 		"get_install_command", "get_openapi"} {
-		if got := w.tool(t, tool, `{}`); got.IsError {
+		if got := w.callTool(t, tool, `{}`); got.IsError {
 			t.Errorf("%s: %s", tool, got.Content[0].Text)
 		}
 	}
-	foreign := w.send(request{path: "/mcp", body: `{"jsonrpc":"2.0","id":1,"method":"ping"}`,
-		header: map[string]string{"Host": "evil.example"}})
+	foreign := w.send(post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`).withHeader("Host", "evil.example"))
 	if foreign.status != http.StatusForbidden {
 		t.Errorf("a foreign host got %d", foreign.status)
 	}
@@ -327,11 +329,11 @@ type toolAnswer struct {
 	StructuredContent json.RawMessage
 }
 
-func (w *world) tool(t *testing.T, name, arguments string) toolAnswer {
+func (w *world) callTool(t *testing.T, name, arguments string) toolAnswer {
 	t.Helper()
 	var answer struct{ Result toolAnswer }
 	body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + name + `","arguments":` + arguments + `}}`
-	a := w.send(request{path: "/mcp", body: body})
+	a := w.send(post("/mcp", body))
 	a.into(t, http.StatusOK, &answer)
 	if len(a.body) > 25_000 {
 		t.Errorf("%s %s answers %d bytes", name, arguments, len(a.body))
@@ -339,25 +341,23 @@ func (w *world) tool(t *testing.T, name, arguments string) toolAnswer {
 	return answer.Result
 }
 
-// TestToolsTellNothingOfAnOrderButWhereItIsPaid asks about an order before it is paid and after, also
+// TestToolsRevealOnlyTheURLOfAnOrder asks about an order before it is paid and after, also
 // with its owner's own headers.
-func TestToolsTellNothingOfAnOrderButWhereItIsPaid(t *testing.T) {
+func TestToolsRevealOnlyTheURLOfAnOrder(t *testing.T) {
 	w := newWorld(t, plan{})
 	b := w.buyer()
 	b.signIn()
-	o := b.opens(cardOrdersPath, "", "")
+	o := b.createOrder(cardOrdersPath, "", "")
 	arguments := `{"orderId":"` + o.OrderID + `"}`
 	want := `{"orderId":"` + o.OrderID + `","payable_url":"` + o.PayableURL + `"}`
-	if got := w.tool(t, "get_payable_url", arguments); got.IsError || string(got.StructuredContent) != want ||
+	if got := w.callTool(t, "get_payable_url", arguments); got.IsError || string(got.StructuredContent) != want ||
 		got.Content[0].Text != want {
 		t.Errorf("of an open order: %+v", got)
 	}
-	b.pays("POST", o.path(), o.OrderID, 25_000_000)
-	paid := w.send(request{
-		path: "/mcp", header: b.bearer(),
-		body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_payable_url","arguments":` + arguments +
-			`}}`,
-	})
+	b.payAndRepeat("POST", o.path(), o.OrderID, 25_000_000)
+	call := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_payable_url","arguments":` + arguments +
+		`}}`
+	paid := w.send(post("/mcp", call).as(b))
 	for _, private := range []string{b.address.String(), strings.ToLower(b.address.String()), "card_issue", "0x",
 		"operationId", "amount"} {
 		if bytes.Contains(paid.body, []byte(private)) {
@@ -367,7 +367,7 @@ func TestToolsTellNothingOfAnOrderButWhereItIsPaid(t *testing.T) {
 	if !bytes.Contains(paid.body, []byte("order_not_payable")) {
 		t.Errorf("of a paid order: %s", paid.body)
 	}
-	unknown := w.tool(t, "get_payable_url", `{"orderId":"ord_00"}`)
+	unknown := w.callTool(t, "get_payable_url", `{"orderId":"ord_00"}`)
 	if !unknown.IsError || !strings.Contains(unknown.Content[0].Text, "order_not_found") {
 		t.Errorf("of no order: %+v", unknown)
 	}

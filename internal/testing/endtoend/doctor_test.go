@@ -13,9 +13,9 @@ import (
 	"github.com/roamcard/roamcard/internal/devtools/doctor"
 )
 
-// TestTheDoctorFindsWhatIsWrong looks at a service that has all it needs, and then at one with an open secret, a node
-// that is gone and an issuer that is another.
-func TestTheDoctorFindsWhatIsWrong(t *testing.T) {
+// TestDoctorFindsEachMisconfiguration examines a service that has all it needs, and then one with a readable secret,
+// and with wrong keys and a wrong payee.
+func TestDoctorFindsEachMisconfiguration(t *testing.T) {
 	w := newWorld(t, plan{chain: ownChain(t)}) // whose clock nobody moves
 	dir := t.TempDir()
 	secret := filepath.Join(dir, "quote.key")
@@ -23,17 +23,24 @@ func TestTheDoctorFindsWhatIsWrong(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, value := range map[string]string{
-		"ADDR": "127.0.0.1:0", "BASE_URL": "http://127.0.0.1:1", "ENVIRONMENT": "sandbox", "DATABASE__URL": w.databaseURL,
+		"ADDR":            "127.0.0.1:0",
+		"BASE_URL":        "http://127.0.0.1:1",
+		"ENVIRONMENT":     "sandbox",
+		"DATABASE__URL":   w.databaseURL,
 		"CHAIN__RPC_URL":  w.rpcURL,
-		"PAYMENT__PAY_TO": w.payTo.String(), "RELAYER__KEYS": w.config.RelayerKeys[0].Reveal(), "ISSUER__URL": w.issuer.url,
-		"ISSUER__KEY": w.config.IssuerKey.Reveal(), "SUPPLIER__URL": w.issuer.url,
-		"SUPPLIER__KEY": w.config.Esim.Key.Reveal(),
-		"ESIM__KEYS":    w.config.Esim.Keys.Reveal(), "ESIM__TOKEN_KEY": w.config.Esim.TokenKey.Reveal(),
+		"PAYMENT__PAY_TO": w.payTo.String(),
+		"RELAYER__KEYS":   w.config.RelayerKeys[0].Reveal(),
+		"ISSUER__URL":     w.issuer.url,
+		"ISSUER__KEY":     w.config.IssuerKey.Reveal(),
+		"SUPPLIER__URL":   w.issuer.url,
+		"SUPPLIER__KEY":   w.config.Esim.Key.Reveal(),
+		"ESIM__KEYS":      w.config.Esim.Keys.Reveal(),
+		"ESIM__TOKEN_KEY": w.config.Esim.TokenKey.Reveal(),
 		"QUOTE__KEY_FILE": secret,
 	} {
 		t.Setenv("ROAMCARD_"+name, value)
 	}
-	w.rpc(nil, "anvil_mine", "0x1") // so that the chain's clock is now
+	w.mine(1) // so that the chain's clock is now
 	examine := func() (failed []string, err error) {
 		var out bytes.Buffer
 		err = doctor.Run(t.Context(), doctor.Config{JSON: true, Out: &out})

@@ -23,10 +23,10 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// behindAProxy is a world at the default limits, except that those of an address are refilled by the hour: a slow
+// behindProxy is a world at the default limits, except that those of an address are refilled by the hour: a slow
 // machine must not earn new ones while it counts. The test is its proxy, and says where its callers are.
-func behindAProxy(c *app.Config) {
-	c.Limits, c.MostUnpaid = limit.Defaults(), 20
+func behindProxy(c *app.Config) {
+	c.Limits, c.MaxUnpaid = limit.Defaults(), 20
 	for _, class := range []limit.Class{limit.Unpaid, limit.PaidAddress} {
 		c.Limits[class] = limit.Rate{Count: c.Limits[class].Count, Per: time.Hour}
 	}
@@ -34,8 +34,8 @@ func behindAProxy(c *app.Config) {
 	c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 }
 
-// from is the request as it comes from an address.
-func (r request) from(address string) request {
+// fromIP is the request as it comes from an address.
+func (r request) fromIP(address string) request {
 	header := map[string]string{"X-Forwarded-For": address}
 	for name, value := range r.header {
 		if value != "" {
@@ -47,8 +47,8 @@ func (r request) from(address string) request {
 	return r
 }
 
-// let is how many of some requests are let by; each refusal must be told as one.
-func (w *world) let(requests []request) (n int) {
+// countAllowed is how many of some requests are let by; each refusal must be told as one.
+func (w *world) countAllowed(requests []request) (n int) {
 	w.t.Helper()
 	for _, r := range requests {
 		a := w.send(r)
@@ -66,7 +66,7 @@ func (w *world) let(requests []request) (n int) {
 	return n
 }
 
-func times(n int, r request) []request {
+func copies(n int, r request) []request {
 	all := make([]request, n)
 	for i := range all {
 		all[i] = r
@@ -76,22 +76,23 @@ func times(n int, r request) []request {
 
 const tooMany = 75
 
-// atMost fails when more were let by than a rate of 60 a minute allows for, or so few that it is another limit.
-func atMost(t *testing.T, what string, let int) {
+// wantUnpaidLimit fails when more requests were allowed than a rate of 60 a minute explains, or so few that another
+// limit must have applied.
+func wantUnpaidLimit(t *testing.T, what string, let int) {
 	t.Helper()
 	if let < 58 || let > 65 {
 		t.Errorf("%s: %d of %d were let by", what, let, tooMany)
 	}
 }
 
-// TestAPaymentThatProvesNothingIsCountedAsUnpaid sends what is no payment to every route that asks for one.
-func TestAPaymentThatProvesNothingIsCountedAsUnpaid(t *testing.T) {
+// TestInvalidPaymentsCountAsUnpaidRequests sends what is no payment to every route that asks for one.
+func TestInvalidPaymentsCountAsUnpaidRequests(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plan{change: behindAProxy})
+	w := newWorld(t, plan{change: behindProxy})
 	owner := w.buyer()
-	owner.from = "10.0.0.1"
+	owner.clientIP = "10.0.0.1"
 	owner.signIn()
-	o := owner.opens(cardOrdersPath, "", "")
+	o := owner.createOrder(cardOrdersPath, "", "")
 	n := 0
 	next := func() string { n++; return fmt.Sprintf("10.1.0.%d", n) }
 
@@ -118,131 +119,132 @@ func TestAPaymentThatProvesNothingIsCountedAsUnpaid(t *testing.T) {
 		"order, GET":      {method: "GET", path: o.path(), header: garbage},
 		"alias":           {path: aliasPath + o.OrderID, header: garbage},
 		"alias, GET":      {method: "GET", path: aliasPath + o.OrderID, header: garbage},
-		"order, Connect": {path: rpc + "OrderService/PayOrder", body: `{"orderId":` + quoted(o.OrderID) + `}`,
+		"order, Connect": {path: rpc + "OrderService/PayOrder", body: `{"orderId":` + jsonText(o.OrderID) + `}`,
 			header: garbage},
 		"own order": {path: ordersPath + "/" + o.OrderID + "/pay", body: `{"paymentSignature":"x"}`, header: session(nil)},
 		"own order, Connect": {path: rpc + "OrderService/SubmitPayment", header: session(nil),
-			body: `{"orderId":` + quoted(o.OrderID) + `,"paymentSignature":"x"}`},
+			body: `{"orderId":` + jsonText(o.OrderID) + `,"paymentSignature":"x"}`},
 		"a tool": {path: "/mcp",
 			body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_payable_url","arguments":{"orderId":` +
-				quoted(o.OrderID) + `}}}`,
+				jsonText(o.OrderID) + `}}}`,
 			header: map[string]string{"Host": "cards.example"}},
 	} {
-		let := w.let(times(tooMany, r.from(next())))
+		let := w.countAllowed(copies(tooMany, r.fromIP(next())))
 		if name == "a tool" {
 			// JSON-RPC answers 200 whatever the tool says.
-			if a := w.send(r.from(fmt.Sprintf("10.1.0.%d", n))); !strings.Contains(string(a.body), string(fault.RateLimited)) {
+			if a := w.send(r.fromIP(fmt.Sprintf("10.1.0.%d", n))); !strings.Contains(string(a.body), string(fault.RateLimited)) {
 				t.Errorf("%s: %d %s", name, a.status, clipped(a.body))
 			}
 			continue
 		}
-		atMost(t, name, let)
+		wantUnpaidLimit(t, name, let)
 	}
 	forged := owner.payment()
-	forged.Signature = w.pauper().payment().Signature
+	forged.Signature = w.unfundedBuyer().payment().Signature
 	for name, payment := range map[string]string{
 		"base64 of nothing": base64.StdEncoding.EncodeToString([]byte("{}")),
-		"another scheme": spoiledBy(t, owner.payment(),
-			func(m, _ map[string]any) { m["accepted"].(map[string]any)["scheme"] = "upto" }),
+		"another scheme": alteredHeader(t, owner.payment(),
+			func(m, _ map[string]any) { object(m, "accepted")["scheme"] = "upto" }),
 		"another payee": header(t, owner.payment(func(p *x402.Payment) { p.Authorization.To = owner.address })),
 		"a forged one":  header(t, forged),
 		"17 KiB":        strings.Repeat("x", 17<<10),
 	} {
-		atMost(t, name, w.let(times(tooMany, purchase("k", payment).from(next()))))
+		wantUnpaidLimit(t, name, w.countAllowed(copies(tooMany, purchase("k", payment).fromIP(next()))))
 	}
 	// None of this touches who pays from there.
 	other := w.buyer()
-	w.send(purchase("paid", header(t, other.payment())).from("10.1.0.1")).into(t, 200, nil)
-	w.settled(30 * time.Second)
-	w.reconcile()
+	w.send(purchase("paid", header(t, other.payment())).fromIP("10.1.0.1")).into(t, 200, nil)
+	w.awaitSettled(30 * time.Second)
+	w.checkBooks()
 }
 
-// TestWalletsThatCostNothingAreCountedByAddress signs with a new wallet each time, and with one over and over.
-func TestWalletsThatCostNothingAreCountedByAddress(t *testing.T) {
+// unfundedPurchase is a purchase by a new wallet without money.
+func (w *world) unfundedPurchase(i int) request {
+	w.t.Helper()
+	return purchase(fmt.Sprint("k", i), header(w.t, w.unfundedBuyer().payment()))
+}
+
+// TestUnfundedWalletsAreLimitedByAddress signs with a new wallet each time, and with one over and over.
+func TestUnfundedWalletsAreLimitedByAddress(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plan{change: behindAProxy})
+	w := newWorld(t, plan{change: behindProxy})
 	flood := make([]request, tooMany)
 	for i := range flood {
-		flood[i] = purchase(fmt.Sprint("k", i), header(t, w.pauper().payment())).from("10.2.0.1")
+		flood[i] = w.unfundedPurchase(i).fromIP("10.2.0.1")
 	}
-	atMost(t, "a wallet each", w.let(flood))
+	wantUnpaidLimit(t, "a wallet each", w.countAllowed(flood))
 	for i := range flood {
 		// Each address of a network is another one, to a careless eye.
-		flood[i] = purchase(fmt.Sprint("k", i), header(t, w.pauper().payment())).from(fmt.Sprintf("2001:db8:1:2::%x", i+1))
+		flood[i] = w.unfundedPurchase(i).fromIP(fmt.Sprintf("2001:db8:1:2::%x", i+1))
 	}
-	atMost(t, "a network of addresses", w.let(flood))
+	wantUnpaidLimit(t, "a network of addresses", w.countAllowed(flood))
 	for i := range flood {
 		// What a client says of itself is not believed: the proxy adds what it sees.
-		flood[i] = purchase(fmt.Sprint("k", i), header(t, w.pauper().payment())).from(fmt.Sprintf("10.9.9.%d, 10.2.0.3", i+1))
+		flood[i] = w.unfundedPurchase(i).fromIP(fmt.Sprintf("10.9.9.%d, 10.2.0.3", i+1))
 	}
-	atMost(t, "a made-up address", w.let(flood))
-	once := purchase("k", header(t, w.pauper().payment())).from("10.2.0.2")
-	atMost(t, "one signature", w.let(times(tooMany, once)))
+	wantUnpaidLimit(t, "a made-up address", w.countAllowed(flood))
+	once := purchase("k", header(t, w.unfundedBuyer().payment())).fromIP("10.2.0.2")
+	wantUnpaidLimit(t, "one signature", w.countAllowed(copies(tooMany, once)))
 	// The same for an order that its owner has opened.
-	b := w.pauper()
-	b.from = "10.2.0.4"
+	b := w.unfundedBuyer()
+	b.clientIP = "10.2.0.4"
 	b.signIn()
-	o := b.opens(cardOrdersPath, "", "")
-	atMost(t, "one signature for an order",
-		w.let(times(tooMany, payFor("POST", o.path(), header(t, b.payment())).from("10.2.0.4"))))
+	o := b.createOrder(cardOrdersPath, "", "")
+	wantUnpaidLimit(t, "one signature for an order",
+		w.countAllowed(copies(tooMany, payRequest("POST", o.path(), header(t, b.payment())).fromIP("10.2.0.4"))))
 }
 
-// TestARetryIsAnsweredWhereEverythingElseIsRefused repeats a purchase from an address that has used up all rates.
-func TestARetryIsAnsweredWhereEverythingElseIsRefused(t *testing.T) {
+// TestRetryIsAnsweredWhenLimitsAreExhausted repeats a purchase from an address that has used up all rates.
+func TestRetryIsAnsweredWhenLimitsAreExhausted(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plan{instances: 2, change: behindAProxy})
+	w := newWorld(t, plan{instances: 2, change: behindProxy})
 	b := w.buyer()
 	payment := header(t, b.payment())
-	var first sold
-	w.send(purchase("mine", payment).from("10.3.0.1")).into(t, 200, &first)
+	var first paidOrder
+	w.send(purchase("mine", payment).fromIP("10.3.0.1")).into(t, 200, &first)
 	for _, i := range w.instances {
 		exhaust := []request{}
 		for n := range 70 {
-			flood := purchase(fmt.Sprint("k", n), header(t, w.pauper().payment())).from("10.3.0.1")
-			flood.at = i
-			garbage := purchase("k", "x").from("10.3.0.1")
-			garbage.at = i
+			flood := purchase(fmt.Sprint("k", n), header(t, w.unfundedBuyer().payment())).fromIP("10.3.0.1").on(i)
+			garbage := purchase("k", "x").fromIP("10.3.0.1").on(i)
 			exhaust = append(exhaust, flood, garbage)
 		}
-		w.let(exhaust)
+		w.countAllowed(exhaust)
 		forged := b.payment()
-		forged.Signature = w.pauper().payment().Signature
+		forged.Signature = w.unfundedBuyer().payment().Signature
 		for key, p := range map[string]x402.Payment{"mine": forged, "another": b.payment()} {
-			r := purchase(key, header(t, p)).from("10.3.0.1")
-			r.at = i
-			if a := w.send(r); a.status != 429 {
-				t.Errorf("%s: %d %s", key, a.status, clipped(a.body))
-			}
+			r := purchase(key, header(t, p)).fromIP("10.3.0.1").on(i)
+			wantStatus(t, key, w.send(r), 429)
 		}
 		for n := range 30 {
-			r := purchase("mine", payment).from("10.3.0.1")
+			r := purchase("mine", payment).fromIP("10.3.0.1")
 			if n%2 == 1 {
-				r = purchase("mine", header(t, b.payment())).from("10.3.0.1")
+				r = purchase("mine", header(t, b.payment())).fromIP("10.3.0.1")
 			}
 			r.at = i
-			var again sold
+			var again paidOrder
 			if w.send(r).into(t, 200, &again); again.OrderID != first.OrderID || !again.Replayed {
 				t.Errorf("repeat %d: %+v", n, again)
 			}
 		}
 	}
-	w.settled(30 * time.Second)
-	w.reconcile()
+	w.awaitSettled(30 * time.Second)
+	w.checkBooks()
 }
 
-// TestOpenedOrdersAreCountedAndForgotten opens orders of every kind, by one owner and by one address, in two
+// TestUnpaidOrdersAreLimitedAndPruned opens orders of every kind, by one owner and by one address, in two
 // processes, and lets them expire.
-func TestOpenedOrdersAreCountedAndForgotten(t *testing.T) {
+func TestUnpaidOrdersAreLimitedAndPruned(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plan{instances: 2, change: func(c *app.Config) { behindAProxy(c); c.ExpiredRetention = time.Hour }})
+	w := newWorld(t, plan{instances: 2, change: func(c *app.Config) { behindProxy(c); c.ExpiredRetention = time.Hour }})
 	for _, i := range w.instances {
-		w.awaitEsims(i)
+		w.awaitEsimReady(i)
 	}
-	b := w.pauper()
-	b.from = "10.4.0.1"
+	b := w.unfundedBuyer()
+	b.clientIP = "10.4.0.1"
 	b.signIn()
 	open := func(b *buyer, n int) request {
-		r := request{path: "/api/esim/orders", body: "{}", header: b.bearer(), at: w.instances[n%2]}
+		r := post("/api/esim/orders", "{}").on(w.instances[n%2]).as(b)
 		r.header["Idempotency-Key"] = fmt.Sprint("k", n)
 		return r
 	}
@@ -250,35 +252,35 @@ func TestOpenedOrdersAreCountedAndForgotten(t *testing.T) {
 	for n := range 40 {
 		flood = append(flood, open(b, n))
 	}
-	if let := w.let(flood); let != 20 {
+	if let := w.countAllowed(flood); let != 20 {
 		t.Errorf("an owner has %d orders open", let)
 	}
 	// The same order again is no other, and what the cap refuses is not counted.
-	if let := w.let(flood[:20]); let != 20 {
+	if let := w.countAllowed(flood[:20]); let != 20 {
 		t.Errorf("%d of 20 orders were told again", let)
 	}
-	w.execute("UPDATE orders SET expires_at = now() - interval '1 s' WHERE status = 'payment_required'")
+	w.exec("UPDATE orders SET expires_at = now() - interval '1 s' WHERE status = 'payment_required'")
 	for n := range 2 {
 		flood = nil
 		for i := range 40 {
 			flood = append(flood, open(b, 100+40*n+i))
 		}
-		if let := w.let(flood); let != 20 {
+		if let := w.countAllowed(flood); let != 20 {
 			t.Errorf("round %d: %d orders", n, let)
 		}
-		w.execute("UPDATE orders SET expires_at = now() - interval '1 s' WHERE status = 'payment_required'")
+		w.exec("UPDATE orders SET expires_at = now() - interval '1 s' WHERE status = 'payment_required'")
 	}
 	// 60 within the hour are all, whichever process is asked.
-	if let := w.let([]request{open(b, 200), open(b, 201), open(b, 202), open(b, 203)}); let > 1 {
+	if let := w.countAllowed([]request{open(b, 200), open(b, 201), open(b, 202), open(b, 203)}); let > 1 {
 		t.Errorf("%d orders more", let)
 	}
 	// Owners cost nothing either.
 	opened := 0
 	for n := range 16 {
-		c := w.pauper()
-		c.from = fmt.Sprintf("10.4.1.%d", n)
+		c := w.unfundedBuyer()
+		c.clientIP = fmt.Sprintf("10.4.1.%d", n)
 		c.signIn()
-		c.from = "10.4.2.1"
+		c.clientIP = "10.4.2.1"
 		for i := range 10 {
 			r := open(c, 2*i)
 			if a := w.send(r); a.status == 200 {
@@ -295,25 +297,22 @@ func TestOpenedOrdersAreCountedAndForgotten(t *testing.T) {
 // expiredArePruned ages every order, and looks that the job takes them away in the end.
 func (w *world) expiredArePruned() {
 	w.t.Helper()
-	b := w.pauper()
-	b.from = "10.4.3.1"
+	b := w.unfundedBuyer()
+	b.clientIP = "10.4.3.1"
 	b.signIn()
-	kept := b.opens(cardOrdersPath, "", "")
+	kept := b.createOrder(cardOrdersPath, "", "")
 	all := w.count("SELECT count(*) FROM orders")
-	w.execute("UPDATE orders SET expires_at = now() - interval '1 s' WHERE status = 'payment_required'")
+	w.exec("UPDATE orders SET expires_at = now() - interval '1 s' WHERE status = 'payment_required'")
 	eventually(w.t, 40*time.Second, func() (bool, string) {
 		n := w.count("SELECT count(*) FROM orders WHERE status <> 'expired'")
 		return n == 0, fmt.Sprint(n, " are not expired")
 	})
-	if a := w.send(request{method: "GET", path: kept.path()}.from("10.4.3.2")); a.status != 409 ||
-		a.problem.Code != string(fault.OrderNotPayable) {
-		w.t.Errorf("an expired order: %d %s", a.status, a.body)
-	}
-	w.execute("UPDATE orders SET updated_at = now() - interval '2 hours' WHERE id <> $1", kept.OrderID)
-	w.execute("INSERT INTO locks (id) SELECT 'open/card_issue/' || n FROM generate_series(1, 1500) n")
-	w.execute("UPDATE rate_limits SET resets_at = now() - interval '1 s'")
+	wantProblem(w.t, "an expired order", w.send(get(kept.path()).fromIP("10.4.3.2")), 409, fault.OrderNotPayable)
+	w.exec("UPDATE orders SET updated_at = now() - interval '2 hours' WHERE id <> $1", kept.OrderID)
+	w.exec("INSERT INTO locks (id) SELECT 'open/card_issue/' || n FROM generate_series(1, 1500) n")
+	w.exec("UPDATE rate_limits SET resets_at = now() - interval '1 s'")
 	s := storetest.Open(w.t, w.databaseURL)
-	if _, err := s.Jobs().Enqueue(w.t.Context(), job.New{Args: pruning{}, UniqueKey: uuid.NewString()}); err != nil {
+	if _, err := s.Jobs().Enqueue(w.t.Context(), job.New{Args: pruneJob{}, UniqueKey: uuid.NewString()}); err != nil {
 		w.t.Fatal(err)
 	}
 	eventually(w.t, 20*time.Second, func() (bool, string) {
@@ -330,67 +329,63 @@ func (w *world) expiredArePruned() {
 	b.get("/api/orders/"+kept.OrderID).into(w.t, 200, nil)
 }
 
-// pruning is the job that prunes.
-type pruning struct{}
+// pruneJob is the job that prunes.
+type pruneJob struct{}
 
-func (pruning) Kind() job.Kind { return "forget" }
+func (pruneJob) Kind() job.Kind { return "forget" }
 
-// TestWhatGuardsMoneyIsCountedOverAllProcesses asks two processes in turn, each of which has counted half.
-func TestWhatGuardsMoneyIsCountedOverAllProcesses(t *testing.T) {
+// TestMoneyLimitsAreSharedByAllProcesses asks two processes in turn, each of which has counted half.
+func TestMoneyLimitsAreSharedByAllProcesses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{instances: 2, change: func(c *app.Config) {
-		behindAProxy(c)
+		behindProxy(c)
 		c.Limits[limit.Paid] = limit.Rate{Count: 3, Per: time.Hour}
 		c.Limits[limit.Reveal] = limit.Rate{Count: 3, Per: time.Hour}
 		c.Limits[limit.Challenge] = limit.Rate{Count: 4, Per: time.Hour}
 	}})
 	for _, i := range w.instances {
-		w.awaitEsims(i)
+		w.awaitEsimReady(i)
 	}
 	b := w.buyer()
-	b.from = "10.5.0.1"
+	b.clientIP = "10.5.0.1"
 	b.signIn() // one of four
 	for n, want := range []int{200, 200, 200, 429} {
-		a := w.send(request{at: w.instances[n%2], path: "/api/auth/challenge", body: `{"address":` +
-			quoted(b.address.String()) + `}`}.from(b.from))
+		a := w.send(post("/api/auth/challenge", `{"address":`+
+			jsonText(b.address.String())+`}`).on(w.instances[n%2]).fromIP(b.clientIP))
 		if a.status != want || (want == 429 && a.header.Get("Retry-After") == "") {
 			t.Errorf("challenge %d: %d %s", n, a.status, clipped(a.body))
 		}
 	}
-	if dump := w.rows("rate_limits", "id"); strings.Contains(dump, b.from) {
+	if dump := w.rows("rate_limits", "id"); strings.Contains(dump, b.clientIP) {
 		t.Error("an address is written down")
 	}
 	terms := w.esimTerms("e")
 	for n, want := range []int{200, 200, 200, 429} {
-		r := request{at: w.instances[n%2], path: esimPath, body: purchaseBody(fmt.Sprint("e", n)),
-			header: map[string]string{x402.HeaderSignature: b.esimHeader(terms)}}
-		if a := w.send(r.from("10.5.0.2")); a.status != want || (want == 429 && a.header.Get("Retry-After") == "") {
+		r := post(esimPath, purchaseBody(fmt.Sprint("e", n))).on(w.instances[n%2]).paying(b.esimPayment(terms))
+		if a := w.send(r.fromIP("10.5.0.2")); a.status != want || (want == 429 && a.header.Get("Retry-After") == "") {
 			t.Errorf("purchase %d: %d %s", n, a.status, clipped(a.body))
 		}
 	}
 	if n := w.count("SELECT count(*) FROM payments"); n != 3 {
 		t.Errorf("%d payments were claimed", n)
 	}
-	w.settled(30 * time.Second)
+	w.awaitSettled(30 * time.Second)
 	card := uuid.NewString()
 	for n, want := range []int{401, 401, 401, 429} {
-		r := request{at: w.instances[n%2], path: "/api/cards/" + card + "/reveal",
-			body: revealBody(uuid.NewString(), b.sign("x")), header: b.bearer()}
-		if a := w.send(r); a.status != want {
-			t.Errorf("reveal %d: %d %s", n, a.status, clipped(a.body))
-		}
+		r := post("/api/cards/"+card+"/reveal", revealBody(uuid.NewString(), b.sign("x"))).on(w.instances[n%2]).as(b)
+		wantStatus(t, fmt.Sprintf("reveal %d", n), w.send(r), want)
 	}
-	w.reconcile()
+	w.checkBooks()
 }
 
-// TestAWalletHasSoManyStreams holds some open, and opens one more.
-func TestAWalletHasSoManyStreams(t *testing.T) {
+// TestStreamsPerWalletAreLimited holds some open, and opens one more.
+func TestStreamsPerWalletAreLimited(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plan{change: func(c *app.Config) { behindAProxy(c); c.Limits[limit.Streams] = limit.Rate{Count: 2} }})
-	b := w.pauper()
-	b.from = "10.6.0.1"
+	w := newWorld(t, plan{change: func(c *app.Config) { behindProxy(c); c.Limits[limit.Streams] = limit.Rate{Count: 2} }})
+	b := w.unfundedBuyer()
+	b.clientIP = "10.6.0.1"
 	b.signIn()
-	o := b.opens(cardOrdersPath, "", "")
+	o := b.createOrder(cardOrdersPath, "", "")
 	client := roamcardv1connect.NewOrderServiceClient(http.DefaultClient, w.instances[0].url)
 	watch := func() (first bool, end func() error) {
 		ctx, cancel := context.WithCancel(t.Context())

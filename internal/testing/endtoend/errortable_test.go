@@ -18,289 +18,363 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// TestOwnersRoutesRefuseEverybodyElse walks every route that shows or does something of an owner's: no
-// session, a wrong one, another wallet's, and ids of all kinds.
-func TestOwnersRoutesRefuseEverybodyElse(t *testing.T) {
+// ownerCases are requests that other callers than the owner send to the routes of an owner's cards and orders.
+type ownerCases struct {
+	owner, stranger *buyer
+	// card and order are the owner's; unknown is an id of nothing.
+	card, order, unknown string
+	all                  refusals
+}
+
+// TestOwnerRoutesRefuseOtherCallers covers every route of an owner: no session, a wrong one, another wallet's, and ids
+// of all kinds.
+func TestOwnerRoutesRefuseOtherCallers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
-	owner, stranger := w.buyer(), w.buyer()
-	mine := owner.bought("mine")
+	owner, stranger, signedOut := w.buyer(), w.buyer(), w.buyer()
+	mine := owner.buyCard("mine")
 	stranger.signIn()
-	ended := w.buyer()
-	ended.signIn()
-	ended.post("/api/auth/logout", "").into(t, 200, nil)
+	signedOut.signIn()
+	signedOut.post("/api/auth/logout", "").into(t, 200, nil)
 
-	id, unknown := mine.Issuance.CardID, uuid.NewString()
-	type route struct{ method, path, body string }
-	session := []route{
-		{"GET", "/api/cards", ""}, {"POST", "/api/cards", ""}, {"GET", "/api/cards/" + id + "/balance", ""},
-		{"POST", "/api/cards/" + id + "/reveal-challenge", "{}"},
-		{"POST", "/api/cards/" + id + "/reveal", revealBody(unknown, "0x"+strings.Repeat("11", 65))},
-		{"GET", "/api/orders", ""}, {"GET", "/api/orders/" + mine.OrderID, ""}, {"GET", "/api/auth/session", ""},
-		{"POST", "/api/auth/logout", ""},
+	c := ownerCases{
+		owner: owner, stranger: stranger, card: mine.Issuance.CardID, order: mine.OrderID, unknown: uuid.NewString(),
 	}
+	c.addSessions(signedOut.token)
+	c.addCards()
+	c.addOrders()
+	c.addQueries()
+	w.wantRefusals(c.all)
+	w.checkBooks()
+}
+
+// addSessions adds every route of an owner with each token that is not a session.
+func (c *ownerCases) addSessions(signedOut string) {
+	token := c.owner.token
 	tokens := map[string]string{
-		"none": "", "ended": "Bearer " + ended.token, "garbage": "Bearer garbage", "made up": "Bearer rcs_" +
-			strings.Repeat("A", 43),
-		"basic": "Basic dXNlcjpwYXNz", "no scheme": owner.token, "lower case": "bearer " + owner.token,
-		"two blanks": "Bearer  " + owner.token,
-		"cut":        "Bearer " + owner.token[:len(owner.token)-1], "longer": "Bearer " + owner.token + "A",
-		"quoted": `Bearer "` + owner.token + `"`,
-		"two":    "Bearer " + owner.token + ", Bearer " + owner.token, "huge": "Bearer " + strings.Repeat("x", 8<<10),
+		"none":       "",
+		"ended":      "Bearer " + signedOut,
+		"garbage":    "Bearer garbage",
+		"made up":    "Bearer rcs_" + strings.Repeat("A", 43),
+		"basic":      "Basic dXNlcjpwYXNz",
+		"no scheme":  token,
+		"lower case": "bearer " + token,
+		"two blanks": "Bearer  " + token,
+		"cut":        "Bearer " + token[:len(token)-1],
+		"longer":     "Bearer " + token + "A",
+		"quoted":     `Bearer "` + token + `"`,
+		"two":        "Bearer " + token + ", Bearer " + token,
+		"huge":       "Bearer " + strings.Repeat("x", 8<<10),
 	}
-	var cases []wrong
-	for _, r := range session {
+	for _, r := range []request{
+		get("/api/cards"),
+		post("/api/cards", ""),
+		get("/api/cards/" + c.card + "/balance"),
+		post("/api/cards/"+c.card+"/reveal-challenge", "{}"),
+		post("/api/cards/"+c.card+"/reveal", c.unknownReveal()),
+		get("/api/orders"),
+		get("/api/orders/" + c.order),
+		get("/api/auth/session"),
+		post("/api/auth/logout", ""),
+	} {
 		for name, token := range tokens {
-			cases = append(cases, wrong{name + ": " + r.method + " " + r.path,
-				request{method: r.method, path: r.path, body: r.body, header: map[string]string{"Authorization": token}}, 401,
-				fault.SessionInvalid})
+			c.all.add(name+": "+r.method+" "+r.path, r.withHeader("Authorization", token), 401, fault.SessionInvalid)
 		}
 	}
-	as := func(name string, b *buyer, method, path, body string, status int, code fault.Code) {
-		cases = append(cases, wrong{name, request{method: method, path: path, body: body, header: b.bearer()}, status, code})
+}
+
+// unknownReveal is the body of a reveal for which there was no challenge.
+func (c *ownerCases) unknownReveal() string {
+	return revealBody(c.unknown, "0x"+strings.Repeat("11", 65))
+}
+
+// addCards adds cards that are not the caller's, and ids that name none.
+func (c *ownerCases) addCards() {
+	byStranger := func(name string, r request, status int, code fault.Code) {
+		c.all.add(name, r.as(c.stranger), status, code)
 	}
-	for name, cardID := range map[string]string{"another's": id, "unknown": unknown, "nil": uuid.Nil.String()} {
-		as(name+" balance", stranger, "GET", "/api/cards/"+cardID+"/balance", "", 404, fault.CardNotFound)
-		as(name+" reveal-challenge", stranger, "POST", "/api/cards/"+cardID+"/reveal-challenge", "{}", 404,
-			fault.CardNotFound)
-		as(name+" reveal", stranger, "POST", "/api/cards/"+cardID+"/reveal",
-			revealBody(unknown, "0x"+strings.Repeat("11", 65)), 401, fault.ChallengeInvalid)
+	for name, id := range map[string]string{"another's": c.card, "unknown": c.unknown, "nil": uuid.Nil.String()} {
+		path := "/api/cards/" + id
+		byStranger(name+" balance", get(path+"/balance"), 404, fault.CardNotFound)
+		byStranger(name+" reveal-challenge", post(path+"/reveal-challenge", "{}"), 404, fault.CardNotFound)
+		byStranger(name+" reveal", post(path+"/reveal", c.unknownReveal()), 401, fault.ChallengeInvalid)
 	}
-	for name, orderID := range map[string]string{"another's": mine.OrderID, "unknown": "ord_" + unknown, "word": "x",
-		"upper case":   strings.ToUpper(mine.OrderID),
-		"with a blank": mine.OrderID + "%20", "with NUL": "a%00b", "like": "%25", "quote": "'%20OR%201=1--"} {
-		status, code := 404, fault.OrderNotFound
-		if strings.Contains(orderID, "%00") {
-			status, code = 400, fault.SchemaInvalid
-		}
-		as("order "+name, stranger, "GET", "/api/orders/"+orderID, "", status, code)
+	byStranger("no card", post("/api/cards", ""), 409, fault.PaidIssueRequired)
+	byStranger("a body where none is taken", post("/api/cards", `{"id":"x"}`), 400, fault.SchemaInvalid)
+	for name, malformed := range map[string]string{
+		"word":             "x",
+		"short":            c.card[:35],
+		"braces":           "%7B" + c.card + "%7D",
+		"urn":              "urn:uuid:" + c.card,
+		"upper hex, wrong": strings.Repeat("G", 36),
+		"no dashes":        strings.ReplaceAll(c.card, "-", ""),
+	} {
+		c.all.add("card id "+name, get("/api/cards/"+malformed+"/balance").as(c.owner), 400, fault.SchemaInvalid)
 	}
-	as("order id too long", stranger, "GET", "/api/orders/"+strings.Repeat("o", 65), "", 400, fault.SchemaInvalid)
-	as("no card", stranger, "POST", "/api/cards", "", 409, fault.PaidIssueRequired)
-	as("a body where none is taken", stranger, "POST", "/api/cards", `{"id":"x"}`, 400, fault.SchemaInvalid)
-	for name, bad := range map[string]string{"word": "x", "short": id[:35], "braces": "%7B" + id + "%7D",
-		"urn": "urn:uuid:" + id, "upper hex, wrong": strings.Repeat("G", 36), "no dashes": strings.ReplaceAll(id, "-", "")} {
-		as("card id "+name, owner, "GET", "/api/cards/"+bad+"/balance", "", 400, fault.SchemaInvalid)
+}
+
+// addOrders adds ids of orders that are not the caller's, do not exist or are malformed.
+func (c *ownerCases) addOrders() {
+	for name, id := range map[string]string{
+		"another's":    c.order,
+		"unknown":      "ord_" + c.unknown,
+		"word":         "x",
+		"upper case":   strings.ToUpper(c.order),
+		"with a blank": c.order + "%20",
+		"like":         "%25",
+		"quote":        "'%20OR%201=1--",
+	} {
+		c.all.add("order "+name, get("/api/orders/"+id).as(c.stranger), 404, fault.OrderNotFound)
 	}
-	for name, query := range map[string]string{"status": "status=paid", "status twice": "status=active&status=active",
-		"page 0": "pageSize=0", "page 101": "pageSize=101",
-		"page -1": "pageSize=-1", "page text": "pageSize=ten", "page exponent": "pageSize=1e1",
-		"page 2^40": "pageSize=1099511627776", "unknown": "owner=" + owner.address.String(), "snake": "page_size=5",
-		"empty token": "pageToken=", "long token": "pageToken=" + strings.Repeat("x", 201),
-		"semicolon": "status=active;pageSize=1"} {
-		as("list "+name, owner, "GET", "/api/orders?"+query, "", 400, fault.SchemaInvalid)
+	c.all.add("order with NUL", get("/api/orders/a%00b").as(c.stranger), 400, fault.SchemaInvalid)
+	tooLong := get("/api/orders/" + strings.Repeat("o", 65)).as(c.stranger)
+	c.all.add("order id too long", tooLong, 400, fault.SchemaInvalid)
+}
+
+// addQueries adds malformed queries of the owner's own list.
+func (c *ownerCases) addQueries() {
+	for name, query := range map[string]string{
+		"status":        "status=paid",
+		"status twice":  "status=active&status=active",
+		"page 0":        "pageSize=0",
+		"page 101":      "pageSize=101",
+		"page -1":       "pageSize=-1",
+		"page text":     "pageSize=ten",
+		"page exponent": "pageSize=1e1",
+		"page 2^40":     "pageSize=1099511627776",
+		"unknown":       "owner=" + c.owner.address.String(),
+		"snake":         "page_size=5",
+		"empty token":   "pageToken=",
+		"long token":    "pageToken=" + strings.Repeat("x", 201),
+		"semicolon":     "status=active;pageSize=1",
+	} {
+		c.all.add("list "+name, get("/api/orders?"+query).as(c.owner), 400, fault.SchemaInvalid)
 	}
-	w.refuseAll(cases)
-	w.reconcile()
 }
 
 func revealBody(intent, signature string) string {
 	return fmt.Sprintf(`{"intentId":%q,"signature":%q}`, intent, signature)
 }
 
-// TestSignInRefusesWhatDoesNotProveTheWallet is the auth routes' table.
-func TestSignInRefusesWhatDoesNotProveTheWallet(t *testing.T) {
+// TestSignInRefusesUnprovenWallet covers the routes of the sign-in: malformed requests, and proofs by anything but the
+// wallet's own signature of its own challenge.
+func TestSignInRefusesUnprovenWallet(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
 	b, other := w.buyer(), w.buyer()
-	var ch struct{ IntentID, Message string }
-	challenge := func() {
-		w.send(request{path: "/api/auth/challenge", body: `{"address":` + quoted(b.address.String()) + `}`}).into(t, 200, &ch)
-	}
-	verify := func(change map[string]any) string {
-		m := map[string]any{"address": b.address.String(), "intentId": ch.IntentID, "message": ch.Message,
-			"signature": b.sign(ch.Message)}
-		for name, v := range change {
-			setOrDelete(m, name, v)
-		}
-		encoded, err := json.Marshal(m)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(encoded)
-	}
-	var cases []wrong
-	bad := func(name, path, body string, status int, code fault.Code) {
-		cases = append(cases, wrong{name, request{path: path, body: body}, status, code})
-	}
-	for name, address := range map[string]string{"empty": "", "word": "me", "short": b.address.String()[:41],
-		"long": b.address.String() + "0", "no 0x": b.address.String()[2:],
-		"checksum": swapCase(b.address.String()), "ENS": "vitalik.eth", "huge": "0x" + strings.Repeat("a", 5000)} {
-		bad("challenge, address "+name, "/api/auth/challenge", `{"address":`+quoted(address)+`}`, 400, fault.SchemaInvalid)
-	}
-	bad("challenge, no body", "/api/auth/challenge", "", 400, fault.SchemaInvalid)
-	bad("challenge, snake case", "/api/auth/challenge", `{"address":`+quoted(b.address.String())+
-		`,"preferred_message_schemes":["eip191"]}`, 400, fault.SchemaInvalid)
-	bad("challenge, unknown scheme", "/api/auth/challenge", `{"address":`+quoted(b.address.String())+
-		`,"preferredMessageSchemes":["siwe"]}`, 400, fault.SchemaInvalid)
-	bad("challenge, three schemes", "/api/auth/challenge", `{"address":`+quoted(b.address.String())+
-		`,"preferredMessageSchemes":["eip191","eip712","eip191"]}`, 400, fault.SchemaInvalid)
+	cases := challengeRefusals(b)
 	for name, change := range map[string]map[string]any{
-		"no address": {"address": nil}, "no signature": {"signature": nil}, "signature number": {"signature": 1},
-		"intent no uuid": {"intentId": "x"},
-		"scheme":         {"messageScheme": "eip1271"}, "unknown member": {"nonce": "x"},
-		"message list": {"message": []any{}}, "message too long": {"message": strings.Repeat("m", 8193)},
+		"no address":         {"address": nil},
+		"no signature":       {"signature": nil},
+		"signature number":   {"signature": 1},
+		"intent no uuid":     {"intentId": "x"},
+		"scheme":             {"messageScheme": "eip1271"},
+		"unknown member":     {"nonce": "x"},
+		"message list":       {"message": []any{}},
+		"message too long":   {"message": strings.Repeat("m", 8193)},
 		"signature too long": {"signature": "0x" + strings.Repeat("11", 300)},
 	} {
-		challenge()
-		bad("verify, "+name, "/api/auth/verify", verify(change), 400, fault.SchemaInvalid)
+		cases.add("verify, "+name, b.verifying(b.signInChallenge(), change), 400, fault.SchemaInvalid)
 	}
-	for name, change := range map[string]func() map[string]any{
-		"another wallet's signature": func() map[string]any { return map[string]any{"signature": other.sign(ch.Message)} },
-		"another wallet's name":      func() map[string]any { return map[string]any{"address": other.address.String()} },
-		"another message": func() map[string]any {
-			return map[string]any{"message": ch.Message + " ", "signature": b.sign(ch.Message + " ")}
+	for name, change := range map[string]func(message string) map[string]any{
+		"another wallet's signature": func(m string) map[string]any { return map[string]any{"signature": other.sign(m)} },
+		"another wallet's name": func(string) map[string]any {
+			return map[string]any{"address": other.address.String()}
 		},
-		"another scheme": func() map[string]any { return map[string]any{"messageScheme": "eip712"} },
-		"unknown intent": func() map[string]any { return map[string]any{"intentId": uuid.NewString()} },
-		"all zero":       func() map[string]any { return map[string]any{"signature": "0x" + strings.Repeat("00", 65)} },
-		"not hex":        func() map[string]any { return map[string]any{"signature": strings.Repeat("zz", 65)} },
-		"cut":            func() map[string]any { return map[string]any{"signature": b.sign(ch.Message)[:130]} },
-		"with a blob":    func() map[string]any { return map[string]any{"signature": b.sign(ch.Message) + "00"} },
+		"another message": func(m string) map[string]any {
+			return map[string]any{"message": m + " ", "signature": b.sign(m + " ")}
+		},
+		"another scheme": func(string) map[string]any { return map[string]any{"messageScheme": "eip712"} },
+		"unknown intent": func(string) map[string]any { return map[string]any{"intentId": uuid.NewString()} },
+		"all zero":       func(string) map[string]any { return map[string]any{"signature": "0x" + strings.Repeat("00", 65)} },
+		"not hex":        func(string) map[string]any { return map[string]any{"signature": strings.Repeat("zz", 65)} },
+		"cut":            func(m string) map[string]any { return map[string]any{"signature": b.sign(m)[:130]} },
+		"with a blob":    func(m string) map[string]any { return map[string]any{"signature": b.sign(m) + "00"} },
 	} {
-		challenge()
-		bad("verify, "+name, "/api/auth/verify", verify(change()), 401, fault.SignatureInvalid)
+		ch := b.signInChallenge()
+		cases.add("verify, "+name, b.verifying(ch, change(ch.Message)), 401, fault.SignatureInvalid)
 	}
-	challenge()
-	good := verify(nil)
-	w.send(request{path: "/api/auth/verify", body: good}).into(t, 200, nil)
-	bad("verify, twice", "/api/auth/verify", good, 401, fault.SignatureInvalid)
-	w.refuseAll(cases)
+	good := b.verifying(b.signInChallenge(), nil)
+	w.send(good).into(t, 200, nil)
+	cases.add("verify, twice", good, 401, fault.SignatureInvalid)
+	w.wantRefusals(cases)
 }
 
-// TestPathsAndMethodsLeadNowhereElse is A34: no spelling of a path and no header reaches a route that
+// challengeRefusals are malformed requests for a challenge.
+func challengeRefusals(b *buyer) (cases refusals) {
+	address := b.address.String()
+	for name, wrong := range map[string]string{
+		"empty":    "",
+		"word":     "me",
+		"short":    address[:41],
+		"long":     address + "0",
+		"no 0x":    address[2:],
+		"checksum": swapCase(address),
+		"ENS":      "vitalik.eth",
+		"huge":     "0x" + strings.Repeat("a", 5000),
+	} {
+		cases.add("challenge, address "+name, challengeRequest(wrong), 400, fault.SchemaInvalid)
+	}
+	for name, more := range map[string]string{
+		"snake case":     `"preferred_message_schemes":["eip191"]`,
+		"unknown scheme": `"preferredMessageSchemes":["siwe"]`,
+		"three schemes":  `"preferredMessageSchemes":["eip191","eip712","eip191"]`,
+	} {
+		body := `{"address":` + jsonText(address) + `,` + more + `}`
+		cases.add("challenge, "+name, post("/api/auth/challenge", body), 400, fault.SchemaInvalid)
+	}
+	cases.add("challenge, no body", post("/api/auth/challenge", ""), 400, fault.SchemaInvalid)
+	return cases
+}
+
+// verifying is the request that answers a challenge, after changes to its body; nil removes a member.
+func (b *buyer) verifying(ch challenge, changes map[string]any) request {
+	b.w.t.Helper()
+	body := map[string]any{
+		"address":   b.address.String(),
+		"intentId":  ch.IntentID,
+		"message":   ch.Message,
+		"signature": b.sign(ch.Message),
+	}
+	for name, v := range changes {
+		setOrDelete(body, name, v)
+	}
+	encoded, err := json.Marshal(body)
+	if err != nil {
+		b.w.t.Fatal(err)
+	}
+	return post("/api/auth/verify", string(encoded))
+}
+
+// unroutedPaths lead nowhere, however much they look like the path of a purchase or of something internal.
+var unroutedPaths = []string{
+	"/", "/api", "/api/card", "/api/card/purchase/", "/api//card/purchase", "//api/card/purchase", "/api/card/./purchase",
+	"/api/card/x/../purchase", "/api/card/%2e/purchase", "/api/card%2fpurchase", "/api/card/purchase;x=1",
+	"/API/card/purchase", "/api/Card/Purchase", "/api/card/purchase%00", "/api/card/purchase%20",
+	"/api/card/purchase.json", "/v1/api/card/purchase", "/.env", "/debug/pprof/", "/control/books", "/metrics", "/admin",
+	"/api/cards/", "/api/orders/", "/pay", "/pay/x/", "/api/x402/pay", "/%2e%2e/%2e%2e/etc/passwd",
+	"/" + strings.Repeat("a", 4000),
+}
+
+// TestOnlyDocumentedPathsAndMethodsAreRouted is attack A34: no spelling of a path and no header reaches a route that
 // the documented one would not.
-func TestPathsAndMethodsLeadNowhereElse(t *testing.T) {
+func TestOnlyDocumentedPathsAndMethodsAreRouted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
-	b := w.buyer()
-	paid := map[string]string{x402.HeaderSignature: header(t, b.payment())}
-	var cases []wrong
-	for _, path := range []string{
-		"/", "/api", "/api/card", "/api/card/purchase/", "/api//card/purchase", "//api/card/purchase", "/api/card/./purchase",
-		"/api/card/x/../purchase",
-		"/api/card/%2e/purchase", "/api/card%2fpurchase", "/api/card/purchase;x=1", "/API/card/purchase",
-		"/api/Card/Purchase", "/api/card/purchase%00", "/api/card/purchase%20",
-		"/api/card/purchase.json", "/v1/api/card/purchase", "/.env", "/debug/pprof/", "/control/books", "/metrics", "/admin",
-		"/api/cards/", "/api/orders/",
-		"/pay", "/pay/x/", "/api/x402/pay", "/%2e%2e/%2e%2e/etc/passwd", "/" + strings.Repeat("a", 4000),
-	} {
-		cases = append(cases,
-			wrong{"path " + path[:min(len(path), 60)], request{path: path, body: purchaseBody("p"), header: paid}, 404,
-				fault.RouteNotFound})
+	payment := header(t, w.buyer().payment())
+	var cases refusals
+	for _, path := range unroutedPaths {
+		r := post(path, purchaseBody("p")).paying(payment)
+		cases.add("path "+path[:min(len(path), 60)], r, 404, fault.RouteNotFound)
 	}
-	for _, method := range []string{"GET", "HEAD", "PUT", "PATCH", "DELETE", "TRACE", "PURGE", "post"} {
-		cases = append(cases,
-			wrong{"method " + method, request{method: method, path: purchasePath, header: paid}, 405, fault.MethodNotAllowed})
+	for _, method := range []string{"GET", "PUT", "PATCH", "DELETE", "TRACE", "PURGE", "post"} {
+		r := request{method: method, path: purchasePath}.paying(payment)
+		cases.add("method "+method, r, 405, fault.MethodNotAllowed)
 	}
 	for _, name := range []string{"X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override"} {
-		cases = append(cases,
-			wrong{name, request{method: "GET", path: purchasePath,
-				header: map[string]string{name: "POST", x402.HeaderSignature: paid[x402.HeaderSignature]}}, 405,
-				fault.MethodNotAllowed})
+		r := get(purchasePath).paying(payment).withHeader(name, "POST")
+		cases.add(name, r, 405, fault.MethodNotAllowed)
 	}
 	for _, name := range []string{"X-Original-URL", "X-Rewrite-URL"} {
-		cases = append(cases,
-			wrong{name, request{path: "/nowhere", header: map[string]string{name: purchasePath}}, 404, fault.RouteNotFound})
+		cases.add(name, post("/nowhere", "").withHeader(name, purchasePath), 404, fault.RouteNotFound)
 	}
 	for _, path := range []string{"/api/cards", "/api/orders", "/api/auth/session", "/health", "/ready", "/api/config",
 		"/api/card/discovery"} {
-		cases = append(cases, wrong{"DELETE " + path, request{method: "DELETE", path: path}, 405, fault.MethodNotAllowed})
+		cases.add("DELETE "+path, request{method: "DELETE", path: path}, 405, fault.MethodNotAllowed)
 	}
-	// A HEAD answer has no body to be a document.
-	heads := cases[:0:0]
-	for _, c := range cases {
-		if c.r.method != "HEAD" {
-			heads = append(heads, c)
-		} else if a := w.send(c.r); a.status != c.status {
-			t.Errorf("%s: %d, want %d", c.name, a.status, c.status)
-		}
-	}
-	w.refuseAll(heads)
-	old := map[string]string{x402.HeaderSignatureV1: paid[x402.HeaderSignature]}
+	w.wantRefusals(cases)
+	// The answer to HEAD has no body, and so no problem document.
+	wantStatus(t, "method HEAD", w.send(request{method: "HEAD", path: purchasePath}.paying(payment)), 405)
+	w.wantVersion1Refused(payment)
+}
+
+// wantVersion1Refused checks that a payment in the header of x402 version 1 is answered with the terms of version 2.
+func (w *world) wantVersion1Refused(payment string) {
+	w.t.Helper()
 	for _, path := range []string{purchasePath, roamcardv1connect.CardServicePurchaseCardProcedure} {
-		a := w.send(request{path: path, body: purchaseBody("v1"), header: old})
-		again, err := x402.DecodeRequired(a.header.Get(x402.HeaderRequired))
+		a := w.send(post(path, purchaseBody("v1")).withHeader(x402.HeaderSignatureV1, payment))
+		terms, err := x402.DecodeRequired(a.header.Get(x402.HeaderRequired))
 		if a.status != 402 || !bytes.Contains(a.body, []byte("x402 version 2 only")) || err != nil ||
-			again.Error != x402.ReasonVersion || len(again.Accepts) != 1 {
-			t.Errorf("X-PAYMENT at %s: %d %s, %v %v", path, a.status, clipped(a.body), again, err)
+			terms.Error != x402.ReasonVersion || len(terms.Accepts) != 1 {
+			w.t.Errorf("X-PAYMENT at %s: %d %s, %v %v", path, a.status, clipped(a.body), terms, err)
 		}
 	}
 }
 
-// TestRawRequestsThatSmuggleAreCutOff is A30 and A32: what a lenient parser would read in two ways is
-// refused, and whatever follows it on the connection is not served.
-func TestRawRequestsThatSmuggleAreCutOff(t *testing.T) {
+// smuggledRequests are what a lenient parser would read in two ways, or should not read at all. Each has a payment, and
+// the first has a second request behind it.
+func smuggledRequests(payment, another string) map[string]string {
+	body := purchaseBody("raw")
+	length := fmt.Sprintf("Content-Length: %d\r\n", len(body))
+	post := "POST " + purchasePath + " HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+	signature := signatureLine(payment)
+	paidBody := signature + "\r\n" + body
+	paidChunks := signature + "\r\n" + fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body)
+	inChunks := "Transfer-Encoding: chunked\r\n" + signature + "\r\n"
+	return map[string]string{
+		"length and chunks":        post + length + inChunks + "0\r\n\r\n" + post + length + paidBody,
+		"two lengths":              post + length + "Content-Length: 5\r\n" + paidBody,
+		"length with a sign":       post + "Content-Length: +23\r\n" + paidBody,
+		"length in hex":            post + "Content-Length: 0x17\r\n" + paidBody,
+		"negative length":          post + "Content-Length: -1\r\n" + paidBody,
+		"huge length":              post + "Content-Length: 99999999999999999999\r\n" + paidBody,
+		"chunked twice":            post + "Transfer-Encoding: chunked, chunked\r\n" + paidChunks,
+		"chunked with identity":    post + "Transfer-Encoding: identity, chunked\r\n" + paidChunks,
+		"chunked misspelt":         post + "Transfer-Encoding: xchunked\r\n" + paidChunks,
+		"blank before the colon":   post + "Content-Length : 23\r\n" + paidBody,
+		"folded header":            post + length + signatureLine(payment[:100]+"\r\n "+payment[100:]) + "\r\n" + body,
+		"two hosts":                "POST " + purchasePath + " HTTP/1.1\r\nHost: a\r\nHost: b\r\n" + length + paidBody,
+		"no host":                  "POST " + purchasePath + " HTTP/1.1\r\n" + length + paidBody,
+		"host with a path":         "POST " + purchasePath + " HTTP/1.1\r\nHost: a/b\r\n" + length + paidBody,
+		"chunk size with a sign":   post + inChunks + "+17\r\n" + body + "\r\n0\r\n\r\n",
+		"chunk ended by a bare LF": post + inChunks + "17;a\nb\r\n" + body + "\r\n0\r\n\r\n",
+		"huge chunk extension":     post + inChunks + "17;" + strings.Repeat("x", 64<<10) + "\r\n" + body + "\r\n0\r\n\r\n",
+		"NUL in a header":          post + length + "X: a\x00b\r\n" + paidBody,
+		"two payments":             post + length + signature + paidBody,
+		"two different payments":   post + length + signature + signatureLine(another) + "\r\n" + body,
+		"payment of 64 kB":         post + length + signatureLine(strings.Repeat("A", 64<<10)) + "\r\n" + body,
+		"payment of 1 MB":          post + length + signatureLine(strings.Repeat("A", 1<<20)) + "\r\n" + body,
+		"a thousand headers":       post + length + strings.Repeat("X-A: "+strings.Repeat("b", 100)+"\r\n", 1000) + paidBody,
+		"HTTP/0.9":                 "GET " + purchasePath + "\r\n\r\n",
+		"HTTP/3.0":                 "POST " + purchasePath + " HTTP/3.0\r\nHost: x\r\n" + length + paidBody,
+		"garbage":                  "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+		"cut body":                 post + "Content-Length: 500\r\n" + paidBody,
+	}
+}
+
+// TestSmuggledRequestsAreRefused is attacks A30 and A32: nothing is served of such a request, nor of what follows it on
+// the connection.
+func TestSmuggledRequestsAreRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
 	b := w.buyer()
 	payment := header(t, b.payment())
-	body := purchaseBody("raw")
-	length := fmt.Sprintf("Content-Length: %d\r\n", len(body))
-	post := "POST " + purchasePath + " HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-	chunked := fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body)
 	before := w.footprint()
-	for name, raw := range map[string]string{
-		"length and chunks": post + length + "Transfer-Encoding: chunked\r\n" + sig(payment) + "\r\n" + "0\r\n\r\n" +
-			post + length + sig(payment) + "\r\n" + body,
-		"two lengths":            post + length + "Content-Length: 5\r\n" + sig(payment) + "\r\n" + body,
-		"length with a sign":     post + "Content-Length: +23\r\n" + sig(payment) + "\r\n" + body,
-		"length in hex":          post + "Content-Length: 0x17\r\n" + sig(payment) + "\r\n" + body,
-		"negative length":        post + "Content-Length: -1\r\n" + sig(payment) + "\r\n" + body,
-		"huge length":            post + "Content-Length: 99999999999999999999\r\n" + sig(payment) + "\r\n" + body,
-		"chunked twice":          post + "Transfer-Encoding: chunked, chunked\r\n" + sig(payment) + "\r\n" + chunked,
-		"chunked with identity":  post + "Transfer-Encoding: identity, chunked\r\n" + sig(payment) + "\r\n" + chunked,
-		"chunked misspelt":       post + "Transfer-Encoding: xchunked\r\n" + sig(payment) + "\r\n" + chunked,
-		"blank before the colon": post + "Content-Length : 23\r\n" + sig(payment) + "\r\n" + body,
-		"folded header":          post + length + sig(payment[:100]+"\r\n "+payment[100:]) + "\r\n" + body,
-		"two hosts": "POST " + purchasePath + " HTTP/1.1\r\nHost: a\r\nHost: b\r\n" + length + sig(payment) +
-			"\r\n" + body,
-		"no host": "POST " + purchasePath + " HTTP/1.1\r\n" + length + sig(payment) + "\r\n" + body,
-		"host with a path": "POST " + purchasePath + " HTTP/1.1\r\nHost: a/b\r\n" + length + sig(payment) + "\r\n" +
-			body,
-		"chunk size with a sign": post + "Transfer-Encoding: chunked\r\n" + sig(payment) + "\r\n+17\r\n" + body +
-			"\r\n0\r\n\r\n",
-		"chunk ended by a bare LF": post + "Transfer-Encoding: chunked\r\n" + sig(payment) + "\r\n17;a\nb\r\n" + body +
-			"\r\n0\r\n\r\n",
-		"huge chunk extension": post + "Transfer-Encoding: chunked\r\n" + sig(payment) + "\r\n17;" +
-			strings.Repeat("x", 64<<10) + "\r\n" + body + "\r\n0\r\n\r\n",
-		"NUL in a header":        post + length + "X: a\x00b\r\n" + sig(payment) + "\r\n" + body,
-		"two payments":           post + length + sig(payment) + sig(payment) + "\r\n" + body,
-		"two different payments": post + length + sig(payment) + sig(header(t, b.payment())) + "\r\n" + body,
-		"payment of 64 kB":       post + length + sig(strings.Repeat("A", 64<<10)) + "\r\n" + body,
-		"payment of 1 MB":        post + length + sig(strings.Repeat("A", 1<<20)) + "\r\n" + body,
-		"a thousand headers": post + length + strings.Repeat("X-A: "+strings.Repeat("b", 100)+"\r\n",
-			1000) + sig(payment) + "\r\n" + body,
-		"HTTP/0.9": "GET " + purchasePath + "\r\n\r\n",
-		"HTTP/3.0": "POST " + purchasePath + " HTTP/3.0\r\nHost: x\r\n" + length + sig(payment) + "\r\n" + body,
-		"garbage":  "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-		"cut body": post + "Content-Length: 500\r\n" + sig(payment) + "\r\n" + body,
-	} {
-		status := rawStatus(t, w, raw, strings.HasPrefix(name, "cut"))
-		switch {
-		case status == 0, status == 400, status == 431, status == 501, status == 505, status == 413, status == 404,
-			status == 415:
+	for name, raw := range smuggledRequests(payment, header(t, b.payment())) {
+		switch status := rawStatus(t, w, raw, strings.HasPrefix(name, "cut")); status {
+		case 0, 400, 404, 413, 415, 431, 501, 505:
 		default:
 			t.Errorf("%s: status %d", name, status)
 		}
 	}
-	if after := w.footprint(); after != before {
-		t.Errorf("a smuggled request left a trace:\n was %s\n now %s", before, after)
-	}
-	// What comes as a trailer is no header: this asks for the terms.
-	trailers := post + "Transfer-Encoding: chunked\r\nTrailer: PAYMENT-SIGNATURE\r\n\r\n0\r\n" + sig(payment) + "\r\n"
+	w.wantFootprint("a smuggled request changed something", before)
+	// A trailer is no header, so this asks for the terms.
+	trailers := "POST " + purchasePath + " HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n" +
+		"Transfer-Encoding: chunked\r\nTrailer: PAYMENT-SIGNATURE\r\n\r\n0\r\n" + signatureLine(payment) + "\r\n"
 	if status := rawStatus(t, w, trailers, false); status != 402 {
 		t.Errorf("a payment in the trailers: status %d, want the challenge", status)
 	}
 	// An absolute request target names the same route, and not another resource.
-	raw := "POST http://evil.example" + purchasePath +
-		" HTTP/1.1\r\nHost: evil.example\r\nContent-Type: application/json\r\n" + length + "\r\n" + body
+	body := purchaseBody("raw")
+	raw := "POST http://evil.example" + purchasePath + " HTTP/1.1\r\nHost: evil.example\r\n" +
+		fmt.Sprintf("Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	if status := rawStatus(t, w, raw, false); status != 402 {
 		t.Errorf("absolute target: status %d, want the challenge", status)
 	}
 }
 
-func sig(payment string) string { return "PAYMENT-SIGNATURE: " + payment + "\r\n" }
+// signatureLine is the header line of a payment.
+func signatureLine(payment string) string { return "PAYMENT-SIGNATURE: " + payment + "\r\n" }
 
 // rawStatus sends bytes and returns the status of the first answer; 0 when the connection just ends. A
 // second answer on the same connection is a failure.
@@ -335,88 +409,79 @@ func rawStatus(t *testing.T, w *world, raw string, halfClose bool) int {
 	return res.StatusCode
 }
 
-// TestTheDocumentedStatesAnswerAsDocumented brings the service into each state of the error tables.
-func TestTheDocumentedStatesAnswerAsDocumented(t *testing.T) {
+// TestUnavailableStatesAnswerAsDocumented brings the service into each state of the error tables.
+func TestUnavailableStatesAnswerAsDocumented(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{instances: 1})
 	paused := w.config
 	paused.IssuePaused = true
 	closed := w.awaitCaughtUp(w.start(paused))
-	owner, buyer := w.buyer(), w.buyer()
-	mine := owner.bought("mine")
-	buyer.signIn()
+	owner, b := w.buyer(), w.buyer()
+	card := owner.buyCard("mine").Issuance.CardID
+	b.signIn()
 
-	unavailable := func(name string, at *instance, path string, code fault.Code) {
-		t.Helper()
-		before := w.footprint()
-		for leg, payment := range map[string]string{"unpaid": "", "paid": header(t, buyer.payment())} {
-			r := purchase("state", payment)
-			r.at = at
-			if path != "" {
-				r = request{at: at, method: "GET", path: path}
-			}
-			a := w.send(r)
-			if a.status != 503 || a.problem.Code != string(code) || a.header.Get(x402.HeaderRequired) != "" {
-				t.Errorf("%s, %s: %d %s, want 503 %s", name, leg, a.status, clipped(a.body), code)
-			}
-		}
-		if after := w.footprint(); after != before {
-			t.Errorf("%s left a trace:\n was %s\n now %s", name, before, after)
-		}
-	}
-	forget := func() {
-		eventually(t, 5*time.Second,
-			func() (bool, string) { return w.send(purchase("probe", "")).status == 402, "no challenge" })
-	}
+	b.wantUnavailable("issue paused", closed, fault.IssuePaused)
+	ensureCard := post("/api/cards", "").on(closed)
+	wantProblem(t, "POST /api/cards while paused", w.send(ensureCard.as(b)), 503, fault.IssuePaused)
+	wantStatus(t, "POST /api/cards of an owner while paused", w.send(ensureCard.as(owner)), 200)
 
-	unavailable("issue paused", closed, "", fault.IssuePaused)
-	if a := w.send(request{at: closed, path: "/api/cards", header: buyer.bearer()}); a.status != 503 ||
-		a.problem.Code != string(fault.IssuePaused) {
-		t.Errorf("POST /api/cards while paused: %d %s", a.status, a.body)
-	}
-	if a := w.send(request{at: closed, path: "/api/cards", header: owner.bearer()}); a.status != 200 {
-		t.Errorf("POST /api/cards of an owner while paused: %d %s", a.status, a.body)
-	}
+	w.issuer.openBIN(false)
+	w.awaitTerms(fault.BINUnavailable)
+	b.wantUnavailable("BIN closed", nil, fault.BINUnavailable)
+	w.issuer.openBIN(true)
+	w.awaitTerms(fault.PaymentRequired)
 
-	until503 := func(code fault.Code) {
-		t.Helper()
-		eventually(t, 5*time.Second, func() (bool, string) {
-			a := w.send(purchase("state", ""))
-			return a.problem.Code == string(code), string(a.body)
-		})
-	}
-	w.issuer.control("POST", "bins", map[string]any{"prefix": "400000", "open": false})
-	until503(fault.BINUnavailable)
-	unavailable("BIN closed", nil, "", fault.BINUnavailable)
-	w.issuer.control("POST", "bins", map[string]any{"prefix": "400000", "open": true})
-	forget()
-
-	w.issuer.control("POST", "float", map[string]any{"cents": 2499})
-	until503(fault.FloatUnavailable)
-	unavailable("float a cent short", nil, "", fault.FloatUnavailable)
-	w.issuer.control("POST", "float", map[string]any{"cents": 10_000_000})
-	forget()
+	w.issuer.setFloat(2499)
+	w.awaitTerms(fault.FloatUnavailable)
+	b.wantUnavailable("float a cent short", nil, fault.FloatUnavailable)
+	w.issuer.setFloat(10_000_000)
+	w.awaitTerms(fault.PaymentRequired)
 
 	w.issuer.fault("stock", "error_before", 0, 0)
-	until503(fault.DependencyDown)
-	unavailable("issuer down", nil, "", fault.DependencyDown)
-	unavailable("not ready", nil, "/ready", fault.NotReady)
-	w.issuer.control("DELETE", "faults", nil)
-	forget()
+	w.awaitTerms(fault.DependencyDown)
+	b.wantUnavailable("issuer down", nil, fault.DependencyDown)
+	before := w.footprint()
+	notReady := w.send(get("/ready"))
+	wantProblem(t, "not ready", notReady, 503, fault.NotReady)
+	if notReady.header.Get(x402.HeaderRequired) != "" {
+		t.Error("/ready offers terms")
+	}
+	w.wantFootprint("/ready changed something", before)
+	w.issuer.clearFaults()
+	w.awaitTerms(fault.PaymentRequired)
 
 	w.issuer.fault("balance", "error_before", 1, 0)
-	if a := owner.get("/api/cards/" + mine.Issuance.CardID + "/balance"); a.status != 503 ||
-		a.problem.Code != string(fault.DependencyDown) {
-		t.Errorf("balance while the issuer is down: %d %s", a.status, a.body)
-	}
-	if a := owner.buy("another"); a.status != 409 || a.problem.Code != string(fault.CardAlreadyExists) {
-		t.Errorf("a second card: %d %s", a.status, a.body)
-	}
-	w.reconcile()
+	balance := owner.get("/api/cards/" + card + "/balance")
+	wantProblem(t, "balance while the issuer is down", balance, 503, fault.DependencyDown)
+	wantProblem(t, "a second card", owner.buy("another"), 409, fault.CardAlreadyExists)
+	w.checkBooks()
 }
 
-// TestWithoutAWorkerNothingIsSold is the gate that keeps money from being taken for what nobody delivers.
-func TestWithoutAWorkerNothingIsSold(t *testing.T) {
+// wantUnavailable checks that a purchase is refused with 503 and without terms, paid or not, and changes nothing.
+func (b *buyer) wantUnavailable(state string, at *instance, code fault.Code) {
+	b.w.t.Helper()
+	before := b.w.footprint()
+	for name, payment := range map[string]string{"unpaid": "", "paid": header(b.w.t, b.payment())} {
+		a := b.w.send(purchase("state", payment).on(at))
+		wantProblem(b.w.t, state+", "+name, a, 503, code)
+		if a.header.Get(x402.HeaderRequired) != "" {
+			b.w.t.Errorf("%s, %s: terms are offered", state, name)
+		}
+	}
+	b.w.wantFootprint(state+": a refused purchase changed something", before)
+}
+
+// awaitTerms waits until a request for the terms of a card is answered with a code: payment_required while it is sold.
+func (w *world) awaitTerms(code fault.Code) {
+	w.t.Helper()
+	eventually(w.t, 5*time.Second, func() (bool, string) {
+		a := w.send(purchase("state", ""))
+		return a.is(code), string(a.body)
+	})
+}
+
+// TestNothingIsSoldWithoutWorker is the gate that keeps money from being taken for what nobody delivers.
+func TestNothingIsSoldWithoutWorker(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
 	alone := w.config
@@ -426,18 +491,14 @@ func TestWithoutAWorkerNothingIsSold(t *testing.T) {
 	b := w.buyer()
 	for _, payment := range []string{"", header(t, b.payment())} {
 		eventually(t, 10*time.Second, func() (bool, string) {
-			r := purchase("alone", payment) // a paid one waits until the process has read what was paid
-			r.at = i
+			r := purchase("alone", payment).on(i) // a paid one waits until the process has read what was paid
 			a := w.send(r)
-			return a.status == 503 && a.problem.Code == string(fault.WorkersUnavailable), string(a.body)
+			return a.status == 503 && a.is(fault.WorkersUnavailable), string(a.body)
 		})
-		r := purchase("alone", payment)
-		r.at = i
-		if a := w.send(r); a.status != 503 || a.problem.Code != string(fault.WorkersUnavailable) {
-			t.Errorf("%d %s", a.status, a.body)
-		}
+		r := purchase("alone", payment).on(i)
+		wantProblem(t, "the answer", w.send(r), 503, fault.WorkersUnavailable)
 	}
-	if len(w.entries()) != 0 || len(w.transfers()) != 0 {
+	if len(w.orders()) != 0 || len(w.transfers()) != 0 {
 		t.Error("something was sold without a worker")
 	}
 }

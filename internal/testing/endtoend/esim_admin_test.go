@@ -10,31 +10,26 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 )
 
-// TestAnOperatorsSwitchClosesTheSaleOfEsims, in every process and before anything is paid; what was sold stays its
+// TestEsimSwitchStopsOnlyEsimSales, in every process and before anything is paid; what was sold stays its
 // buyer's, and cards go on.
-func TestAnOperatorsSwitchClosesTheSaleOfEsims(t *testing.T) {
+func TestEsimSwitchStopsOnlyEsimSales(t *testing.T) {
 	t.Parallel()
 	w := newAdminWorld(t, -1, plan{instances: 2})
-	w.awaitEsims(nil)
+	w.awaitEsimReady(nil)
 	b := w.buyer()
 	b.signIn()
-	had := b.travels("bought-before-the-switch")
-	good := b.esimHeader(w.esimTerms("switched-off"))
+	had := b.buyEsim("bought-before-the-switch")
+	good := b.esimPayment(w.esimTerms("switched-off"))
 	session := b.bearer()
 	session["Idempotency-Key"] = "switched-off"
 	legs := func(at *instance) map[string]request {
 		return map[string]request{
 			"unpaid": {at: at, path: esimPath, body: purchaseBody("switched-off")},
-			"paid":   esimPurchase(at, "switched-off", good),
+			"paid":   esimPurchase("switched-off", good).on(at),
 			"order":  {at: at, path: "/api/esim/orders", body: "{}", header: session},
 		}
 	}
-	set := func(paused bool, key string) {
-		t.Helper()
-		w.ann("POST", "/api/admin/switches/esim", fmt.Sprintf(`{"paused":%t,"reason":"drill"}`, paused), key).into(t, 200,
-			nil)
-	}
-	set(true, "1")
+	w.setSwitch("esim", true, "1")
 	orders := w.count("SELECT count(*) FROM orders")
 	for n, at := range w.instances {
 		eventually(t, 5*time.Second, func() (bool, string) {
@@ -42,52 +37,44 @@ func TestAnOperatorsSwitchClosesTheSaleOfEsims(t *testing.T) {
 			return a.status == 503, fmt.Sprintf("instance %d: %d %s", n, a.status, clipped(a.body))
 		})
 		for leg, r := range legs(at) {
-			if a := w.send(r); a.status != 503 || a.problem.Code != string(fault.EsimPaused) {
-				t.Errorf("instance %d, %s: %d %s", n, leg, a.status, clipped(a.body))
-			}
+			wantProblem(t, fmt.Sprintf("instance %d, %s", n, leg), w.send(r), 503, fault.EsimPaused)
 		}
 	}
 	if n := w.count("SELECT count(*) FROM orders"); n != orders || len(w.transfers()) != 1 {
 		t.Errorf("%d orders became %d, %d transfers", orders, n, len(w.transfers()))
 	}
 	b.get("/api/esim/orders/"+had.OrderID+"/credentials").into(t, 200, nil)
-	if a := w.send(purchase("a-card", "")); a.status != http.StatusPaymentRequired {
-		t.Errorf("a card meanwhile: %d %s", a.status, clipped(a.body))
-	}
-	set(false, "2")
+	wantStatus(t, "a card meanwhile", w.send(purchase("a-card", "")), http.StatusPaymentRequired)
+	w.setSwitch("esim", false, "2")
 	eventually(t, 5*time.Second, func() (bool, string) {
 		a := w.send(legs(nil)["unpaid"])
 		return a.status == http.StatusPaymentRequired, string(clipped(a.body))
 	})
-	var o traveller
+	var o esimOrder
 	w.send(legs(nil)["paid"]).into(t, 200, &o)
 	if o.Status != "fulfilled" || o.Credentials == nil {
 		t.Errorf("then bought %+v", o)
 	}
-	w.reconcile()
+	w.checkBooks()
 }
 
-// TestAnOperatorsRetryOrdersTheEsimAnew: the supplier's refusal holds for its reference, so the retry has another.
-func TestAnOperatorsRetryOrdersTheEsimAnew(t *testing.T) {
+// TestOperatorRetryOrdersEsimUnderNewReference: the supplier refuses a reference for good, so the retry uses another.
+func TestOperatorRetryOrdersEsimUnderNewReference(t *testing.T) {
 	t.Parallel()
 	w := newAdminWorld(t, -1, plan{})
-	w.awaitEsims(nil)
+	w.awaitEsimReady(nil)
 	b := w.buyer()
 	b.signIn()
-	w.issuer.control("POST", "esim/faults", map[string]any{"op": "order", "mode": "refused", "times": 1})
-	o := b.travels("refused-and-retried")
-	b.becomes(o.OrderID, "operator_review")
+	w.issuer.esimFault("order", "refused", 1)
+	o := b.buyEsim("refused-and-retried")
+	b.awaitStatus(o.OrderID, "operator_review")
 	at := "/api/esim/orders/" + o.OrderID
 	token := map[string]string{"X-Esim-Delivery-Token": o.Delivery.Token}
-	if a := w.send(request{method: "GET", path: at + "/credentials", header: token}); a.status != 409 ||
-		a.problem.Code != string(fault.OrderNotFulfilled) {
-		t.Errorf("credentials in review: %d %s", a.status, clipped(a.body))
-	}
-	w.ann("POST", "/api/admin/orders/"+o.OrderID+"/decide", `{"action":"retry","reason":"back in stock"}`, "1").into(t,
-		200, nil)
-	b.becomes(o.OrderID, "fulfilled")
+	wantProblem(t, "credentials in review", w.send(get(at+"/credentials").with(token)), 409, fault.OrderNotFulfilled)
+	w.decide(o.OrderID, "retry", "back in stock", "1").into(t, 200, nil)
+	b.awaitStatus(o.OrderID, "fulfilled")
 	var c esimCredentials
-	w.send(request{method: "GET", path: at + "/credentials", header: token}).into(t, 200, &c)
+	w.send(get(at+"/credentials").with(token)).into(t, 200, &c)
 	if c.LPA == "" {
 		t.Error("delivered without an eSIM")
 	}
@@ -98,7 +85,7 @@ func TestAnOperatorsRetryOrdersTheEsimAnew(t *testing.T) {
 	if !strings.HasSuffix(l.path(), "operator_review provisioning fulfilled") || strings.Contains(text, c.ICCID) {
 		t.Errorf("life %s", text)
 	}
-	books := string(w.issuer.control("GET", "esim/books", nil))
+	books := string(w.issuer.call("GET", "esim/books", nil))
 	for _, r := range l.References {
 		if r.Version == 2 && !strings.Contains(books, r.Reference) {
 			t.Errorf("the supplier has no eSIM under %s", r.Reference)
@@ -108,5 +95,5 @@ func TestAnOperatorsRetryOrdersTheEsimAnew(t *testing.T) {
 		len(w.transfers()) != 1 {
 		t.Errorf("%d eSIMs for %d payments", n, len(w.transfers()))
 	}
-	w.reconcile()
+	w.checkBooks()
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/roamcard/roamcard/internal/reconcile"
 )
 
-// supplied is what the supplier charged for all eSIMs that it made.
-func (w *world) supplied() (cost money.USDC) {
+// supplierCost is what the supplier charged for all eSIMs that it made.
+func (w *world) supplierCost() (cost money.USDC) {
 	w.t.Helper()
 	var books struct {
 		Esims []struct {
@@ -20,7 +20,7 @@ func (w *world) supplied() (cost money.USDC) {
 			Cost   money.USDC `json:"costMicros"`
 		}
 	}
-	if err := json.Unmarshal(w.issuer.control("GET", "esim/books", nil), &books); err != nil {
+	if err := json.Unmarshal(w.issuer.call("GET", "esim/books", nil), &books); err != nil {
 		w.t.Fatal(err)
 	}
 	for _, e := range books.Esims {
@@ -31,12 +31,12 @@ func (w *world) supplied() (cost money.USDC) {
 	return cost
 }
 
-// TestTheBooksOfEsimsAgree: one eSIM is delivered and one sold out after the payment, which goes back. Nobody
+// TestEsimBooksAgree: one eSIM is delivered and one sold out after the payment, which goes back. Nobody
 // is owed anything then, and the ledger has what was earned and what the supplier charged.
-func TestTheBooksOfEsimsAgree(t *testing.T) {
+func TestEsimBooksAgree(t *testing.T) {
 	t.Parallel()
 	w := newAdminWorld(t, 100_000_000, plan{})
-	w.awaitEsims(nil)
+	w.awaitEsimReady(nil)
 	b, c := w.buyer(), w.buyer()
 	c.signIn()
 	terms := w.esimTerms("books-of-the-first")
@@ -44,16 +44,16 @@ func TestTheBooksOfEsimsAgree(t *testing.T) {
 	if err := json.Unmarshal([]byte(terms.Accepts[0].Amount), &price); err != nil {
 		t.Fatal(err)
 	}
-	if o := b.travels("books-of-the-first"); o.Status != "fulfilled" {
+	if o := b.buyEsim("books-of-the-first"); o.Status != "fulfilled" {
 		t.Fatalf("bought %+v", o)
 	}
-	w.wantCodes("a delivered eSIM")
-	w.issuer.control("POST", "esim/faults", map[string]any{"op": "order", "mode": "refused", "times": 1})
-	c.becomes(c.travels("books-of-the-second").OrderID, "refunded")
-	w.settled(30 * time.Second)
+	w.wantFindings("a delivered eSIM")
+	w.issuer.esimFault("order", "refused", 1)
+	c.awaitStatus(c.buyEsim("books-of-the-second").OrderID, "refunded")
+	w.awaitSettled(30 * time.Second)
 
-	r := w.wantCodes("a delivered and a refunded eSIM")
-	cost := w.supplied()
+	r := w.wantFindings("a delivered and a refunded eSIM")
+	cost := w.supplierCost()
 	want := []reconcile.Balance{
 		{Account: "cost:esim", Units: cost}, {Account: "customer"}, {Account: "revenue:esim", Units: -money.USDC(price)},
 		{Account: "supplier:float", Units: -cost}, {Account: "treasury:usdc", Units: money.USDC(price)},
@@ -64,5 +64,5 @@ func TestTheBooksOfEsimsAgree(t *testing.T) {
 	if n := w.count("SELECT count(*) FROM ledger_postings"); n != 5 {
 		t.Errorf("%d postings, want two payments, a cost, a sale and a refund", n)
 	}
-	w.reconcile()
+	w.checkBooks()
 }

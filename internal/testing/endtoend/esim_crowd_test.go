@@ -14,20 +14,20 @@ import (
 	"github.com/roamcard/roamcard/internal/product/esim"
 )
 
-// TestACrowdWaitsForItsESIMs lets thousands of paid requests wait at once in a process of their own: each is
+// TestManyBuyersWaitForEsimsAtOnce lets thousands of paid requests wait at once in a process of their own: each is
 // answered in 15 to 16 s, other routes go on, and what a waiter costs in memory is reported. The orders are
 // paid beforehand, through an instance at which nobody waits.
-func TestACrowdWaitsForItsESIMs(t *testing.T) {
+func TestManyBuyersWaitForEsimsAtOnce(t *testing.T) {
 	if !torture() {
 		t.Skip("set ROAMCARD_TORTURE=1")
 	}
 	const crowd = 2000
 	w := newWorld(t,
 		plan{change: func(c *app.Config) { c.Esim.Waiters, c.Esim.Poll, c.Wait = 0, time.Minute, 20*time.Second }})
-	w.awaitEsims(nil)
-	w.issuer.control("POST", "esim/pace", map[string]any{"allocateMs": 3_600_000})
+	w.awaitEsimReady(nil)
+	w.issuer.call("POST", "esim/pace", map[string]any{"allocateMs": 3_600_000})
 	paid := w.payForEsims(crowd)
-	waits := w.launch(built(t))
+	waits := w.launch(buildProgram(t))
 	pid := waits.pid
 	w.awaitReady(waits)
 	w.send(paid[0].at(w.instances[0])).into(t, 200, nil) // warm
@@ -55,7 +55,7 @@ func TestACrowdWaitsForItsESIMs(t *testing.T) {
 	peak, slowest := int64(0), time.Duration(0)
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
 		began := time.Now()
-		w.send(request{at: waits, method: "GET", path: "/api/esim/plans?countryCode=FR"}).into(t, 200, nil)
+		w.send(get("/api/esim/plans?countryCode=FR").on(waits)).into(t, 200, nil)
 		slowest = max(slowest, time.Since(began))
 		peak = max(peak, residentKB(t, pid))
 	}
@@ -71,23 +71,23 @@ func TestACrowdWaitsForItsESIMs(t *testing.T) {
 	}
 }
 
-// proven is a purchase that is paid, to be sent again.
-type proven struct{ key, payment string }
+// paidRequest is a purchase that is paid, to be sent again.
+type paidRequest struct{ key, payment string }
 
-func (p proven) at(i *instance) request { return esimPurchase(i, p.key, p.payment) }
+func (p paidRequest) at(i *instance) request { return esimPurchase(p.key, p.payment).on(i) }
 
 // payForEsims pays for so many eSIMs, a few at a time.
-func (w *world) payForEsims(n int) []proven {
+func (w *world) payForEsims(n int) []paidRequest {
 	w.t.Helper()
 	terms := w.esimTerms("terms-for-a-crowd-of-travellers")
 	b := w.buyer()
 	w.fund(b.address, 1_000_000_000_000)
-	all := make([]proven, n)
+	all := make([]paidRequest, n)
 	var working sync.WaitGroup
 	for worker := range 16 {
 		working.Go(func() {
 			for i := worker; i < n; i += 16 {
-				p := proven{fmt.Sprintf("a-traveller-in-the-crowd-%d", i), b.esimHeader(terms)}
+				p := paidRequest{fmt.Sprintf("a-traveller-in-the-crowd-%d", i), b.esimPayment(terms)}
 				for try := 0; ; try++ {
 					a := w.send(p.at(nil))
 					if a.status == 200 {

@@ -19,8 +19,8 @@ import (
 
 const esimPath = "/api/esim/purchase"
 
-// traveller is what an answer tells of an eSIM order.
-type traveller struct {
+// esimOrder is what an answer tells of an eSIM order.
+type esimOrder struct {
 	OrderID  string `json:"orderId"`
 	Status   string `json:"status"`
 	Replayed bool   `json:"replayed"`
@@ -39,7 +39,7 @@ type esimCredentials struct {
 // esimTerms asks for the terms of the cheapest eSIM.
 func (w *world) esimTerms(key string) x402.PaymentRequired {
 	w.t.Helper()
-	a := w.send(request{path: esimPath, body: purchaseBody(key)})
+	a := w.send(post(esimPath, purchaseBody(key)))
 	if a.status != 402 {
 		w.t.Fatalf("no terms: %d %s", a.status, clipped(a.body))
 	}
@@ -50,8 +50,8 @@ func (w *world) esimTerms(key string) x402.PaymentRequired {
 	return required
 }
 
-// esimHeader is a good payment for terms.
-func (b *buyer) esimHeader(terms x402.PaymentRequired) string {
+// esimPayment is a good payment for terms.
+func (b *buyer) esimPayment(terms x402.PaymentRequired) string {
 	b.w.t.Helper()
 	var amount int64
 	if _, err := fmt.Sscan(terms.Accepts[0].Amount, &amount); err != nil {
@@ -62,125 +62,122 @@ func (b *buyer) esimHeader(terms x402.PaymentRequired) string {
 	}))
 }
 
-func esimPurchase(at *instance, key, payment string) request {
-	return request{at: at, path: esimPath, body: purchaseBody(key),
-		header: map[string]string{x402.HeaderSignature: payment}}
+// esimPurchase is the request that buys the cheapest eSIM with a payment header.
+func esimPurchase(key, payment string) request {
+	return post(esimPath, purchaseBody(key)).paying(payment)
 }
 
-// travels buys the cheapest eSIM.
-func (b *buyer) travels(key string) traveller {
+// buyEsim buys the cheapest eSIM.
+func (b *buyer) buyEsim(key string) esimOrder {
 	b.w.t.Helper()
-	var o traveller
-	b.w.send(esimPurchase(nil, key, b.esimHeader(b.w.esimTerms(key)))).into(b.w.t, 200, &o)
+	var o esimOrder
+	b.w.send(esimPurchase(key, b.esimPayment(b.w.esimTerms(key)))).into(b.w.t, 200, &o)
 	return o
 }
 
-func (w *world) awaitEsims(i *instance) {
+func (w *world) awaitEsimReady(i *instance) {
 	w.t.Helper()
 	eventually(w.t, 20*time.Second, func() (bool, string) {
-		a := w.send(request{at: i, method: "GET", path: "/api/esim/ready"})
+		a := w.send(get("/api/esim/ready").on(i))
 		return a.status == 200, string(a.body)
 	})
 }
 
-// TestEsimsAreSoldWhateverBecomesOfCards: readiness and sale of eSIMs depend on nothing of the issuer's.
-func TestEsimsAreSoldWhateverBecomesOfCards(t *testing.T) {
+// TestEsimSalesDoNotDependOnCardIssuer: readiness and sale of eSIMs depend on nothing of the issuer's.
+func TestEsimSalesDoNotDependOnCardIssuer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
-	w.awaitEsims(nil)
-	w.issuer.control("POST", "bins", map[string]any{"prefix": "400000", "open": false})
-	w.issuer.control("POST", "float", map[string]any{"cents": 0})
+	w.awaitEsimReady(nil)
+	w.issuer.openBIN(false)
+	w.issuer.setFloat(0)
 	w.issuer.fault("*", "error_before", 0, 0)
 	eventually(t, 10*time.Second, func() (bool, string) {
-		a := w.send(request{method: "GET", path: "/ready"})
+		a := w.send(get("/ready"))
 		return a.status == 503, "ready without an issuer"
 	})
-	if a := w.send(request{method: "GET", path: "/api/esim/ready"}); a.status != 200 {
-		t.Errorf("eSIMs are not ready: %d %s", a.status, a.body)
-	}
-	o := w.buyer().travels("travel-without-a-card-1")
+	wantStatus(t, "eSIMs are not ready", w.send(get("/api/esim/ready")), 200)
+	o := w.buyer().buyEsim("travel-without-a-card-1")
 	if o.Status != "fulfilled" || o.Credentials == nil || o.Credentials.LPA == "" {
 		t.Errorf("bought %+v", o)
 	}
-	w.issuer.control("DELETE", "faults", nil)
-	w.reconcile()
+	w.issuer.clearFaults()
+	w.checkBooks()
 }
 
-// TestEsimsAreNotSoldWhenTheyCannotBeDelivered is the 503 rows of the table, and that they end by themselves.
-func TestEsimsAreNotSoldWhenTheyCannotBeDelivered(t *testing.T) {
+// TestEsimsAreNotSoldWhileUndeliverable is the 503 rows of the table, and that they end by themselves.
+func TestEsimsAreNotSoldWhileUndeliverable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t,
 		plan{change: func(c *app.Config) { c.Esim.SyncEvery, c.Esim.StaleAfter = time.Second, 3*time.Second }})
-	w.awaitEsims(nil)
+	w.awaitEsimReady(nil)
 	paused := w.config
 	paused.Esim.Paused = true
 	closed := w.awaitCaughtUp(w.start(paused))
 	b := w.buyer()
 	b.signIn()
-	good := b.esimHeader(w.esimTerms("state"))
+	good := b.esimPayment(w.esimTerms("state"))
 	refused := func(name string, at *instance, code fault.Code) {
 		t.Helper()
 		before := len(w.transfers())
 		session := b.bearer()
 		session["Idempotency-Key"] = "state-order"
 		for leg, r := range map[string]request{
-			"unpaid": {at: at, path: esimPath, body: purchaseBody("state")}, "paid": esimPurchase(at, "state", good),
-			"order": {at: at, path: "/api/esim/orders", body: "{}", header: session},
+			"unpaid": {at: at, path: esimPath, body: purchaseBody("state")},
+			"paid":   esimPurchase("state", good).on(at),
+			"order":  {at: at, path: "/api/esim/orders", body: "{}", header: session},
 		} {
-			if a := w.send(r); a.status != 503 || a.problem.Code != string(code) || a.header.Get(x402.HeaderRequired) != "" {
+			if a := w.send(r); a.status != 503 || !a.is(code) || a.header.Get(x402.HeaderRequired) != "" {
 				t.Errorf("%s, %s: %d %s, want 503 %s", name, leg, a.status, clipped(a.body), code)
 			}
 		}
-		if len(w.transfers()) != before || len(w.entries()) != 0 {
+		if len(w.transfers()) != before || len(w.orders()) != 0 {
 			t.Errorf("%s: something was sold", name)
 		}
 	}
 	eventually(t, 15*time.Second, func() (bool, string) {
-		a := w.send(request{at: closed, path: esimPath, body: purchaseBody("state")})
-		return a.problem.Code == string(fault.EsimPaused), "it does not know yet what has been paid: " +
+		a := w.send(post(esimPath, purchaseBody("state")).on(closed))
+		return a.is(fault.EsimPaused), "it does not know yet what has been paid: " +
 			string(clipped(a.body))
 	})
 	refused("paused", closed, fault.EsimPaused)
 
-	w.issuer.control("POST", "esim/faults", map[string]any{"op": "*", "mode": "error_before", "times": 0})
+	w.issuer.esimFault("*", "error_before", 0)
 	// At once, the confirmation before the claim fails; a moment later nobody is told the terms, and then the catalogue
 	// is stale, too.
-	if a := w.send(esimPurchase(nil, "state", good)); a.status != 503 || a.problem.Code != string(fault.DependencyDown) {
-		t.Errorf("paid while the supplier is down: %d %s", a.status, clipped(a.body))
-	}
+	wantProblem(t, "paid while the supplier is down", w.send(esimPurchase("state", good)), 503, fault.DependencyDown)
 	eventually(t, 15*time.Second, func() (bool, string) {
-		a := w.send(request{path: esimPath, body: purchaseBody("state")})
+		a := w.send(post(esimPath, purchaseBody("state")))
 		return a.status == 503, "a supplier that is down sells: " + string(clipped(a.body))
 	})
 	eventually(t, 15*time.Second, func() (bool, string) {
-		a := w.send(request{method: "GET", path: "/api/esim/ready"})
-		return a.status == 503 && a.problem.Code == string(fault.NotReady) &&
+		a := w.send(get("/api/esim/ready"))
+		return a.status == 503 && a.is(fault.NotReady) &&
 				a.problem.Detail == "Failing: catalogue, supplier.",
 			fmt.Sprintf("ready without a supplier: %d %s", a.status, clipped(a.body))
 	})
 	refused("stale", nil, fault.DependencyDown)
 	// The catalogue is still shown.
-	w.send(request{method: "GET", path: "/api/esim/plans"}).into(t, 200, nil)
-	w.issuer.control("DELETE", "esim/faults", nil)
-	w.awaitEsims(nil)
-	if o := b.travels("open-again-by-itself"); o.Status != "fulfilled" {
+	w.send(get("/api/esim/plans")).into(t, 200, nil)
+	w.issuer.clearEsimFaults()
+	w.awaitEsimReady(nil)
+	if o := b.buyEsim("open-again-by-itself"); o.Status != "fulfilled" {
 		t.Errorf("then bought %+v", o)
 	}
-	w.reconcile()
+	w.checkBooks()
 }
 
-// TestNothingOfAnESIMIsWrittenDown: neither log nor database hold installation material or tokens, and a new
-// key takes over everything that is sealed.
-func TestNothingOfAnESIMIsWrittenDown(t *testing.T) {
+// TestEsimCredentialsAreNeitherLoggedNorStoredUnsealed: neither the log nor the database has activation data or tokens,
+// and everything that is sealed is sealed again with a new key.
+func TestEsimCredentialsAreNeitherLoggedNorStoredUnsealed(t *testing.T) {
 	t.Parallel()
 	var log lockedBuffer
 	w := newWorld(t, plan{log: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
-	w.awaitEsims(nil)
+	w.awaitEsimReady(nil)
 	b := w.buyer()
 	for _, mode := range []string{"error_after", "malformed"} { // their texts repeat what must not be seen
-		w.issuer.control("POST", "esim/faults", map[string]any{"op": "ordered", "mode": mode, "times": 1})
+		w.issuer.esimFault("ordered", mode, 1)
 	}
-	o := b.travels("nothing-is-written-down")
+	o := b.buyEsim("nothing-is-written-down")
 	if o.Credentials == nil {
 		t.Fatalf("bought %+v", o)
 	}
@@ -189,25 +186,30 @@ func TestNothingOfAnESIMIsWrittenDown(t *testing.T) {
 	var rotated struct{ Token string }
 	b.post(at+"/rotate-token", "").into(t, 200, &rotated)
 	withToken := func(token string) map[string]string { return map[string]string{"X-Esim-Delivery-Token": token} }
-	w.send(request{method: "GET", path: at + "/credentials", header: withToken(rotated.Token)}).into(t, 200, nil)
-	if a := w.send(request{method: "GET", path: at + "/credentials",
-		header: withToken(o.Delivery.Token)}); a.status != 404 {
+	w.send(get(at+"/credentials").with(withToken(rotated.Token))).into(t, 200, nil)
+	if a := w.send(get(at + "/credentials").with(withToken(o.Delivery.Token))); a.status != 404 {
 		t.Errorf("the rotated token opens: %d", a.status)
 	}
 	c := o.Credentials
 	key := strings.TrimPrefix(w.config.Esim.Keys.Reveal(), "k1:")
 	secrets := map[string]string{
-		"the ICCID": c.ICCID, "the matching id": c.MatchingID, "the LPA": c.LPA, "the token": o.Delivery.Token,
-		"the next token": rotated.Token,
-		"the key":        key, "the token key": w.config.Esim.TokenKey.Reveal(), "the QR code": c.QRPNG[100:160],
+		"the ICCID":       c.ICCID,
+		"the matching id": c.MatchingID,
+		"the LPA":         c.LPA,
+		"the token":       o.Delivery.Token,
+		"the next token":  rotated.Token,
+		"the key":         key,
+		"the token key":   w.config.Esim.TokenKey.Reveal(),
+		"the QR code":     c.QRPNG[100:160],
 	}
 	absent := func() {
 		t.Helper()
 		dump, said := w.dump(), log.String()
 		for name, secret := range secrets {
 			for form, text := range map[string]string{
-				"plain": secret, "base64": base64.StdEncoding.EncodeToString([]byte(secret)),
-				"hex": hex.EncodeToString([]byte(secret)),
+				"plain":  secret,
+				"base64": base64.StdEncoding.EncodeToString([]byte(secret)),
+				"hex":    hex.EncodeToString([]byte(secret)),
 			} {
 				if strings.Contains(said, text) {
 					t.Errorf("%s is in the log (%s)", name, form)
@@ -228,21 +230,21 @@ func TestNothingOfAnESIMIsWrittenDown(t *testing.T) {
 	w.start(next)
 	w.instances[0].stop()
 	w.instances = w.instances[1:]
-	eventually(t, 20*time.Second, func() (bool, string) { return w.sealedBy() == "k2", "sealed by " + w.sealedBy() })
+	eventually(t, 20*time.Second, func() (bool, string) { return w.sealingKey() == "k2", "sealed by " + w.sealingKey() })
 	next.Esim.Keys = secret.New("k2:" + strings.Repeat("d5", 32))
 	w.start(next)
 	w.instances[0].stop()
 	w.instances = w.instances[1:]
 	var again esimCredentials
-	w.send(request{method: "GET", path: at + "/credentials", header: withToken(rotated.Token)}).into(t, 200, &again)
+	w.send(get(at+"/credentials").with(withToken(rotated.Token))).into(t, 200, &again)
 	if again != *c {
 		t.Error("another eSIM after the rotation")
 	}
 	absent()
-	w.reconcile()
+	w.checkBooks()
 }
 
-func (w *world) sealedBy() string {
+func (w *world) sealingKey() string {
 	w.t.Helper()
 	var key string
 	if err := w.db.QueryRow(context.WithoutCancel(w.t.Context()),
@@ -252,18 +254,18 @@ func (w *world) sealedBy() string {
 	return key
 }
 
-// TestAnESIMThatIsRefusedLeavesTheMoneyProvable: the supplier's definite no after the payment ends the order
+// TestRefusedEsimKeepsEvidence: the supplier's definite no after the payment ends the order
 // with its evidence, and the buyer is told no secrets and no success.
-func TestAnESIMThatIsRefusedLeavesTheMoneyProvable(t *testing.T) {
+func TestRefusedEsimKeepsEvidence(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
-	w.awaitEsims(nil)
+	w.awaitEsimReady(nil)
 	b := w.buyer()
 	terms := w.esimTerms("refused-by-the-supplier")
 	// Sold out between the confirmation and the order.
-	w.issuer.control("POST", "esim/faults", map[string]any{"op": "order", "mode": "refused", "times": 1})
-	var o traveller
-	w.send(esimPurchase(nil, "refused-by-the-supplier", b.esimHeader(terms))).into(t, 200, &o)
+	w.issuer.esimFault("order", "refused", 1)
+	var o esimOrder
+	w.send(esimPurchase("refused-by-the-supplier", b.esimPayment(terms))).into(t, 200, &o)
 	if o.Credentials != nil || o.Status == "fulfilled" || o.Delivery.Status == "fulfilled" {
 		t.Errorf("answered %+v", o)
 	}

@@ -84,8 +84,8 @@ func startFacilitator(t *testing.T, rpcURL string, token secret.Text) *remoteFac
 	return f
 }
 
-// attempted is how many transactions of our own relayer's carry a payment of the buyer.
-func (w *world) attempted(payer x402.Address) (n int) {
+// relayerAttempts is how many transactions of our own relayer's carry a payment of the buyer.
+func (w *world) relayerAttempts(payer x402.Address) (n int) {
 	w.t.Helper()
 	err := w.db.QueryRow(context.WithoutCancel(w.t.Context()),
 		"SELECT count(*) FROM attempts a JOIN payments p ON p.id = a.payment_id WHERE lower(p.owner) = $1",
@@ -96,8 +96,8 @@ func (w *world) attempted(payer x402.Address) (n int) {
 	return n
 }
 
-// transfersOf are the arrivals from one payer.
-func (w *world) transfersOf(payer x402.Address) (all []transfer) {
+// transfersFrom are the arrivals from one payer.
+func (w *world) transfersFrom(payer x402.Address) (all []transfer) {
 	w.t.Helper()
 	for _, tr := range w.transfers() {
 		if tr.from == payer {
@@ -107,16 +107,16 @@ func (w *world) transfersOf(payer x402.Address) (all []transfer) {
 	return all
 }
 
-// buysOnce buys a card and checks that it was paid for once.
-func (b *buyer) buysOnce(key string) {
+// buyPaidOnce buys a card and checks that it was paid for once.
+func (b *buyer) buyPaidOnce(key string) {
 	b.w.t.Helper()
-	b.bought(key)
-	if got := b.w.transfersOf(b.address); len(got) != 1 || got[0].amount != price() {
+	b.buyCard(key)
+	if got := b.w.transfersFrom(b.address); len(got) != 1 || got[0].amount != price() {
 		b.w.t.Errorf("transfers %+v, want one of %s", got, price())
 	}
 }
 
-func TestAPurchaseIsPaidOnceWhateverTheFacilitatorDoes(t *testing.T) {
+func TestPurchaseIsPaidOnceDespiteFacilitatorFaults(t *testing.T) {
 	t.Parallel()
 	w, f := newFacilitatorWorld(t, "facilitator,relayer", nil)
 	tests := []struct {
@@ -143,11 +143,11 @@ func TestAPurchaseIsPaidOnceWhateverTheFacilitatorDoes(t *testing.T) {
 	for _, tt := range tests {
 		f.Always(tt.fault)
 		b, before := w.buyer(), f.Calls("/settle")
-		b.buysOnce("facilitator " + tt.name)
+		b.buyPaidOnce("facilitator " + tt.name)
 		if f.Calls("/settle") == before {
 			t.Errorf("%s: the facilitator was not asked", tt.name)
 		}
-		if n := w.attempted(b.address); tt.takenOver && n != 1 {
+		if n := w.relayerAttempts(b.address); tt.takenOver && n != 1 {
 			t.Errorf("%s: %d transactions of our own, want 1", tt.name, n)
 		} else if tt.fault == facilitatortest.Honest && n != 0 {
 			t.Errorf("%s: %d transactions of our own, want none", tt.name, n)
@@ -156,20 +156,20 @@ func TestAPurchaseIsPaidOnceWhateverTheFacilitatorDoes(t *testing.T) {
 	if f.Calls("/elsewhere") != 0 {
 		t.Error("a payment followed a redirect")
 	}
-	w.reconcile()
+	w.checkBooks()
 }
 
-// TestTheFacilitatorCanListWhatItSettles holds what arrives at /settle against the challenge, which crawlers list by.
-func TestTheFacilitatorCanListWhatItSettles(t *testing.T) {
+// TestSettleRequestRepeatsTheChallenge holds what arrives at /settle against the challenge, which crawlers list by.
+func TestSettleRequestRepeatsTheChallenge(t *testing.T) {
 	t.Parallel()
 	w, f := newFacilitatorWorld(t, "facilitator", nil)
 	b := w.buyer()
-	unpaid := w.send(request{path: purchasePath, body: purchaseBody("listed")})
+	unpaid := w.send(post(purchasePath, purchaseBody("listed")))
 	challenge, err := x402.DecodeRequired(unpaid.header.Get(x402.HeaderRequired))
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.buysOnce("listed")
+	b.buyPaidOnce("listed")
 	var sent struct {
 		PaymentPayload struct {
 			Resource   x402.Resource
@@ -189,24 +189,27 @@ func TestTheFacilitatorCanListWhatItSettles(t *testing.T) {
 	}
 }
 
-func TestAFacilitatorAloneSettlesAfterEveryFault(t *testing.T) {
+func TestFacilitatorWithoutRelayerSettlesAfterFaults(t *testing.T) {
 	t.Parallel()
 	w, f := newFacilitatorWorld(t, "facilitator", nil)
 	for name, fault := range map[string]facilitatortest.Fault{
-		"lost reply": facilitatortest.Lose, "error": facilitatortest.Fail, "lie": facilitatortest.Lie,
-		"pending 500": facilitatortest.Pending500, "denial": facilitatortest.Deny,
+		"lost reply":  facilitatortest.Lose,
+		"error":       facilitatortest.Fail,
+		"lie":         facilitatortest.Lie,
+		"pending 500": facilitatortest.Pending500,
+		"denial":      facilitatortest.Deny,
 	} {
 		f.Next(fault)
 		b := w.buyer()
-		b.buysOnce("alone " + name)
-		if n := w.attempted(b.address); n != 0 {
+		b.buyPaidOnce("alone " + name)
+		if n := w.relayerAttempts(b.address); n != 0 {
 			t.Errorf("%s: %d transactions of our own", name, n)
 		}
 	}
-	w.reconcile()
+	w.checkBooks()
 }
 
-func TestARestartSendsTheFacilitatorTheSameBytes(t *testing.T) {
+func TestRestartSendsFacilitatorTheSameBytes(t *testing.T) {
 	t.Parallel()
 	w, f := newFacilitatorWorld(t, "facilitator", func(c *app.Config) { c.Wait = time.Second })
 	f.Always(facilitatortest.Stall)
@@ -219,7 +222,7 @@ func TestARestartSendsTheFacilitatorTheSameBytes(t *testing.T) {
 	f.Always(facilitatortest.Honest)
 	next := w.start(w.config)
 	w.awaitReady(next)
-	w.settled(30 * time.Second)
+	w.awaitSettled(30 * time.Second)
 	paid.at = next
 	w.send(paid).into(t, 200, nil)
 	bodies := f.Settles()
@@ -228,13 +231,13 @@ func TestARestartSendsTheFacilitatorTheSameBytes(t *testing.T) {
 			t.Fatal("one payment was sent in two forms")
 		}
 	}
-	if len(bodies) < 2 || len(w.transfersOf(b.address)) != 1 {
-		t.Errorf("%d settle calls and %d transfers, want several and one", len(bodies), len(w.transfersOf(b.address)))
+	if len(bodies) < 2 || len(w.transfersFrom(b.address)) != 1 {
+		t.Errorf("%d settle calls and %d transfers, want several and one", len(bodies), len(w.transfersFrom(b.address)))
 	}
-	w.reconcile()
+	w.checkBooks()
 }
 
-func TestTheRelayerSettlesWhenTheFacilitatorIsGone(t *testing.T) {
+func TestRelayerSettlesWhenFacilitatorIsDown(t *testing.T) {
 	t.Parallel()
 	w, f := newFacilitatorWorld(t, "facilitator,relayer", nil)
 	f.server.CloseClientConnections()
@@ -242,8 +245,8 @@ func TestTheRelayerSettlesWhenTheFacilitatorIsGone(t *testing.T) {
 	for _, key := range []string{"gone 1", "gone 2", "gone 3", "gone 4"} {
 		b := w.buyer()
 		start := time.Now()
-		b.buysOnce(key)
-		if n := w.attempted(b.address); n != 1 {
+		b.buyPaidOnce(key)
+		if n := w.relayerAttempts(b.address); n != 1 {
 			t.Errorf("%s: %d transactions of our own, want 1", key, n)
 		}
 		if took := time.Since(start); took > 10*time.Second {
@@ -251,33 +254,33 @@ func TestTheRelayerSettlesWhenTheFacilitatorIsGone(t *testing.T) {
 		}
 	}
 	w.awaitReady(w.instances[0])
-	w.reconcile()
+	w.checkBooks()
 }
 
-func TestTheFacilitatorSettlesWhenTheRelayerHasNoGas(t *testing.T) {
+func TestFacilitatorSettlesWhenRelayerHasNoGas(t *testing.T) {
 	t.Parallel()
 	poor := secret.New(hexutil.Encode(crypto.FromECDSA(newKey(t))))
 	w, _ := newFacilitatorWorld(t, "relayer,facilitator", func(c *app.Config) { c.RelayerKeys = []secret.Text{poor} })
 	b := w.buyer()
-	b.buysOnce("no gas")
-	if n := w.attempted(b.address); n != 0 {
+	b.buyPaidOnce("no gas")
+	if n := w.relayerAttempts(b.address); n != 0 {
 		t.Errorf("%d transactions of our own, want none without gas", n)
 	}
-	w.reconcile()
+	w.checkBooks()
 }
 
-func TestTheServiceIsNotReadyWithoutItsOnlySettler(t *testing.T) {
+func TestServiceIsNotReadyWithoutItsOnlySettler(t *testing.T) {
 	t.Parallel()
 	w, f := newFacilitatorWorld(t, "facilitator", nil)
 	f.server.CloseClientConnections()
 	f.server.Close()
 	eventually(t, 30*time.Second, func() (bool, string) {
-		a := w.send(request{method: "GET", path: "/ready"})
+		a := w.send(get("/ready"))
 		return a.status == 503 && strings.Contains(string(a.body), "facilitator"), string(a.body)
 	})
 }
 
-func TestTheDevelopmentServerSettlesByAFacilitator(t *testing.T) {
+func TestDevServerSettlesByFacilitator(t *testing.T) {
 	t.Parallel()
 	chain := sharedChain(t)
 	f := startFacilitator(t, chain.RPCURL, secret.Text{})

@@ -20,36 +20,36 @@ import (
 // the magic value, times (GASPRICE == 0), in the upper four bytes of a word.
 const onlyInACall = "0x3a15631626ba7e0260e01b5f5260205ff3"
 
-// delegated gives a wallet the code of an EIP-7702 delegation.
-func (w *world) delegated(wallet, to x402.Address) {
+// delegate gives a wallet the code of an EIP-7702 delegation.
+func (w *world) delegate(wallet, to x402.Address) {
 	w.t.Helper()
 	w.rpc(nil, "anvil_setCode", wallet.String(), "0xef0100"+hex.EncodeToString(to[:]))
 }
 
-// delegate puts code where wallets can delegate to.
-func (w *world) delegate(code string) x402.Address {
+// deployCode puts code where wallets can delegate to.
+func (w *world) deployCode(code string) x402.Address {
 	w.t.Helper()
 	at := addressOf(newKey(w.t))
 	w.rpc(nil, "anvil_setCode", at.String(), code)
 	return at
 }
 
-// relayed is how many transactions the relayer has had included, and how many of them moved nothing.
-func (w *world) relayed() (sent, reverted int) {
+// relayerTransactions is how many transactions the relayer has had included, and how many of them moved nothing.
+func (w *world) relayerTransactions() (sent, reverted int) {
 	w.t.Helper()
 	var nonce hexutil.Uint64
 	w.rpc(&nonce, "eth_getTransactionCount", w.relayer.String(), "latest")
 	return int(nonce), int(nonce) - w.count("SELECT count(*) FROM payments WHERE status = 'paid'")
 }
 
-// cardTimes buys cards one after the other and says how long the slowest took to be paid and to be there.
-func (w *world) cardTimes(name string, cards int) (paid, delivered time.Duration) {
+// measureCards buys cards one after the other and says how long the slowest took to be paid and to be there.
+func (w *world) measureCards(name string, cards int) (paid, delivered time.Duration) {
 	w.t.Helper()
 	for i := range cards {
 		b := w.buyer()
 		b.signIn()
 		begun := time.Now()
-		o, err := b.buyUntilSold(fmt.Sprint(name, "-", i), time.Minute)
+		o, err := b.buyRetrying(fmt.Sprint(name, "-", i), time.Minute)
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -64,34 +64,34 @@ func (w *world) cardTimes(name string, cards int) (paid, delivered time.Duration
 	return paid, delivered
 }
 
-// attack sends each wallet's purchases of eSIMs at once, and gives what was answered once all of them are.
-func (w *world) attack(wallets []*buyer, each int) (answers func() []answer) {
+// buyEsimsAtOnce sends each wallet's purchases of eSIMs at once, and gives what was answered once all of them are.
+func (w *world) buyEsimsAtOnce(wallets []*buyer, each int) (answers func() []answer) {
 	w.t.Helper()
 	terms := w.esimTerms("terms")
 	got := make([]answer, len(wallets)*each)
 	var all sync.WaitGroup
 	for i := range got {
-		r := esimPurchase(nil, fmt.Sprint("hostile-", i), wallets[i%len(wallets)].esimHeader(terms))
+		r := esimPurchase(fmt.Sprint("hostile-", i), wallets[i%len(wallets)].esimPayment(terms))
 		all.Go(func() { got[i] = w.send(r) })
 	}
 	return func() []answer { all.Wait(); return got }
 }
 
-// TestPayersWhoseCodeLiesToASimulationSlowNobody: 12 wallets with code that says yes in a call and no in a
+// TestPayersDeceivingSimulationDelayNobody: 12 wallets with code that says yes in a call and no in a
 // transaction, and 72 purchases of theirs, none of which costs them anything.
-func TestPayersWhoseCodeLiesToASimulationSlowNobody(t *testing.T) {
+func TestPayersDeceivingSimulationDelayNobody(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
-	w.awaitEsims(nil)
-	quietPaid, quietThere := w.cardTimes("quiet", 3)
-	wallets, liar := w.buyers(12), w.delegate(onlyInACall)
+	w.awaitEsimReady(nil)
+	quietPaid, quietThere := w.measureCards("quiet", 3)
+	wallets, liar := w.buyers(12), w.deployCode(onlyInACall)
 	for _, b := range wallets {
-		w.delegated(b.address, liar)
+		w.delegate(b.address, liar)
 	}
-	w.rpc(nil, "anvil_mine", "0x1")
+	w.mine(1)
 
-	answers := w.attack(wallets, 6)
-	paid, there := w.cardTimes("attacked", 3)
+	answers := w.buyEsimsAtOnce(wallets, 6)
+	paid, there := w.measureCards("attacked", 3)
 	if most := 4*quietPaid + 2*time.Second; paid > most {
 		t.Errorf("a card was paid in %v, want at most %v", paid, most)
 	}
@@ -99,17 +99,17 @@ func TestPayersWhoseCodeLiesToASimulationSlowNobody(t *testing.T) {
 		t.Errorf("a card was there in %v, want at most %v", there, most)
 	}
 	told := answers()
-	if paid, there := w.cardTimes("afterwards", 3); paid > 4*quietPaid+2*time.Second ||
+	if paid, there := w.measureCards("afterwards", 3); paid > 4*quietPaid+2*time.Second ||
 		there > 4*quietThere+3*time.Second {
 		t.Errorf("once all were answered, a card was paid in %v and there in %v", paid, there)
 	}
 	for _, a := range told {
-		if a.status != 402 || a.problem.Code != string(fault.PaymentRejected) {
+		if a.status != 402 || !a.is(fault.PaymentRejected) {
 			t.Errorf("answered %d %s, want 402 %s", a.status, clipped(a.body), fault.PaymentRejected)
 			break
 		}
 	}
-	if sent, reverted := w.relayed(); reverted != 0 {
+	if sent, reverted := w.relayerTransactions(); reverted != 0 {
 		t.Errorf("%d of the relayer's %d transactions moved nothing", reverted, sent)
 	}
 	if n := w.count("SELECT count(*) FROM payments WHERE status = 'claimed'"); n != 0 {
@@ -117,16 +117,17 @@ func TestPayersWhoseCodeLiesToASimulationSlowNobody(t *testing.T) {
 	}
 }
 
-// TestOneBalanceManyClaims: wallets without code claim what they can pay once as often as they may. What they do not
-// pay stays undecided until it ends; it holds no slot that another needs, and nothing is sent for it in vain for long.
-func TestOneBalanceManyClaims(t *testing.T) {
+// TestManyClaimsOnOneBalanceDelayNobody: wallets without code claim as often as they may what they can pay only once.
+// What they do not pay stays undecided until it expires; it occupies no slot that others need, and few transactions are
+// spent on it.
+func TestManyClaimsOnOneBalanceDelayNobody(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{chain: ownChain(t), change: func(c *app.Config) {
 		c.Limits = limit.Rates{limit.Undecided: {Count: 4}}
 		c.Slots, c.Fairness.SettleSlots, c.Fairness.MaintainSlots, c.Wait = 2, 2, 2, 3*time.Second
 	}})
-	w.awaitEsims(nil)
-	quietPaid, quietThere := w.cardTimes("quiet", 3)
+	w.awaitEsimReady(nil)
+	quietPaid, quietThere := w.measureCards("quiet", 3)
 	terms := w.esimTerms("terms")
 	var cost int64
 	if _, err := fmt.Sscan(terms.Accepts[0].Amount, &cost); err != nil {
@@ -137,18 +138,16 @@ func TestOneBalanceManyClaims(t *testing.T) {
 		w.fund(b.address, moneyOf(cost))
 	}
 	// While no block is made, each claim is simulated against the whole balance.
-	w.rpc(nil, "evm_setIntervalMining", 0)
-	w.rpc(nil, "evm_setAutomine", false)
-	answers := w.attack(wallets, 6)
+	w.pauseMining()
+	answers := w.buyEsimsAtOnce(wallets, 6)
 	eventually(t, time.Minute, func() (bool, string) {
 		n := w.count("SELECT count(*) FROM payments WHERE status = 'claimed'")
 		return n == 4*len(wallets), fmt.Sprint(n, " payments are undecided")
 	})
-	w.rpc(nil, "evm_setAutomine", true)
-	w.rpc(nil, "evm_setIntervalMining", 1)
+	w.resumeMining()
 	refused := 0
 	for _, a := range answers() {
-		if a.status == 429 && a.problem.Code == string(fault.PaymentsUndecided) &&
+		if a.status == 429 && a.is(fault.PaymentsUndecided) &&
 			a.problem.NextAction == "retry_same_request" {
 			refused++
 		}
@@ -163,7 +162,7 @@ func TestOneBalanceManyClaims(t *testing.T) {
 			"SELECT count(*) FROM payments p JOIN orders o ON o.id = p.order_id WHERE p.status = 'paid' AND o.kind = 'esim'")
 		return n == len(wallets), fmt.Sprint(n, " eSIMs are paid")
 	})
-	paid, there := w.cardTimes("attacked", 5)
+	paid, there := w.measureCards("attacked", 5)
 	if most := 4*quietPaid + 2*time.Second; paid > most {
 		t.Errorf("a card was paid in %v, want at most %v", paid, most)
 	}
@@ -183,8 +182,8 @@ func TestOneBalanceManyClaims(t *testing.T) {
 	}
 }
 
-// TestWhatIsClaimedEndsWithinTheHour: an authorization that could hold something for longer is not taken.
-func TestWhatIsClaimedEndsWithinTheHour(t *testing.T) {
+// TestAuthorizationValidForTooLongIsRefused: an authorization that could hold something for longer is not taken.
+func TestAuthorizationValidForTooLongIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
 	b := w.buyer()
@@ -192,13 +191,11 @@ func TestWhatIsClaimedEndsWithinTheHour(t *testing.T) {
 		return header(t, b.payment(func(p *x402.Payment) { p.Authorization.ValidBefore = uint64(time.Now().Add(in).Unix()) }))
 	}
 	a := w.send(purchase("late", ending(71*time.Minute)))
-	if a.status != 402 || a.problem.Code != string(fault.PaymentRejected) ||
+	if a.status != 402 || !a.is(fault.PaymentRejected) ||
 		!strings.Contains(a.problem.Detail, "at most 4200 s ahead") {
 		t.Errorf("71 minutes: %d %s", a.status, clipped(a.body))
 	}
-	if a := w.send(purchase("late", ending(69*time.Minute))); a.status != 200 {
-		t.Errorf("69 minutes: %d %s", a.status, clipped(a.body))
-	}
+	wantStatus(t, "69 minutes", w.send(purchase("late", ending(69*time.Minute))), 200)
 }
 
 // TestUnpaidOrdersLeaveFloatToOthers: beyond their share of the float a claim is refused before anything is stored, and
@@ -209,7 +206,7 @@ func TestUnpaidOrdersLeaveFloatToOthers(t *testing.T) {
 		c.Fairness.UnsettledPercent, c.Wait = 20, 2*time.Second
 	}})
 	for _, cards := range []int{0, 30} { // a share of six cards, once the service has seen the change
-		w.float(cards)
+		w.setFloat(cards)
 		eventually(t, 10*time.Second, func() (bool, string) {
 			a := w.send(purchase("look", ""))
 			return (a.status == 402) == (cards > 0), string(a.body)
@@ -220,8 +217,7 @@ func TestUnpaidOrdersLeaveFloatToOthers(t *testing.T) {
 	for i, b := range buyers {
 		headers[i] = header(t, b.payment())
 	}
-	w.rpc(nil, "evm_setIntervalMining", 0)
-	w.rpc(nil, "evm_setAutomine", false)
+	w.pauseMining()
 	claimed, reserved := map[int]bool{}, -1
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -231,9 +227,9 @@ func TestUnpaidOrdersLeaveFloatToOthers(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
-			case a.problem.Code == string(fault.SettlementUnknown):
+			case a.is(fault.SettlementUnknown):
 				claimed[i] = true
-			case a.status == 503 && a.problem.Code == string(fault.FloatReserved) &&
+			case a.status == 503 && a.is(fault.FloatReserved) &&
 				a.problem.NextAction == "retry_same_request":
 				reserved = i
 			default:
@@ -245,52 +241,49 @@ func TestUnpaidOrdersLeaveFloatToOthers(t *testing.T) {
 	if len(claimed) != 6 || reserved < 0 {
 		t.Fatalf("%d claimed, want 6 of %d", len(claimed), len(buyers))
 	}
-	w.rpc(nil, "evm_setAutomine", true)
-	w.rpc(nil, "evm_setIntervalMining", 1)
+	w.resumeMining()
 	eventually(t, 30*time.Second, func() (bool, string) {
 		a := w.send(purchase(fmt.Sprint("unpaid-", reserved), headers[reserved]))
 		return a.status == 200, string(a.body)
 	})
-	w.settled(30 * time.Second)
+	w.awaitSettled(30 * time.Second)
 }
 
-// TestWhoHasNoMoneyHoldsNothingForLong: payers take their money away between our last look and our transaction, as many
-// as may hold a share of the float. Soon others can buy; and who has the money again gets what was promised.
-func TestWhoHasNoMoneyHoldsNothingForLong(t *testing.T) {
+// TestUnfundedClaimsReleaseReservations: payers move their money away between our last check and our transaction, as
+// many as may reserve a share of the float. Soon others can buy, and a payer who has the money again gets the card.
+func TestUnfundedClaimsReleaseReservations(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{chain: ownChain(t), change: func(c *app.Config) {
 		c.Fairness.UnsettledPercent, c.Fairness.SuspendAfter, c.Wait = 20, 4*time.Second, 2*time.Second
 	}})
 	for _, cards := range []int{0, 30} { // a share of six cards, once the service has seen the change
-		w.float(cards)
+		w.setFloat(cards)
 		eventually(t, 10*time.Second, func() (bool, string) {
 			a := w.send(purchase("look", ""))
 			return (a.status == 402) == (cards > 0), string(a.body)
 		})
 	}
-	w.rpc(nil, "evm_setIntervalMining", 0)
-	w.rpc(nil, "evm_setAutomine", false)
+	w.pauseMining()
 	payers, honest := w.buyers(6), w.buyer()
 	var all sync.WaitGroup
 	for i, b := range payers {
 		all.Go(func() {
 			if a := w.send(purchase(fmt.Sprint("poor-", i),
-				header(t, b.payment()))); a.problem.Code != string(fault.SettlementUnknown) {
+				header(t, b.payment()))); !a.is(fault.SettlementUnknown) {
 				t.Errorf("answered %d %s", a.status, clipped(a.body))
 			}
 		})
 	}
 	all.Wait()
 	payment := header(t, honest.payment())
-	if a := w.send(purchase("honest", payment)); a.problem.Code != string(fault.FloatReserved) {
+	if a := w.send(purchase("honest", payment)); !a.is(fault.FloatReserved) {
 		t.Fatalf("answered %d %s, want %s", a.status, clipped(a.body), fault.FloatReserved)
 	}
 	for _, b := range payers {
-		slot, nothing := balanceOf(b.address, 0)
+		slot, nothing := balanceSlot(b.address, 0)
 		w.rpc(nil, "anvil_setStorageAt", usdc().String(), slot, nothing)
 	}
-	w.rpc(nil, "evm_setAutomine", true)
-	w.rpc(nil, "evm_setIntervalMining", 1)
+	w.resumeMining()
 	eventually(t, 30*time.Second, func() (bool, string) {
 		a := w.send(purchase("honest", payment))
 		return a.status == 200, string(a.body)
@@ -308,32 +301,30 @@ func TestWhoHasNoMoneyHoldsNothingForLong(t *testing.T) {
 		"SELECT count(*) FROM reservations WHERE suspended_at IS NOT NULL AND settled_at IS NULL"); n != len(payers)-1 {
 		t.Errorf("%d shares are given back for now, want %d", n, len(payers)-1)
 	}
-	if n := w.arrivedFrom(late); n != 1 || len(w.issuer.books().Cards) != 2 {
+	if n := w.transferCount(late); n != 1 || len(w.issuer.books().Cards) != 2 {
 		t.Errorf("%d transfers, %d cards", n, len(w.issuer.books().Cards))
 	}
 }
 
-// TestAnUndecidedPaymentIsNeverLeftBehindAParkedJob: what it holds ends with it, however often its job has failed.
-func TestAnUndecidedPaymentIsNeverLeftBehindAParkedJob(t *testing.T) {
+// TestUndecidedPaymentEndsAfterItsJobRunsOutOfAttempts: what it holds ends with it, however often its job has failed.
+func TestUndecidedPaymentEndsAfterItsJobRunsOutOfAttempts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{chain: ownChain(t), change: func(c *app.Config) { c.Wait = time.Second }})
-	w.rpc(nil, "evm_setIntervalMining", 0)
-	w.rpc(nil, "evm_setAutomine", false)
+	w.pauseMining()
 	paid, void := w.buyer(), w.buyer()
-	if a := paid.buy("paid"); a.problem.Code != string(fault.SettlementUnknown) {
+	if a := paid.buy("paid"); !a.is(fault.SettlementUnknown) {
 		t.Fatalf("answered %d %s", a.status, clipped(a.body))
 	}
 	short := header(t,
 		void.payment(func(p *x402.Payment) { p.Authorization.ValidBefore = uint64(time.Now().Add(25 * time.Second).Unix()) }))
-	if a := w.send(purchase("void", short)); a.problem.Code != string(fault.SettlementUnknown) {
+	if a := w.send(purchase("void", short)); !a.is(fault.SettlementUnknown) {
 		t.Fatalf("answered %d %s", a.status, clipped(a.body))
 	}
 	// The second one's transaction will find nothing, and its job has no attempt left; nor has the first one's.
-	w.execute("UPDATE jobs SET uncounted_attempts = 0, attempt = attempt + 2000 WHERE kind = 'order_fulfill' AND status " +
+	w.exec("UPDATE jobs SET uncounted_attempts = 0, attempt = attempt + 2000 WHERE kind = 'order_fulfill' AND status " +
 		"= 'queued'")
 	w.fund(void.address, 0)
-	w.rpc(nil, "evm_setAutomine", true)
-	w.rpc(nil, "evm_setIntervalMining", 1)
+	w.resumeMining()
 	status := func(key string) (status string) {
 		t.Helper()
 		if err := w.db.QueryRow(t.Context(), "SELECT status FROM orders WHERE idempotency_key = $1",

@@ -26,14 +26,14 @@ func (w *world) spend(id string, amount money.Cents) (accepted bool) {
 	return res.StatusCode == http.StatusOK
 }
 
-// quick buys a card and spends all of it before its fee is withdrawn.
-func (b *buyer) quick(key string) sold {
+// buyAndSpendFee buys a card and spends all of it before its fee is withdrawn.
+func (b *buyer) buyAndSpendFee(key string) paidOrder {
 	b.w.t.Helper()
 	b.w.issuer.fault("move", "slow", 1, 1500)
-	var o sold
+	var o paidOrder
 	b.buy(key).into(b.w.t, 200, &o)
 	b.signIn()
-	b.activates(&o)
+	b.awaitActive(&o)
 	var card string
 	if err := b.w.db.QueryRow(b.w.t.Context(), "SELECT account FROM cards WHERE id = $1",
 		o.Issuance.CardID).Scan(&card); err != nil {
@@ -45,12 +45,12 @@ func (b *buyer) quick(key string) sold {
 	return o
 }
 
-// activates waits until the card of an order is active, whatever becomes of its fee.
-func (b *buyer) activates(o *sold) {
+// awaitActive waits until the card of an order is active, whatever becomes of its fee.
+func (b *buyer) awaitActive(o *paidOrder) {
 	b.w.t.Helper()
 	eventually(b.w.t, 20*time.Second, func() (bool, string) {
 		b.get("/api/orders/"+o.OrderID).into(b.w.t, 200, o)
-		return o.Issuance.CardID != "" && b.status(o.Issuance.CardID) == "ACTIVE", fmt.Sprintf("%+v", *o)
+		return o.Issuance.CardID != "" && b.cardStatus(o.Issuance.CardID) == "ACTIVE", fmt.Sprintf("%+v", *o)
 	})
 }
 
@@ -61,12 +61,12 @@ type feeJob struct {
 	Outstanding, WrittenOff    bool
 }
 
-func (w *world) feeJob(card string, wanted func(feeJob) bool) feeJob {
+func (w *world) awaitFeeJob(card string, wanted func(feeJob) bool) feeJob {
 	w.t.Helper()
 	var found feeJob
 	eventually(w.t, 20*time.Second, func() (bool, string) {
 		var list struct{ Jobs []feeJob }
-		w.ann("GET", "/api/admin/card-issue-fee/jobs", "", "").into(w.t, 200, &list)
+		w.operatorCall("GET", "/api/admin/card-issue-fee/jobs", "", "").into(w.t, 200, &list)
 		for _, j := range list.Jobs {
 			if j.CardID == card && wanted(j) {
 				found = j
@@ -78,72 +78,72 @@ func (w *world) feeJob(card string, wanted func(feeJob) bool) feeJob {
 	return found
 }
 
-func (w *world) ledger(account string) (cents money.Cents) {
+func (w *world) ledgerBalance(account string) (cents money.Cents) {
 	w.t.Helper()
 	return money.Cents(w.count("SELECT coalesce(sum(amount), 0) / 10000 FROM ledger_entries WHERE account = $1", account))
 }
 
-// TestWhoSpendsTheFeeFirstOwesIt, and buys no top-up until an operator has decided; others do.
-func TestWhoSpendsTheFeeFirstOwesIt(t *testing.T) {
+// TestSpentFeeIsOwedUntilWrittenOff, and buys no top-up until an operator has decided; others do.
+func TestSpentFeeIsOwedUntilWrittenOff(t *testing.T) {
 	t.Parallel()
-	w := newAdminWorld(t, -1, plan{change: audited})
+	w := newAdminWorld(t, -1, plan{change: withOperator})
 	b, honest := w.buyer(), w.buyer()
-	o := b.quick("spends-first")
-	j := w.feeJob(o.Issuance.CardID, func(j feeJob) bool { return j.Status == "failed" })
+	o := b.buyAndSpendFee("spends-first")
+	j := w.awaitFeeJob(o.Issuance.CardID, func(j feeJob) bool { return j.Status == "failed" })
 	if !j.Outstanding || j.WrittenOff || j.Reason != "card_funds_insufficient" {
 		t.Errorf("fee job %+v", j)
 	}
 	debt := "receivable:" + o.Issuance.CardID
-	if w.ledger(debt) != 1000 || w.ledger("revenue:issue_fee") != -1000 {
-		t.Errorf("%s is owed, %s earned", w.ledger(debt), w.ledger("revenue:issue_fee"))
+	if w.ledgerBalance(debt) != 1000 || w.ledgerBalance("revenue:issue_fee") != -1000 {
+		t.Errorf("%s is owed, %s earned", w.ledgerBalance(debt), w.ledgerBalance("revenue:issue_fee"))
 	}
-	paid := len(w.transfersOf(b.address))
+	paid := len(w.transfersFrom(b.address))
 	wantProblem(t, "a top-up", b.topUp("top-up-with-a-debt", 2500), 409, fault.FeeOutstanding)
 	wantProblem(t, "an order to be paid later", b.post("/api/orders", `{}`), 409, fault.FeeOutstanding)
-	if n := len(w.transfersOf(b.address)); n != paid {
+	if n := len(w.transfersFrom(b.address)); n != paid {
 		t.Errorf("%d payments were made meanwhile", n-paid)
 	}
-	honest.bought("an-honest-card")
-	var other sold
+	honest.buyCard("an-honest-card")
+	var other paidOrder
 	honest.topUp("an-honest-top-up", 2500).into(t, 200, &other)
-	honest.becomes(other.OrderID, "fulfilled")
-	w.wantCodes("with a fee that is owed")
+	honest.awaitStatus(other.OrderID, "fulfilled")
+	w.wantFindings("with a fee that is owed")
 
 	path := "/api/admin/card-issue-fee/jobs/" + j.ID
-	wantProblem(t, "a write-off without a key", w.ann("POST", path+"/write-off", `{"reason":"r"}`, ""), 400,
+	wantProblem(t, "a write-off without a key", w.operatorCall("POST", path+"/write-off", `{"reason":"r"}`, ""), 400,
 		fault.IdempotencyKeyMissing)
-	w.ann("POST", path+"/write-off", `{"reason":"a gift"}`, "w1").into(t, 200, &j)
+	w.operatorCall("POST", path+"/write-off", `{"reason":"a gift"}`, "w1").into(t, 200, &j)
 	if j.Outstanding || !j.WrittenOff || j.Status != "failed" {
 		t.Errorf("written off: %+v", j)
 	}
-	w.ann("POST", path+"/write-off", `{"reason":"a gift"}`, "w1").into(t, 200, nil)
-	wantProblem(t, "another write-off", w.ann("POST", path+"/write-off", `{"reason":"again"}`, "w2"), 409,
+	w.operatorCall("POST", path+"/write-off", `{"reason":"a gift"}`, "w1").into(t, 200, nil)
+	wantProblem(t, "another write-off", w.operatorCall("POST", path+"/write-off", `{"reason":"again"}`, "w2"), 409,
 		fault.FailureUnconfirmed)
-	if w.ledger(debt) != 0 || w.ledger("cost:issue_fee") != 1000 {
-		t.Errorf("%s is owed, %s lost", w.ledger(debt), w.ledger("cost:issue_fee"))
+	if w.ledgerBalance(debt) != 0 || w.ledgerBalance("cost:issue_fee") != 1000 {
+		t.Errorf("%s is owed, %s lost", w.ledgerBalance(debt), w.ledgerBalance("cost:issue_fee"))
 	}
 	b.topUp("top-up-after-the-write-off", 2500).into(t, 200, &other)
-	b.becomes(other.OrderID, "fulfilled")
+	b.awaitStatus(other.OrderID, "fulfilled")
 	if n := w.count("SELECT count(*) FROM audit WHERE action = 'fee_job.write_off' AND subject = $1", j.ID); n != 1 {
 		t.Errorf("%d audit rows", n)
 	}
-	w.reconcile()
-	w.wantCodes("after the write-off")
+	w.checkBooks()
+	w.wantFindings("after the write-off")
 }
 
-// TestAFeeThatIsOwedIsCollectedByARetry once there is money on the card again.
-func TestAFeeThatIsOwedIsCollectedByARetry(t *testing.T) {
+// TestOwedFeeIsCollectedByRetry once there is money on the card again.
+func TestOwedFeeIsCollectedByRetry(t *testing.T) {
 	t.Parallel()
-	w := newAdminWorld(t, -1, plan{change: audited})
+	w := newAdminWorld(t, -1, plan{change: withOperator})
 	b := w.buyer()
-	o := b.quick("spends-first")
-	j := w.feeJob(o.Issuance.CardID, func(j feeJob) bool { return j.Status == "failed" })
+	o := b.buyAndSpendFee("spends-first")
+	j := w.awaitFeeJob(o.Issuance.CardID, func(j feeJob) bool { return j.Status == "failed" })
 	path := "/api/admin/card-issue-fee/jobs/" + j.ID
 	// In vain: the card is empty.
-	w.ann("POST", path+"/retry", `{"reason":"try"}`, "r1").into(t, 200, nil)
-	j = w.feeJob(o.Issuance.CardID, func(j feeJob) bool { return j.Status == "failed" && j.Version == 2 })
+	w.operatorCall("POST", path+"/retry", `{"reason":"try"}`, "r1").into(t, 200, nil)
+	j = w.awaitFeeJob(o.Issuance.CardID, func(j feeJob) bool { return j.Status == "failed" && j.Version == 2 })
 	wantProblem(t, "a top-up", b.topUp("top-up-with-a-debt", 2500), 409, fault.FeeOutstanding)
-	if owed := w.ledger("receivable:" + o.Issuance.CardID); owed != 1000 {
+	if owed := w.ledgerBalance("receivable:" + o.Issuance.CardID); owed != 1000 {
 		t.Errorf("%s is owed", owed)
 	}
 	// A merchant gives the money back.
@@ -152,34 +152,34 @@ func TestAFeeThatIsOwedIsCollectedByARetry(t *testing.T) {
 		o.Issuance.CardID).Scan(&account); err != nil {
 		t.Fatal(err)
 	}
-	w.issuer.control("POST", "cards/"+account, map[string]any{"refundCents": 2500})
-	w.ann("POST", path+"/retry", `{"reason":"try again"}`, "r2").into(t, 200, nil)
-	j = w.feeJob(o.Issuance.CardID, func(j feeJob) bool { return j.Status == "succeeded" })
+	w.issuer.call("POST", "cards/"+account, map[string]any{"refundCents": 2500})
+	w.operatorCall("POST", path+"/retry", `{"reason":"try again"}`, "r2").into(t, 200, nil)
+	j = w.awaitFeeJob(o.Issuance.CardID, func(j feeJob) bool { return j.Status == "succeeded" })
 	if j.Outstanding || j.Version != 3 {
 		t.Errorf("fee job %+v", j)
 	}
-	if owed, earned := w.ledger("receivable:"+o.Issuance.CardID), w.ledger("revenue:issue_fee"); owed != 0 ||
+	if owed, earned := w.ledgerBalance("receivable:"+o.Issuance.CardID), w.ledgerBalance("revenue:issue_fee"); owed != 0 ||
 		earned != -1000 {
 		t.Errorf("%s is owed, %s earned", owed, earned)
 	}
 	b.topUp("top-up-after-the-retry", 2500).into(t, 200, nil)
-	w.reconcile()
-	w.wantCodes("after the retry")
+	w.checkBooks()
+	w.wantFindings("after the retry")
 }
 
-// TestNobodySpendsTheFeeWhereTheIssuerHasLimits, however quick; the rest is the holder's at once, and so are top-ups.
-func TestNobodySpendsTheFeeWhereTheIssuerHasLimits(t *testing.T) {
+// TestSpendLimitProtectsFee, however quick; the rest is the holder's at once, and so are top-ups.
+func TestSpendLimitProtectsFee(t *testing.T) {
 	t.Parallel()
 	w := newAdminWorld(t, -1, plan{issuer: sandbox.Config{SpendLimits: true}, change: func(c *app.Config) {
-		audited(c)
+		withOperator(c)
 		c.IssuerLimits = true
 	}})
 	b := w.buyer()
-	var o sold
+	var o paidOrder
 	b.buy("with-a-limit").into(t, 200, &o)
 	b.signIn()
-	b.activates(&o)
-	at := w.cardAt()
+	b.awaitActive(&o)
+	at := w.newestCard()
 	if w.spend(at, 2500) || w.spend(at, 1501) {
 		t.Error("the holder spent the fee")
 	}
@@ -192,29 +192,29 @@ func TestNobodySpendsTheFeeWhereTheIssuerHasLimits(t *testing.T) {
 		}
 	}
 	balance(1500)
-	j := w.feeJob(o.Issuance.CardID, func(j feeJob) bool { return j.Status == "succeeded" })
-	if j.Outstanding || w.ledger("revenue:issue_fee") != -1000 || len(w.issuer.books().Movements) != 0 {
-		t.Errorf("fee job %+v, %s earned, movements %+v", j, w.ledger("revenue:issue_fee"), w.issuer.books().Movements)
+	j := w.awaitFeeJob(o.Issuance.CardID, func(j feeJob) bool { return j.Status == "succeeded" })
+	if j.Outstanding || w.ledgerBalance("revenue:issue_fee") != -1000 || len(w.issuer.books().Movements) != 0 {
+		t.Errorf("fee job %+v, %s earned, movements %+v", j, w.ledgerBalance("revenue:issue_fee"), w.issuer.books().Movements)
 	}
 	balance(1500)
-	var more sold
+	var more paidOrder
 	b.topUp("more", 2500).into(t, 200, &more)
-	b.becomes(more.OrderID, "fulfilled")
+	b.awaitStatus(more.OrderID, "fulfilled")
 	balance(3950)
 	if !w.spend(at, 3950) || w.spend(at, 1) {
 		t.Error("what was bought and topped up is not what can be spent")
 	}
-	w.reconcile()
-	w.wantCodes("with limits")
+	w.checkBooks()
+	w.wantFindings("with limits")
 }
 
-func TestWhatIsOwedIsMeasured(t *testing.T) {
+func TestOwedFeesAreMeasured(t *testing.T) {
 	t.Parallel()
 	w := newAdminWorld(t, -1,
 		plan{telemetry: startTelemetry(t), change: func(c *app.Config) { c.MetricsAddr = "127.0.0.1:0" }})
 	b := w.buyer()
-	o := b.quick("spends-first")
-	w.feeJob(o.Issuance.CardID, func(j feeJob) bool { return j.Status == "failed" })
+	o := b.buyAndSpendFee("spends-first")
+	w.awaitFeeJob(o.Issuance.CardID, func(j feeJob) bool { return j.Status == "failed" })
 	eventually(t, 15*time.Second, func() (bool, string) {
 		page := scrape(t, w.instances[0].metrics)
 		return regexp.MustCompile(`(?m)^\S*fees_receivable_usd_cents(\{.*\})? 1000$`).MatchString(page), page

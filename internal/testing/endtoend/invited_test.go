@@ -8,35 +8,33 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/fault"
 )
 
-// TestNobodyIsInvitedToPayWhatIsKnownToBeRefused: once readiness has seen that the chain or the gas is away, an
+// TestNoTermsWhileSettlementIsDown: once readiness has seen that the chain or the gas is away, an
 // unpaid purchase gets 503 instead of the terms, and asks nobody; once it has seen that all is well, the terms.
-func TestNobodyIsInvitedToPayWhatIsKnownToBeRefused(t *testing.T) {
+func TestNoTermsWhileSettlementIsDown(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"the chain", "the gas"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			node := newNodeProxy(t, sharedChain(t).RPCURL)
-			w := newWorld(t, plan{change: func(c *app.Config) { c.RPCURLs = []string{node.url} }})
+			w, node := newProxyWorld(t, nil)
 			b := w.buyer()
-			b.bought("card")
-			w.settled(30 * time.Second)
-			w.awaitEsims(nil)
-			opened := b.opens("/api/orders", "", "")
+			b.buyCard("card")
+			w.awaitSettled(30 * time.Second)
+			w.awaitEsimReady(nil)
+			opened := b.createOrder("/api/orders", "", "")
 			unpaid := []request{
 				purchase("invited", ""), {path: purchasePath}, {path: "/api/card/topup", body: purchaseBody("invited")},
-				{path: "/api/esim/purchase", body: purchaseBody("invited")}, payFor("GET", opened.path(), ""),
-				payFor("POST", opened.path(), ""),
+				{path: "/api/esim/purchase", body: purchaseBody("invited")}, payRequest("GET", opened.path(), ""),
+				payRequest("POST", opened.path(), ""),
 			}
 			all := func(status int, code fault.Code) {
 				t.Helper()
 				for _, r := range unpaid {
 					a := w.send(r)
 					invites, waits := a.header.Get("Payment-Required") != "", a.header.Get("Retry-After") != ""
-					if a.status != status || a.problem.Code != string(code) || invites != (status == 402) || waits != (status == 503) {
+					if a.status != status || !a.is(code) || invites != (status == 402) || waits != (status == 503) {
 						t.Errorf("%s %s: %d %s %v, want %d %s", r.method, r.path, a.status, clipped(a.body), a.header, status, code)
 					}
 				}
@@ -44,7 +42,7 @@ func TestNobodyIsInvitedToPayWhatIsKnownToBeRefused(t *testing.T) {
 			ready := func(status int) {
 				t.Helper()
 				eventually(t, 20*time.Second, func() (bool, string) {
-					a := w.send(request{method: "GET", path: "/ready"})
+					a := w.send(get("/ready"))
 					return a.status == status, fmt.Sprintf("%d %s", a.status, clipped(a.body))
 				})
 			}
@@ -53,18 +51,16 @@ func TestNobodyIsInvitedToPayWhatIsKnownToBeRefused(t *testing.T) {
 			o := w.outages(node, nil, "")[name]
 			o.begin()
 			ready(http.StatusServiceUnavailable)
-			before, asked := w.footprint(), node.asked()
+			before, asked := w.footprint(), node.callCounts()
 			all(503, fault.DependencyDown)
-			if diff := cmp.Diff(asked, node.asked()); diff != "" {
+			if diff := cmp.Diff(asked, node.callCounts()); diff != "" {
 				t.Errorf("unpaid requests asked the chain:\n%s", diff)
 			}
 			o.heal()
-			if after := w.footprint(); after != before {
-				t.Errorf("unpaid requests left a trace:\n was %s\n now %s", before, after)
-			}
+			w.wantFootprint("unpaid requests left a trace", before)
 			ready(http.StatusOK)
 			all(402, fault.PaymentRequired)
-			w.reconcile()
+			w.checkBooks()
 		})
 	}
 }

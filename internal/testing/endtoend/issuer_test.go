@@ -14,7 +14,7 @@ import (
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
 )
 
-// issuer is the sandbox behind a real port, and its control face.
+// issuer is the sandbox behind a real port, with its control API.
 type issuer struct {
 	t   *testing.T
 	url string
@@ -38,7 +38,7 @@ func newIssuer(t *testing.T, cfg sandbox.Config) *issuer {
 	return &issuer{t: t, url: listener.URL}
 }
 
-// issuerBooks are the issuer's own, as its control face shows them.
+// issuerBooks are the issuer's own records, from its control API.
 type issuerBooks struct {
 	Float money.Cents `json:"floatCents"`
 	Cards []struct {
@@ -57,19 +57,48 @@ type issuerBooks struct {
 func (i *issuer) books() issuerBooks {
 	i.t.Helper()
 	var b issuerBooks
-	if err := json.Unmarshal(i.control("GET", "books", nil), &b); err != nil {
+	if err := json.Unmarshal(i.call("GET", "books", nil), &b); err != nil {
 		i.t.Fatal(err)
 	}
 	return b
 }
 
-// fault orders a misbehaviour: times requests of the operation, or all when times is 0.
+// fault makes the issuer misbehave in so many requests of an operation, or in all of them when times is 0.
 func (i *issuer) fault(op, mode string, times, delayMS int) {
 	i.t.Helper()
-	i.control("POST", "faults", map[string]any{"op": op, "mode": mode, "times": times, "delayMs": delayMS})
+	i.call("POST", "faults", map[string]any{"op": op, "mode": mode, "times": times, "delayMs": delayMS})
 }
 
-func (i *issuer) control(method, path string, body any) []byte {
+func (i *issuer) clearFaults() {
+	i.t.Helper()
+	i.call("DELETE", "faults", nil)
+}
+
+// esimFault is fault for the supplier of eSIMs.
+func (i *issuer) esimFault(op, mode string, times int) {
+	i.t.Helper()
+	i.call("POST", "esim/faults", map[string]any{"op": op, "mode": mode, "times": times})
+}
+
+func (i *issuer) clearEsimFaults() {
+	i.t.Helper()
+	i.call("DELETE", "esim/faults", nil)
+}
+
+// setFloat sets our money at the issuer.
+func (i *issuer) setFloat(cents int) {
+	i.t.Helper()
+	i.call("POST", "float", map[string]any{"cents": cents})
+}
+
+// openBIN opens or closes the BIN of all cards.
+func (i *issuer) openBIN(open bool) {
+	i.t.Helper()
+	i.call("POST", "bins", map[string]any{"prefix": "400000", "open": open})
+}
+
+// call makes a call of the control API.
+func (i *issuer) call(method, path string, body any) []byte {
 	i.t.Helper()
 	encoded, err := json.Marshal(body)
 	if err != nil {

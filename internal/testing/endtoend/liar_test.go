@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -25,12 +24,12 @@ func forgedEvent(at, index, data string, topics ...x402.Hash) string {
 		usdc(), quoted, data, at, strings.Repeat("f0", 32), index)
 }
 
-// forging makes a node show both events of a payment that was never made, in a block that there is.
-func (w *world) forging(node *nodeProxy, p x402.Payment, tag string) {
+// forgeSettlement makes a node show both events of a payment that was never made, in a block that there is.
+func (w *world) forgeSettlement(node *nodeProxy, p x402.Payment, tag string) {
 	w.t.Helper()
 	a := p.Authorization
 	const authorizationState = "e94a0102"
-	node.spoil(nodeFault{method: "*", mode: forges, lie: func(c nodeCall) string {
+	node.inject(nodeFault{method: "*", mode: forge, lie: func(c nodeCall) string {
 		asked := strings.ToLower(c.question())
 		var block struct{ Number, Hash string }
 		if c.Method == "eth_getLogs" &&
@@ -51,9 +50,9 @@ func (w *world) forging(node *nodeProxy, p x402.Payment, tag string) {
 	}})
 }
 
-// inventing makes a node show, to whoever reads what a payer has sent, a transfer to the payee that was never made, in
-// the block that is the latest now. A thorough node shows it wherever it is looked for.
-func (w *world) inventing(node *nodeProxy, a x402.Authorization, thorough bool) {
+// inventTransfer makes a node show a transfer by a payer to the payee that was never made, in the block that is the
+// latest now. A thorough node shows it in the answer to every question that would find it.
+func (w *world) inventTransfer(node *nodeProxy, a x402.Authorization, thorough bool) {
 	w.t.Helper()
 	const authorizationState = "e94a0102"
 	var block struct{ Number, Hash string }
@@ -61,7 +60,7 @@ func (w *world) inventing(node *nodeProxy, a x402.Authorization, thorough bool) 
 	at := fmt.Sprintf(`"blockNumber":%q,"blockHash":%q`, block.Number, block.Hash)
 	used := forgedEvent(at, "0x3", "0x", x402.TopicUsed, a.From.Word(), a.Nonce)
 	moved := forgedEvent(at, "0x4", fmt.Sprintf("0x%064x", a.Value.Big()), x402.TopicTransfer, a.From.Word(), a.To.Word())
-	node.spoil(nodeFault{method: "*", mode: forges, lie: func(c nodeCall) string {
+	node.inject(nodeFault{method: "*", mode: forge, lie: func(c nodeCall) string {
 		asked := strings.ToLower(c.question())
 		about := func(what fmt.Stringer) bool { return strings.Contains(asked, strings.ToLower(what.String())) }
 		switch {
@@ -91,55 +90,49 @@ func (w *world) inventing(node *nodeProxy, a x402.Authorization, thorough bool) 
 	}})
 }
 
-// TestAnArrivalThatANodeInventsStopsNoPayer: one of two nodes shows that a payer has paid before. While it shows the
+// TestInventedTransferStopsNoPayer: one of two nodes shows that a payer has paid before. While it shows the
 // transfer wherever it is looked for, nobody can tell whether it is there, so nothing is claimed, and nothing sent. As
 // soon as it does not, the payer buys with the payment at hand.
-func TestAnArrivalThatANodeInventsStopsNoPayer(t *testing.T) {
+func TestInventedTransferStopsNoPayer(t *testing.T) {
 	t.Parallel()
 	for name, place := range map[string]int{"first": 0, "second": 1} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w, nodes := newNodeWorld(t, 2, func(c *app.Config) { c.Wait = 2 * time.Second })
-			w.awaitBlock(w.block() + 1) // which no catch-up has read
+			w.awaitBlock(w.blockNumber() + 1) // which no catch-up has read
 			careless, thorough := w.buyer(), w.buyer()
-			w.inventing(nodes[place], careless.payment().Authorization, false)
-			if sold, err := careless.buyUntilSold("k", 60*time.Second); err != nil || sold.Replayed {
+			w.inventTransfer(nodes[place], careless.payment().Authorization, false)
+			if sold, err := careless.buyRetrying("k", 60*time.Second); err != nil || sold.Replayed {
 				t.Errorf("replayed %v, %v", sold.Replayed, err)
 			}
-			nodes[place].heal()
-			w.settled(30 * time.Second)
+			nodes[place].clearFaults()
+			w.awaitSettled(30 * time.Second)
 
 			before := w.footprint()
-			w.inventing(nodes[place], thorough.payment().Authorization, true)
+			w.inventTransfer(nodes[place], thorough.payment().Authorization, true)
 			payment := header(t, thorough.payment())
 			for range 2 {
-				if a := w.send(purchase("k", payment)); a.status != 503 || a.problem.Code != string(fault.SettlementUnknown) ||
+				if a := w.send(purchase("k", payment)); a.status != 503 || !a.is(fault.SettlementUnknown) ||
 					a.problem.NextAction != string(fault.RetrySameRequest) {
 					t.Errorf("while it lies: %d %s", a.status, clipped(a.body))
 				}
 			}
-			if after := w.footprint(); after != before {
-				t.Errorf("a trace is left:\n was %s\n now %s", before, after)
-			}
-			nodes[place].heal()
-			if _, err := thorough.again("k", payment, 60*time.Second); err != nil {
-				t.Error(err)
-			}
+			w.wantFootprint("a trace is left", before)
+			nodes[place].clearFaults()
+			thorough.wantRetrySold("k", payment, 60*time.Second)
 			for _, b := range []*buyer{careless, thorough} {
-				if n := w.arrivedFrom(b); n != 1 {
-					t.Errorf("%d transfers", n)
-				}
+				b.wantPaidOnce("")
 			}
-			w.reconcile()
-			w.allDelivered()
+			w.checkBooks()
+			w.wantAllDelivered()
 		})
 	}
 }
 
-// TestOneLyingNodeGivesNothingAway: a node shows both events of a payment as soon as it is signed, at the paid and at
+// TestOneLyingNodeCausesNoDelivery: a node shows both events of a payment as soon as it is signed, at the paid and at
 // the final block. Nothing is delivered on its word, whether it is preferred or not and whatever the other does; the
 // buyer is told that the payment is undecided, and it is decided when a second node can.
-func TestOneLyingNodeGivesNothingAway(t *testing.T) {
+func TestOneLyingNodeCausesNoDelivery(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		liar  int
@@ -147,7 +140,7 @@ func TestOneLyingNodeGivesNothingAway(t *testing.T) {
 	}{
 		"preferred":           {0, func(*nodeProxy) {}},
 		"second":              {1, func(*nodeProxy) {}},
-		"the other is silent": {0, func(p *nodeProxy) { p.spoil(nodeFault{method: "*", mode: hangUp}) }},
+		"the other is silent": {0, func(p *nodeProxy) { p.inject(nodeFault{method: "*", mode: hangUp}) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -156,172 +149,161 @@ func TestOneLyingNodeGivesNothingAway(t *testing.T) {
 			p := b.payment()
 			liar, other := nodes[tt.liar], nodes[1-tt.liar]
 			for _, node := range nodes { // the money cannot move
-				node.spoil(nodeFault{method: "eth_sendRawTransaction", mode: swallow})
+				node.inject(nodeFault{method: "eth_sendRawTransaction", mode: acceptAndDrop})
 			}
-			w.forging(liar, p, "safe")
+			w.forgeSettlement(liar, p, "safe")
 			// The other one goes away once the payment is claimed.
 			claimed := w.send(purchase("forged", header(t, p)))
 			tt.other(other)
 			for range 4 {
-				if claimed.status != 503 || claimed.problem.Code != string(fault.SettlementUnknown) {
+				if claimed.status != 503 || !claimed.is(fault.SettlementUnknown) {
 					t.Fatalf("%d %s, want 503 settlement_unknown", claimed.status, clipped(claimed.body))
 				}
-				if len(w.issuer.books().Cards) != 0 || w.arrivedFrom(b) != 0 {
+				if len(w.issuer.books().Cards) != 0 || w.transferCount(b) != 0 {
 					t.Fatal("a card was given away")
 				}
 				claimed = w.send(purchase("forged", header(t, p)))
 			}
-			liar.heal()
-			other.heal()
-			if _, err := b.again("forged", header(t, p), 60*time.Second); err != nil {
-				t.Error(err)
-			}
-			if n := w.arrivedFrom(b); n != 1 {
-				t.Errorf("%d transfers", n)
-			}
-			w.reconcile()
-			w.allDelivered()
+			liar.clearFaults()
+			other.clearFaults()
+			b.wantRetrySold("forged", header(t, p), 60*time.Second)
+			b.wantPaidOnce("")
+			w.checkBooks()
+			w.wantAllDelivered()
 		})
 	}
 }
 
-// TestALiarAmongThreeHoldsNothingUp: two others settle in time what it forges.
-func TestALiarAmongThreeHoldsNothingUp(t *testing.T) {
+// TestOneLyingNodeOfThreeDelaysNothing: two others settle in time what it forges.
+func TestOneLyingNodeOfThreeDelaysNothing(t *testing.T) {
 	t.Parallel()
 	w, nodes := newNodeWorld(t, 3, nil)
 	for at, node := range nodes {
 		b := w.buyer()
 		p := b.payment()
-		w.forging(node, p, "latest")
-		if _, err := b.again(fmt.Sprint("forged ", at), header(t, p), 60*time.Second); err != nil {
-			t.Error(err)
-		}
-		if n := w.arrivedFrom(b); n != 1 {
-			t.Errorf("%d transfers", n)
-		}
-		node.heal()
+		w.forgeSettlement(node, p, "latest")
+		b.wantRetrySold(fmt.Sprint("forged ", at), header(t, p), 60*time.Second)
+		b.wantPaidOnce("")
+		node.clearFaults()
 	}
-	w.reconcile()
-	w.allDelivered()
+	w.checkBooks()
+	w.wantAllDelivered()
 }
 
-// TestASecondNodeIsNeededFromAnAmount: below it one node is enough to sell while the other is away; without one nobody
+// TestSecondNodeIsRequiredFromAmount: below it one node is enough to sell while the other is away; without one nobody
 // is asked to pay, nothing is claimed, and the same payment does when the node is back.
-func TestASecondNodeIsNeededFromAnAmount(t *testing.T) {
+func TestSecondNodeIsRequiredFromAmount(t *testing.T) {
 	t.Parallel()
 	w, nodes := newNodeWorld(t, 2, func(c *app.Config) { c.ChainWatch = 200 * time.Millisecond })
-	nodes[1].spoil(nodeFault{method: "*", mode: hangUp})
-	w.notReady("chain")
+	nodes[1].inject(nodeFault{method: "*", mode: hangUp})
+	w.awaitNotReady("chain")
 	before, b := w.footprint(), w.buyer()
 	if a := w.send(purchase("alone", "")); a.status != 503 || a.header.Get(x402.HeaderRequired) != "" {
 		t.Errorf("unpaid: %d %s", a.status, clipped(a.body))
 	}
 	payment := header(t, b.payment())
-	if a := w.send(purchase("alone", payment)); a.status != 503 || a.problem.Code != string(fault.DependencyDown) ||
+	if a := w.send(purchase("alone", payment)); a.status != 503 || !a.is(fault.DependencyDown) ||
 		a.problem.NextAction != string(fault.RetrySameRequest) {
 		t.Errorf("paid: %d %s", a.status, clipped(a.body))
 	}
-	if after := w.footprint(); after != before {
-		t.Errorf("a trace is left:\n was %s\n now %s", before, after)
-	}
-	nodes[1].heal()
-	if _, err := b.again("alone", payment, 60*time.Second); err != nil {
-		t.Error(err)
-	}
-	w.reconcile()
+	w.wantFootprint("a trace is left", before)
+	nodes[1].clearFaults()
+	b.wantRetrySold("alone", payment, 60*time.Second)
+	w.checkBooks()
 
 	w, nodes = newNodeWorld(t, 2, func(c *app.Config) { c.WitnessFrom = 2501 })
-	nodes[1].spoil(nodeFault{method: "*", mode: hangUp})
+	nodes[1].inject(nodeFault{method: "*", mode: hangUp})
 	w.awaitReady(w.instances[0])
-	if _, err := w.buyer().buyUntilSold("small", 30*time.Second); err != nil {
-		t.Error(err)
-	}
-	nodes[1].heal()
-	w.reconcile()
-	w.allDelivered()
+	w.buyer().wantSold("small", 30*time.Second)
+	nodes[1].clearFaults()
+	w.checkBooks()
+	w.wantAllDelivered()
 }
 
-// notReady waits until /ready is 503 and names a check.
-func (w *world) notReady(check string) {
+// awaitNotReady waits until /ready is 503 and names a check.
+func (w *world) awaitNotReady(check string) {
 	w.t.Helper()
 	eventually(w.t, 30*time.Second, func() (bool, string) {
-		a := w.send(request{method: http.MethodGet, path: "/ready"})
+		a := w.send(get("/ready"))
 		return a.status == 503 && strings.Contains(a.problem.Detail, check), fmt.Sprint(a.status, string(a.body))
 	})
 }
 
-// TestAnOperatorNamesTheTransaction: the node has dropped its logs, so that no search finds the transfer. The
-// operator's word is looked into: another transaction proves nothing, the right one delivers, once for a key, and is
+// TestOperatorProvesPaymentByTransaction: the node has dropped its logs, so that no search finds the transfer. What the
+// operator says is verified: another transaction proves nothing; the right one delivers, once for a key, and is
 // audited.
-func TestAnOperatorNamesTheTransaction(t *testing.T) {
+func TestOperatorProvesPaymentByTransaction(t *testing.T) {
 	t.Parallel()
 	node := newNodeProxy(t, sharedChain(t).RPCURL)
 	w := newAdminWorld(t, -1, plan{change: func(c *app.Config) { c.RPCURLs, c.Wait = []string{node.url}, 2*time.Second }})
-	first := w.buyer()
-	earlier, err := first.buyUntilSold("earlier", 30*time.Second)
+	earlier, err := w.buyer().buyRetrying("earlier", 30*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
-	node.spoil(nodeFault{method: "eth_getLogs", mode: answerEmpty})
+	node.inject(nodeFault{method: "eth_getLogs", mode: answerEmpty})
 	b := w.buyer()
 	a := b.buy("lost")
-	if a.status != 503 || a.problem.Code != string(fault.SettlementUnknown) {
+	if a.status != 503 || !a.is(fault.SettlementUnknown) {
 		t.Fatalf("%d %s", a.status, clipped(a.body))
 	}
-	id := a.problem.OrderID
-	var right string
-	eventually(t, 20*time.Second, func() (bool, string) {
-		of := w.transfersOf(b.address)
-		if len(of) == 1 {
-			right = of[0].transaction
-		}
-		return right != "", fmt.Sprint(of)
-	})
-	prove := func(order, transaction, key string) answer {
-		t.Helper()
-		return w.ann("POST", "/api/admin/orders/"+order+"/payment", `{"transaction":`+quoted(transaction)+
-			`,"reason":"the node's logs are gone"}`, key)
-	}
-	for name, hash := range map[string]string{"of another payment": earlier.Payment.Transaction, "of nothing": "0x" +
-		strings.Repeat("ab", 32)} {
-		if a := prove(id, hash, name); a.status != 409 || a.problem.Code != string(fault.TransferUnproven) {
-			t.Errorf("%s: %d %s", name, a.status, clipped(a.body))
-		}
+	id, transaction := a.problem.OrderID, b.awaitTransfer()
+
+	for name, hash := range map[string]string{
+		"of another payment": earlier.Payment.Transaction,
+		"of nothing":         "0x" + strings.Repeat("ab", 32),
+	} {
+		wantProblem(t, name, w.provePayment(id, hash, name), 409, fault.TransferUnproven)
 	}
 	if len(w.issuer.books().Cards) != 1 {
 		t.Fatal("a wrong transaction delivered")
 	}
-	prove(id, right, "the key").into(t, 200, nil)
-	prove(id, right, "the key").into(t, 200, nil)
+	w.provePayment(id, transaction, "the key").into(t, 200, nil)
+	w.provePayment(id, transaction, "the key").into(t, 200, nil)
 	for name, tt := range map[string]struct {
 		order, hash, key string
 		code             fault.Code
 	}{
-		"proven already": {id, right, "another key", fault.OrderNotPayable},
-		"another act":    {id, earlier.Payment.Transaction, "the key", fault.IdempotencyKeyReused},
-		"no such order":  {"ord_none", right, "k", fault.OrderNotFound},
+		"proven already": {id, transaction, "another key", fault.OrderNotPayable},
+		"another action": {id, earlier.Payment.Transaction, "the key", fault.IdempotencyKeyReused},
+		"no such order":  {"ord_none", transaction, "k", fault.OrderNotFound},
 	} {
-		if a := prove(tt.order, tt.hash, tt.key); a.problem.Code != string(tt.code) {
+		if a := w.provePayment(tt.order, tt.hash, tt.key); !a.is(tt.code) {
 			t.Errorf("%s: %d %s, want %s", name, a.status, clipped(a.body), tt.code)
 		}
 	}
 	b.signIn()
-	b.becomes(id, "fulfilled")
+	b.awaitStatus(id, "fulfilled")
 	// It becomes final though its logs are never found.
 	eventually(t, 60*time.Second, func() (bool, string) {
-		var open int
-		err := w.db.QueryRow(context.WithoutCancel(t.Context()),
-			"SELECT count(*) FROM jobs WHERE kind = 'payment_confirm' AND status <> 'succeeded'").Scan(&open)
-		return err == nil && open == 0, fmt.Sprint(open, " payments are followed still, ", err)
+		n := w.count("SELECT count(*) FROM jobs WHERE kind = 'payment_confirm' AND status <> 'succeeded'")
+		return n == 0, fmt.Sprint(n, " payments are not final")
 	})
-	var audited int
-	err = w.db.QueryRow(context.WithoutCancel(t.Context()),
-		"SELECT count(*) FROM audit WHERE action = 'order.prove_payment' AND actor = 'ann' AND subject = $1 AND reason <> ''",
-		id).Scan(&audited)
-	if err != nil || audited != 1 {
-		t.Errorf("%d audit rows, %v", audited, err)
+	if n := w.count(`SELECT count(*) FROM audit WHERE action = 'order.prove_payment' AND actor = 'ann' AND subject = $1
+		AND reason <> ''`, id); n != 1 {
+		t.Errorf("%d audit rows", n)
 	}
-	node.heal()
-	w.reconcile()
-	w.allDelivered()
+	node.clearFaults()
+	w.checkBooks()
+	w.wantAllDelivered()
+}
+
+// awaitTransfer waits for the buyer's transfer to the payee, and returns its transaction.
+func (b *buyer) awaitTransfer() (transaction string) {
+	b.w.t.Helper()
+	eventually(b.w.t, 20*time.Second, func() (bool, string) {
+		all := b.w.transfersFrom(b.address)
+		if len(all) != 1 {
+			return false, fmt.Sprint(all)
+		}
+		transaction = all[0].transaction
+		return true, ""
+	})
+	return transaction
+}
+
+// provePayment names the transaction that paid an order, as the operator.
+func (w *world) provePayment(order, transaction, key string) answer {
+	w.t.Helper()
+	body := fmt.Sprintf(`{"transaction":%q,"reason":"the node's logs are gone"}`, transaction)
+	return w.operatorCall("POST", "/api/admin/orders/"+order+"/payment", body, key)
 }

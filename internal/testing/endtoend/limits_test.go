@@ -11,9 +11,9 @@ import (
 	"github.com/roamcard/roamcard/internal/limit"
 )
 
-// TestARepeatIsNeverTooOften keeps the promise under rates that leave nothing over: what is claimed is
+// TestRepeatsAreNotRateLimited keeps the promise under rates that leave nothing over: what is claimed is
 // answered however often it is asked for, what is new is not.
-func TestARepeatIsNeverTooOften(t *testing.T) {
+func TestRepeatsAreNotRateLimited(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{change: func(c *app.Config) {
 		c.Limits = limit.Rates{limit.Paid: {Count: 1, Per: time.Hour}, limit.PaidAddress: {Count: 2, Per: time.Hour},
@@ -24,21 +24,19 @@ func TestARepeatIsNeverTooOften(t *testing.T) {
 	w.send(first).into(t, 200, nil)
 	for i, r := range []request{first, first, purchase("once", header(t, b.payment())),
 		purchase("once", header(t, b.payment())), first} {
-		var o sold
+		var o paidOrder
 		if w.send(r).into(t, 200, &o); !o.Replayed {
 			t.Errorf("repeat %d is no repeat", i)
 		}
 	}
-	a := w.send(esimPurchase(nil, "another", b.esimHeader(w.esimTerms("another"))))
-	if a.status != 429 || a.problem.Code != string(fault.RateLimited) || a.header.Get("Retry-After") == "" ||
+	a := w.send(esimPurchase("another", b.esimPayment(w.esimTerms("another"))))
+	if a.status != 429 || !a.is(fault.RateLimited) || a.header.Get("Retry-After") == "" ||
 		a.header.Get("RateLimit-Limit") != "1" {
 		t.Errorf("a second purchase within the hour: %d %s %v", a.status, a.body, a.header)
 	}
 	// A wallet that was refused has claimed nothing and paid nothing.
 	stranger := w.buyer()
-	if a := w.send(purchase("hers", header(t, stranger.payment()))); a.status != 429 {
-		t.Errorf("the third new purchase of an address: %d %s", a.status, a.body)
-	}
+	wantStatus(t, "the third new purchase of an address", w.send(purchase("hers", header(t, stranger.payment()))), 429)
 	if w.balance(stranger.address) != 1_000_000_000 {
 		t.Error("who was refused has paid")
 	}
@@ -47,13 +45,13 @@ func TestARepeatIsNeverTooOften(t *testing.T) {
 			t.Errorf("terms, time %d: %d, want %d", i+1, a.status, want)
 		}
 	}
-	w.settled(30 * time.Second)
-	w.reconcile()
+	w.awaitSettled(30 * time.Second)
+	w.checkBooks()
 }
 
-// TestCopiesOfOneRequestAreOneOrderUnderTheTightestRate races copies of a first request: those that are
+// TestConcurrentCopiesMakeOneOrderUnderRateLimit races copies of a first request: those that are
 // refused as too many at once must not be those that know of the order.
-func TestCopiesOfOneRequestAreOneOrderUnderTheTightestRate(t *testing.T) {
+func TestConcurrentCopiesMakeOneOrderUnderRateLimit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{change: func(c *app.Config) {
 		c.Limits = limit.Rates{limit.InFlight: {Count: 1}, limit.Paid: {Count: 4, Per: time.Hour}}
@@ -64,7 +62,7 @@ func TestCopiesOfOneRequestAreOneOrderUnderTheTightestRate(t *testing.T) {
 	for _, a := range w.race([]request{r, r, r, r, r, r}) {
 		switch a.status {
 		case 200:
-			var o sold
+			var o paidOrder
 			a.into(t, 200, &o)
 			orders[o.OrderID] = true
 		case 429:
@@ -78,14 +76,14 @@ func TestCopiesOfOneRequestAreOneOrderUnderTheTightestRate(t *testing.T) {
 	}
 }
 
-func TestOwnersAreCountedWhereverTheyComeFrom(t *testing.T) {
+func TestRevealsAndSignInsAreLimited(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{change: func(c *app.Config) {
 		c.Limits = limit.Rates{limit.Reveal: {Count: 1, Per: time.Hour}, limit.Challenge: {Count: 2, Per: time.Hour},
 			limit.Verify: {Count: 2, Per: time.Hour}}
 	}})
 	b := w.buyer()
-	o := b.bought("mine")
+	o := b.buyCard("mine")
 	for i, want := range []int{401, 429} {
 		a := b.post("/api/cards/"+o.Issuance.CardID+"/reveal", revealBody(uuid.NewString(), b.sign("x")))
 		if a.status != want || (want == 429 && a.header.Get("Retry-After") == "") {
@@ -93,9 +91,6 @@ func TestOwnersAreCountedWhereverTheyComeFrom(t *testing.T) {
 		}
 	}
 	b.get("/api/cards").into(t, 200, nil)
-	w.pauper().signIn()
-	if a := w.send(request{path: "/api/auth/challenge", body: `{"address":` + quoted(b.address.String()) +
-		`}`}); a.status != 429 {
-		t.Errorf("the third sign-in of an address: %d %s", a.status, a.body)
-	}
+	w.unfundedBuyer().signIn()
+	wantStatus(t, "the third sign-in of an address", w.send(challengeRequest(b.address.String())), 429)
 }

@@ -30,19 +30,19 @@ func startTelemetry(t *testing.T) *telemetry.Telemetry {
 	return out
 }
 
-// TestWhatOperatorsWatchIsThere reads the dashboard and the alerts and finds every metric they name, and
+// TestDashboardAndAlertMetricsAreExported reads the dashboard and the alerts and finds every metric they name, and
 // every label, after a purchase and all that goes with it.
-func TestWhatOperatorsWatchIsThere(t *testing.T) {
+func TestDashboardAndAlertMetricsAreExported(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{telemetry: startTelemetry(t), change: func(c *app.Config) {
 		c.MetricsAddr, c.ReconcileEvery = "127.0.0.1:0", time.Second
 		c.Limits = limit.Rates{limit.Events: {Count: 2, Per: time.Hour}}
 	}})
-	w.awaitEsims(nil)
+	w.awaitEsimReady(nil)
 	b := w.buyer()
 	terms := w.esimTerms("watched-esim")
-	var travels traveller
-	w.send(esimPurchase(nil, "watched-esim", b.esimHeader(terms))).into(t, 200, &travels)
+	var travels esimOrder
+	w.send(esimPurchase("watched-esim", b.esimPayment(terms))).into(t, 200, &travels)
 	var price float64
 	if err := json.Unmarshal([]byte(terms.Accepts[0].Amount), &price); err != nil {
 		t.Fatal(err)
@@ -52,12 +52,12 @@ func TestWhatOperatorsWatchIsThere(t *testing.T) {
 	payment := header(t, b.payment())
 	w.send(purchase("watched", payment)).into(t, 200, nil)
 	w.send(purchase("watched", payment)).into(t, 200, nil)
-	w.settled(30 * time.Second)
+	w.awaitSettled(30 * time.Second)
 	b.signIn()
 	b.post("/api/cards/00000000-0000-4000-8000-000000000000/reveal",
 		revealBody("00000000-0000-4000-8000-000000000000", b.sign("x")))
 	for range 3 {
-		w.send(request{path: "/api/events", body: event(nil)})
+		w.send(post("/api/events", eventBody(nil)))
 	}
 	var page string
 	eventually(t, 30*time.Second, func() (bool, string) {
@@ -80,9 +80,14 @@ func TestWhatOperatorsWatchIsThere(t *testing.T) {
 			}
 		}
 	}
-	for name, secret := range map[string]string{"the wallet": strings.ToLower(b.address.String()),
-		"the address": "127.0.0.1", "the token": b.token, "the delivery token": travels.Delivery.Token,
-		"the eSIM's order": travels.OrderID, "the key": "watched"} {
+	for name, secret := range map[string]string{
+		"the wallet":         strings.ToLower(b.address.String()),
+		"the address":        "127.0.0.1",
+		"the token":          b.token,
+		"the delivery token": travels.Delivery.Token,
+		"the eSIM's order":   travels.OrderID,
+		"the key":            "watched",
+	} {
 		if strings.Contains(strings.ToLower(page), strings.ToLower(secret)) {
 			t.Errorf("%s is shown in the metrics", name)
 		}
@@ -102,8 +107,8 @@ func TestWhatOperatorsWatchIsThere(t *testing.T) {
 	}
 }
 
-// TestCallersDoNotChooseTheSeries sends what would make a series each, if anything a caller says were one.
-func TestCallersDoNotChooseTheSeries(t *testing.T) {
+// TestCallersCannotCreateMetricSeries sends what would make a series each, if anything a caller says were one.
+func TestCallersCannotCreateMetricSeries(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{telemetry: startTelemetry(t), change: func(c *app.Config) { c.MetricsAddr = "127.0.0.1:0" }})
 	series := func() int {

@@ -5,36 +5,35 @@ import (
 	"testing"
 	"time"
 
-	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// sender is a wallet with gas, which sends what others have signed.
-type sender struct {
+// thirdParty is a wallet with gas, which sends what others have signed.
+type thirdParty struct {
 	*buyer
 	nonce uint64
 }
 
-func (w *world) sender() *sender {
+func (w *world) thirdParty() *thirdParty {
 	w.t.Helper()
-	s := &sender{buyer: w.buyer()}
-	w.rpc(nil, "anvil_setBalance", s.address.String(), "0x3635c9adc5dea00000")
+	s := &thirdParty{buyer: w.buyer()}
+	w.giveGas(s.address)
 	return s
 }
 
-// sends brings a payment to the chain, before the service has seen it.
-func (s *sender) sends(p x402.Payment) {
+// broadcast brings a payment to the chain, before the service has seen it.
+func (s *thirdParty) broadcast(p x402.Payment) {
 	s.w.t.Helper()
 	s.transact(s.nonce, x402.TransferCall(p.Authorization, p.Signature))
 	s.nonce++
 	eventually(s.w.t, 20*time.Second, func() (bool, string) { return s.w.spent(p.Authorization), "not in a block" })
 }
 
-// unclaimed is the answer to a payment whose money has arrived and whose sender is not proven.
-func (w *world) unclaimed(a answer) {
+// wantUnclaimed is the answer to a payment whose money has arrived and whose sender is not proven.
+func (w *world) wantUnclaimed(a answer) {
 	w.t.Helper()
-	if a.status != 402 || a.problem.Code != string(fault.PaymentUnclaimed) || a.header.Get(x402.HeaderRequired) == "" ||
+	if a.status != 402 || !a.is(fault.PaymentUnclaimed) || a.header.Get(x402.HeaderRequired) == "" ||
 		a.problem.OrderID != "" {
 		w.t.Fatalf("%d %s, want 402 %s", a.status, clipped(a.body), fault.PaymentUnclaimed)
 	}
@@ -48,38 +47,35 @@ func (w *world) unclaimed(a answer) {
 func TestPreemptedBuyerPaysOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{instances: 2})
-	third, b := w.sender(), w.buyer()
+	third, b := w.thirdParty(), w.buyer()
 	w.fund(b.address, price()) // and not a cent more
 	first := b.payment()
-	third.sends(first)
+	third.broadcast(first)
 	request := purchase("k", header(t, first))
-	w.unclaimed(w.send(request))
+	w.wantUnclaimed(w.send(request))
 	request.at = w.instances[1]
-	w.unclaimed(w.send(request))
+	w.wantUnclaimed(w.send(request))
 
-	var o sold
+	var o paidOrder
 	w.send(purchase("k", header(t, b.payment()))).into(t, 200, &o)
 	if !o.Replayed || o.Payment.Amount != price().String() {
 		t.Errorf("bought %+v", o)
 	}
-	w.settled(30 * time.Second)
-	if n := w.arrivedFrom(b); n != 1 || len(w.issuer.books().Cards) != 1 || w.balance(b.address) != 0 {
+	w.awaitSettled(30 * time.Second)
+	if n := w.transferCount(b); n != 1 || len(w.issuer.books().Cards) != 1 || w.balance(b.address) != 0 {
 		t.Errorf("%d transfers, %d cards, %s left", n, len(w.issuer.books().Cards), w.balance(b.address))
 	}
 	// The spent authorization opens nothing of the order, and pays for nothing else.
-	if a := w.send(purchase("another", header(t, first))); a.status != 409 ||
-		a.problem.Code != string(fault.AuthorizationAlreadyUsed) {
-		t.Errorf("under another key: %d %s", a.status, clipped(a.body))
-	}
-	w.reconcile()
-	w.allDelivered()
+	wantProblem(t, "under another key", w.send(purchase("another", header(t, first))), 409, fault.AuthorizationAlreadyUsed)
+	w.checkBooks()
+	w.wantAllDelivered()
 }
 
-// TestPreemptedClientOfOursNeedsNoSecondSignature: the nonce was derived from the purchase, over either protocol.
-func TestPreemptedClientOfOursNeedsNoSecondSignature(t *testing.T) {
+// TestPreemptedDerivedNonceNeedsNoSecondSignature: the nonce was derived from the purchase, over either protocol.
+func TestPreemptedDerivedNonceNeedsNoSecondSignature(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
-	third := w.sender()
+	third := w.thirdParty()
 	derived := func(b *buyer) x402.Payment {
 		return b.payment(func(p *x402.Payment) {
 			p.Authorization.Nonce = x402.DerivedNonce(origin, purchasePath, b.address, "my-first-card", 0)
@@ -88,91 +84,86 @@ func TestPreemptedClientOfOursNeedsNoSecondSignature(t *testing.T) {
 	for _, path := range []string{purchasePath, "/roamcard.v1.CardService/PurchaseCard"} {
 		b := w.buyer()
 		p := derived(b)
-		third.sends(p)
+		third.broadcast(p)
 		r := purchase("my-first-card", header(t, p))
 		r.path = path
 		if a := w.send(r); a.status != 200 {
 			t.Fatalf("%s: %d %s", path, a.status, clipped(a.body))
 		}
-		w.settled(30 * time.Second)
-		if n := w.arrivedFrom(b); n != 1 {
-			t.Errorf("%s: %d transfers", path, n)
-		}
+		w.awaitSettled(30 * time.Second)
+		b.wantPaidOnce(path)
 	}
-	w.reconcile()
-	w.allDelivered()
+	w.checkBooks()
+	w.wantAllDelivered()
 }
 
 // TestPreemptedEsimIsShownToItsPayerOnly: the stranger who reads the chain gets neither the eSIM nor another plan.
 func TestPreemptedEsimIsShownToItsPayerOnly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
-	w.awaitEsims(nil)
-	third, b := w.sender(), w.buyer()
+	w.awaitEsimReady(nil)
+	third, b := w.thirdParty(), w.buyer()
 	terms := w.esimTerms("a key of some length")
-	first := b.esimHeader(terms)
+	first := b.esimPayment(terms)
 	pay, err := x402.DecodePayment(first)
 	if err != nil {
 		t.Fatal(err)
 	}
-	third.sends(pay)
+	third.broadcast(pay)
 	for _, key := range []string{"a stranger's guess", "a key of some length"} {
-		w.unclaimed(w.send(esimPurchase(nil, key, first)))
+		w.wantUnclaimed(w.send(esimPurchase(key, first)))
 	}
 	b.signIn()
-	var o traveller
-	r := esimPurchase(nil, "a key of some length", first)
+	var o esimOrder
+	r := esimPurchase("a key of some length", first)
 	r.header["Authorization"] = b.bearer()["Authorization"]
 	w.send(r).into(t, 200, &o)
 	if o.Credentials == nil || o.Delivery.Token == "" || !o.Replayed {
 		t.Errorf("with a session: %+v", o)
 	}
-	w.settled(30 * time.Second)
-	if n := w.arrivedFrom(b); n != 1 {
-		t.Errorf("%d transfers", n)
-	}
-	w.reconcile()
+	w.awaitSettled(30 * time.Second)
+	b.wantPaidOnce("")
+	w.checkBooks()
 }
 
 // TestUsedAuthorizationIsUnknownWhileItsLogIsHidden: the token says that it is used, and the node shows no event.
 func TestUsedAuthorizationIsUnknownWhileItsLogIsHidden(t *testing.T) {
 	t.Parallel()
-	node := newNodeProxy(t, sharedChain(t).RPCURL)
-	w := newWorld(t, plan{change: func(c *app.Config) { c.RPCURLs = []string{node.url} }})
-	third, b := w.sender(), w.buyer()
+	w, node := newProxyWorld(t, nil)
+	third, b := w.thirdParty(), w.buyer()
 	for _, mode := range []nodeMode{answerEmpty, answerNull, failBefore} {
 		p := b.payment()
-		third.sends(p)
-		node.spoil(nodeFault{method: "eth_getLogs", mode: mode})
+		third.broadcast(p)
+		node.inject(nodeFault{method: "eth_getLogs", mode: mode})
 		a := w.send(purchase(string(mode), header(t, p)))
-		node.heal()
+		node.clearFaults()
 		if a.status != 503 || a.header.Get(x402.HeaderRequired) != "" || *a.problem.SafeToPayAgain ||
 			a.header.Get("Retry-After") == "" {
 			t.Errorf("%s: %d %s", mode, a.status, clipped(a.body))
 		}
-		w.unclaimed(w.send(purchase(string(mode), header(t, p))))
-		var o sold
+		w.wantUnclaimed(w.send(purchase(string(mode), header(t, p))))
+		var o paidOrder
 		w.send(purchase(string(mode), header(t, b.payment()))).into(t, 200, &o)
-		w.settled(30 * time.Second)
+		w.awaitSettled(30 * time.Second)
 		b = w.buyer()
 	}
-	w.reconcile()
-	w.allDelivered()
+	w.checkBooks()
+	w.wantAllDelivered()
 }
 
-// TestCancelledOrSpentElsewhereIsSafeToReplace is today's answer, with its proof.
-func TestCancelledOrSpentElsewhereIsSafeToReplace(t *testing.T) {
+// TestCancelledOrSpentAuthorizationIsSafeToReplace is today's answer, with its proof.
+func TestCancelledOrSpentAuthorizationIsSafeToReplace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
-	third := w.sender()
+	third := w.thirdParty()
 	for name, spoil := range map[string]func(b *buyer, p x402.Payment){
 		"cancelled": func(b *buyer, p x402.Payment) {
-			w.rpc(nil, "anvil_setBalance", b.address.String(), "0x3635c9adc5dea00000")
+			w.giveGas(b.address)
 			b.transact(0, b.cancelCall(p.Authorization.Nonce))
 		},
 		"used_elsewhere": func(b *buyer, p x402.Payment) {
 			p.Authorization.To = third.address
-			third.sends(b.signed(p))
+			third.broadcast(b.signed(p))
 		},
 	} {
 		b := w.buyer()
@@ -180,26 +171,26 @@ func TestCancelledOrSpentElsewhereIsSafeToReplace(t *testing.T) {
 		spoil(b, p)
 		eventually(t, 20*time.Second, func() (bool, string) { return w.spent(p.Authorization), "not in a block" })
 		a := w.send(purchase(name, header(t, p)))
-		if a.status != 402 || a.problem.Code != string(fault.PaymentRejected) || !*a.problem.SafeToPayAgain {
+		if a.status != 402 || !a.is(fault.PaymentRejected) || !*a.problem.SafeToPayAgain {
 			t.Errorf("%s: %d %s", name, a.status, clipped(a.body))
 		}
 		if told, err := x402.DecodeSettlement(a.header.Get(x402.HeaderResponse)); err != nil || told.Success ||
 			told.ErrorReason != name {
 			t.Errorf("%s: proof %+v, %v", name, told, err)
 		}
-		var o sold
+		var o paidOrder
 		w.send(purchase(name, header(t, b.payment()))).into(t, 200, &o)
 		if o.Replayed {
 			t.Errorf("%s: bought %+v", name, o)
 		}
 	}
-	w.settled(30 * time.Second)
-	w.reconcile()
-	w.allDelivered()
+	w.awaitSettled(30 * time.Second)
+	w.checkBooks()
+	w.wantAllDelivered()
 }
 
-// forgets deletes every trace of an order, as a database restored from an older dump has none.
-func (w *world) forgets(id string) {
+// deleteOrder deletes every trace of an order, as a database restored from an older dump has none.
+func (w *world) deleteOrder(id string) {
 	w.t.Helper()
 	for _, sql := range []string{
 		"DELETE FROM jobs WHERE payload->>'order' = $1",
@@ -215,12 +206,12 @@ func (w *world) forgets(id string) {
 		"ALTER TABLE ledger_postings ENABLE TRIGGER USER", "DELETE FROM orders WHERE id = $1",
 	} {
 		if sql[0] == 'A' {
-			w.execute(sql)
+			w.exec(sql)
 			continue
 		}
-		w.execute(sql, id)
+		w.exec(sql, id)
 	}
-	w.told = nil // of what is lost
+	w.answers = nil // of what is lost
 }
 
 // TestLostOrderIsFoundByItsPayer: the order's rows are gone after the card was delivered. The same request, a new
@@ -230,72 +221,69 @@ func TestLostOrderIsFoundByItsPayer(t *testing.T) {
 	w := newWorld(t, plan{})
 	b := w.buyer()
 	p := b.payment()
-	var before, after sold
+	var before, after paidOrder
 	w.send(purchase("the key", header(t, p))).into(t, 200, &before)
-	w.settled(30 * time.Second)
-	w.forgets(before.OrderID)
+	w.awaitSettled(30 * time.Second)
+	w.deleteOrder(before.OrderID)
 
-	w.unclaimed(w.send(purchase("the key", header(t, p))))
+	w.wantUnclaimed(w.send(purchase("the key", header(t, p))))
 	if a := w.send(purchase("another key", header(t, b.payment()))); a.status != 503 ||
-		a.problem.Code != string(fault.SettlementUnknown) || *a.problem.SafeToPayAgain {
+		!a.is(fault.SettlementUnknown) || *a.problem.SafeToPayAgain {
 		t.Errorf("under another key: %d %s", a.status, clipped(a.body))
 	}
 	w.send(purchase("the key", header(t, b.payment()))).into(t, 200, &after)
 	if !after.Replayed || after.OrderID == before.OrderID || after.Payment.Transaction != before.Payment.Transaction {
 		t.Errorf("found %+v, was %+v", after, before)
 	}
-	w.settled(30 * time.Second)
-	if n := w.arrivedFrom(b); n != 1 || len(w.issuer.books().Cards) != 1 {
+	w.awaitSettled(30 * time.Second)
+	if n := w.transferCount(b); n != 1 || len(w.issuer.books().Cards) != 1 {
 		t.Errorf("%d transfers, %d cards", n, len(w.issuer.books().Cards))
 	}
-	w.reconcile()
-	w.allDelivered()
+	w.checkBooks()
+	w.wantAllDelivered()
 }
 
 // TestLostTopUpIsFoundByItsPayer is the same for a load, found by the books' reading of the chain alone.
 func TestLostTopUpIsFoundByItsPayer(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plan{change: audited})
+	w := newWorld(t, plan{change: withOperator})
 	b := w.buyer()
-	b.bought("card")
+	b.buyCard("card")
 	for i, again := range []string{"top-up", "another"} {
-		var before, after sold
+		var before, after paidOrder
 		b.topUp("top-up"+fmt.Sprint(i), 3000).into(t, 200, &before)
-		w.settled(30 * time.Second)
-		w.forgets(before.OrderID)
-		w.compared() // reads the chain
+		w.awaitSettled(30 * time.Second)
+		w.deleteOrder(before.OrderID)
+		w.reconcileNow() // reads the chain
 		a := b.topUp(again+fmt.Sprint(i), 3000)
 		if again == "another" {
-			if a.status != 503 || a.problem.Code != string(fault.SettlementUnknown) {
-				t.Errorf("under another key: %d %s", a.status, clipped(a.body))
-			}
+			wantProblem(t, "under another key", a, 503, fault.SettlementUnknown)
 			continue
 		}
 		a.into(t, 200, &after)
 		if !after.Replayed || after.Payment.Transaction != before.Payment.Transaction {
 			t.Errorf("found %+v, was %+v", after, before)
 		}
-		w.settled(30 * time.Second)
+		w.awaitSettled(30 * time.Second)
 	}
-	if n := w.arrivedFrom(b); n != 3 {
+	if n := w.transferCount(b); n != 3 {
 		t.Errorf("%d transfers", n)
 	}
 }
 
-// TestMoneyForWhatIsSoldNoMoreGoesBack: it arrived without us, and what it was for cannot be had. Its payer gets it
-// back; a stranger who shows it moves nothing. Nobody is told to pay again meanwhile.
-func TestMoneyForWhatIsSoldNoMoreGoesBack(t *testing.T) {
+// TestPreemptedPaymentForUnavailableProductIsRefunded: a third party sent the payment, and what it was for is sold out.
+// Its payer gets the money back; a stranger who presents it moves nothing. Nobody is told to pay again meanwhile.
+func TestPreemptedPaymentForUnavailableProductIsRefunded(t *testing.T) {
 	t.Parallel()
 	w := newAdminWorld(t, 100_000_000, plan{})
-	w.awaitEsims(nil)
-	third := w.sender()
+	w.awaitEsimReady(nil)
+	third := w.thirdParty()
 	esim := func(b *buyer) request {
-		return esimPurchase(nil, "sold-out~008", b.esimHeader(w.esimTerms("sold-out~008")))
+		return esimPurchase("sold-out~008", b.esimPayment(w.esimTerms("sold-out~008")))
 	}
 	topup := func(b *buyer) request {
 		pay := b.payment(func(p *x402.Payment) { p.Resource.URL = origin + "/api/card/topup" })
-		return request{path: "/api/card/topup", body: purchaseBody("no card"),
-			header: map[string]string{x402.HeaderSignature: header(t, pay)}}
+		return post("/api/card/topup", purchaseBody("no card")).paying(header(t, pay))
 	}
 	for name, request := range map[string]func(b *buyer) request{"eSIM": esim, "top-up without a card": topup} {
 		b := w.buyer()
@@ -304,9 +292,9 @@ func TestMoneyForWhatIsSoldNoMoreGoesBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		third.sends(pay)
+		third.broadcast(pay)
 		a := w.send(r)
-		if a.status != 409 && a.problem.Code != string(fault.PaymentUnclaimed) {
+		if a.status != 409 && !a.is(fault.PaymentUnclaimed) {
 			t.Errorf("%s: a stranger: %d %s", name, a.status, clipped(a.body))
 		}
 		if a.status == 409 && *a.problem.SafeToPayAgain {
@@ -315,11 +303,11 @@ func TestMoneyForWhatIsSoldNoMoreGoesBack(t *testing.T) {
 		b.signIn()
 		r.header["Authorization"] = b.bearer()["Authorization"]
 		a = w.send(r)
-		if a.status != 409 || a.problem.Code != string(fault.TermsChanged) || a.problem.OrderID == "" ||
+		if a.status != 409 || !a.is(fault.TermsChanged) || a.problem.OrderID == "" ||
 			*a.problem.SafeToPayAgain {
 			t.Fatalf("%s: %d %s", name, a.status, clipped(a.body))
 		}
-		o := b.becomes(a.problem.OrderID, "refunded")
+		o := b.awaitStatus(a.problem.OrderID, "refunded")
 		if o.Refund == nil || o.Refund.Amount != pay.Authorization.Value.String() || len(w.payouts(b.address)) != 1 {
 			t.Errorf("%s: %+v, %d payouts", name, o, len(w.payouts(b.address)))
 		}
@@ -327,11 +315,9 @@ func TestMoneyForWhatIsSoldNoMoreGoesBack(t *testing.T) {
 		if a := w.send(r); a.status != 409 || a.problem.OrderID != o.OrderID || len(w.payouts(b.address)) != 1 {
 			t.Errorf("%s: repeated: %d %s", name, a.status, clipped(a.body))
 		}
-		if n := w.arrivedFrom(b); n != 1 {
-			t.Errorf("%s: %d transfers", name, n)
-		}
+		b.wantPaidOnce(name)
 	}
-	w.reconcile()
+	w.checkBooks()
 }
 
 // TestLostRefundIsNotSpentAgain: the order was refunded, and its rows are gone. What arrived buys nothing any more.
@@ -340,20 +326,20 @@ func TestLostRefundIsNotSpentAgain(t *testing.T) {
 	w := newAdminWorld(t, 100_000_000, plan{})
 	b := w.buyer()
 	b.signIn()
-	var o sold
+	var o paidOrder
 	p := b.payment()
 	w.send(purchase("refused~002", header(t, p))).into(t, 200, &o)
-	b.becomes(o.OrderID, "refunded")
-	w.execute("DELETE FROM refunds WHERE order_id = $1", o.OrderID)
-	w.forgets(o.OrderID)
-	w.unclaimed(w.send(purchase("refused~002", header(t, p))))
+	b.awaitStatus(o.OrderID, "refunded")
+	w.exec("DELETE FROM refunds WHERE order_id = $1", o.OrderID)
+	w.deleteOrder(o.OrderID)
+	w.wantUnclaimed(w.send(purchase("refused~002", header(t, p))))
 	for _, key := range []string{"refused~002", "another"} {
 		a := w.send(purchase(key, header(t, b.payment())))
-		if a.status != 503 || a.problem.Code != string(fault.SettlementUnknown) || *a.problem.SafeToPayAgain {
+		if a.status != 503 || !a.is(fault.SettlementUnknown) || *a.problem.SafeToPayAgain {
 			t.Errorf("%s: %d %s", key, a.status, clipped(a.body))
 		}
 	}
-	if n := w.arrivedFrom(b); n != 1 || len(w.payouts(b.address)) != 1 {
+	if n := w.transferCount(b); n != 1 || len(w.payouts(b.address)) != 1 {
 		t.Errorf("%d transfers, %d payouts", n, len(w.payouts(b.address)))
 	}
 }

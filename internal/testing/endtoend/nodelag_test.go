@@ -11,7 +11,7 @@ import (
 // to it, and so is what they hold. It passes transactions on.
 func (p *nodeProxy) lagging(c nodeCall, lag uint64) []byte {
 	const unknownBlock = `"error":{"code":-32000,"message":"header not found"}`
-	head := p.number("eth_blockNumber")
+	head := p.blockQuantity("eth_blockNumber")
 	head -= min(head, lag)
 	newer := func(number string) bool {
 		n, err := strconv.ParseUint(strings.Trim(strings.TrimPrefix(number, "0x"), `"`), 16, 64)
@@ -56,8 +56,8 @@ func (p *nodeProxy) lagging(c nodeCall, lag uint64) []byte {
 	return p.forward(c)
 }
 
-// number asks the node itself for a quantity.
-func (p *nodeProxy) number(method string) uint64 {
+// blockQuantity asks the node itself for a quantity.
+func (p *nodeProxy) blockQuantity(method string) uint64 {
 	var a struct{ Result string }
 	answer := p.forward(nodeCall{body: []byte(`{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":[]}`)})
 	if json.Unmarshal(answer, &a) != nil {

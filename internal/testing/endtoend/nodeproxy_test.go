@@ -50,27 +50,27 @@ type nodeMode string
 
 // The modes. "After" means that the node has carried the call out.
 const (
-	passOn      nodeMode = "pass on"
-	hangUp      nodeMode = "hang up before"
-	hangUpAfter nodeMode = "hang up after"
-	failBefore  nodeMode = "error before"
-	failAfter   nodeMode = "error after"
-	status500   nodeMode = "status 500"
-	status429   nodeMode = "status 429"
-	answerNull  nodeMode = "null"
-	answerEmpty nodeMode = "empty list"
-	answerOld   nodeMode = "the answer of before"
-	answerOther nodeMode = "the answer to another question"
-	answerJunk  nodeMode = "not JSON"
-	answerSlow  nodeMode = "slow"
-	swallow     nodeMode = "taken and dropped"
+	passOn        nodeMode = "pass on"
+	hangUp        nodeMode = "hang up before"
+	hangUpAfter   nodeMode = "hang up after"
+	failBefore    nodeMode = "error before"
+	failAfter     nodeMode = "error after"
+	status500     nodeMode = "status 500"
+	status429     nodeMode = "status 429"
+	answerNull    nodeMode = "null"
+	answerEmpty   nodeMode = "empty list"
+	answerOld     nodeMode = "the answer of before"
+	answerOther   nodeMode = "the answer to another question"
+	answerJunk    nodeMode = "not JSON"
+	answerSlow    nodeMode = "slow"
+	acceptAndDrop nodeMode = "taken and dropped"
 	// behind answers as a node does that has not heard of the newest blocks; lag says of how many.
 	behind nodeMode = "behind"
 	// The next ones are lies.
 	denyUse     nodeMode = "the authorization is unused"
 	inventBlock nodeMode = "a receipt of a block that is none"
 	otherChain  nodeMode = "another chain"
-	forges      nodeMode = "made up"
+	forge       nodeMode = "made up"
 )
 
 // What only the questions for logs hold that decide about a payment on its way: those for what took its authorization,
@@ -112,7 +112,7 @@ func (p *nodeProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if c.body, err = io.ReadAll(r.Body); err != nil || json.Unmarshal(c.body, &c) != nil {
 		panic(http.ErrAbortHandler)
 	}
-	f := p.take(c.Method, c.body)
+	f := p.nextFault(c.Method, c.body)
 	if f.before != nil {
 		f.before()
 	}
@@ -133,19 +133,19 @@ func (p *nodeProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	case behind:
 		_, _ = w.Write(p.lagging(c, f.lag))
-	case forges:
+	case forge:
 		if member := f.lie(c); member != "" {
 			_, _ = w.Write(c.answer(member))
 			return
 		}
 		_, _ = w.Write(p.forward(c))
 	default:
-		_, _ = w.Write(p.spoiled(f.mode, c))
+		_, _ = w.Write(p.faulty(f.mode, c))
 	}
 }
 
-// spoiled is what a mode makes of a call's answer.
-func (p *nodeProxy) spoiled(mode nodeMode, c nodeCall) []byte {
+// faulty is what a mode makes of a call's answer.
+func (p *nodeProxy) faulty(mode nodeMode, c nodeCall) []byte {
 	const failure = `"error":{"code":-32603,"message":"internal error"}`
 	switch mode {
 	case hangUp:
@@ -164,7 +164,7 @@ func (p *nodeProxy) spoiled(mode nodeMode, c nodeCall) []byte {
 		return c.answer(`"result":[]`)
 	case answerJunk:
 		return []byte("<html>maintenance</html>")
-	case swallow:
+	case acceptAndDrop:
 		return c.answer(`"result":"0x` + strings.Repeat("00", 32) + `"`)
 	case denyUse:
 		return c.answer(`"result":"0x` + strings.Repeat("00", 32) + `"`)
@@ -173,9 +173,9 @@ func (p *nodeProxy) spoiled(mode nodeMode, c nodeCall) []byte {
 	case otherChain:
 		return c.answer(`"result":"0x1"`)
 	case answerOld:
-		return p.before(c, c.question())
+		return p.earlier(c, c.question())
 	case answerOther:
-		return p.before(c, c.Method)
+		return p.earlier(c, c.Method)
 	default:
 		answer := p.forward(c)
 		p.mu.Lock()
@@ -188,8 +188,8 @@ func (p *nodeProxy) spoiled(mode nodeMode, c nodeCall) []byte {
 	}
 }
 
-// before is an earlier answer under this call's id, or the right one when there is none.
-func (p *nodeProxy) before(c nodeCall, to string) []byte {
+// earlier is an earlier answer under this call's id, or the right one when there is none.
+func (p *nodeProxy) earlier(c nodeCall, to string) []byte {
 	p.mu.Lock()
 	answer, known := p.old[to]
 	p.mu.Unlock()
@@ -216,21 +216,21 @@ func (p *nodeProxy) forward(c nodeCall) []byte {
 	return answer
 }
 
-// spoil adds a fault; the oldest that fits a call is used.
-func (p *nodeProxy) spoil(f nodeFault) {
+// inject adds a fault; the oldest that fits a call is used.
+func (p *nodeProxy) inject(f nodeFault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.faults = append(p.faults, f)
 }
 
-func (p *nodeProxy) heal() {
+func (p *nodeProxy) clearFaults() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.faults = nil
 }
 
-// unspoiled is how many calls are left to spoil, of those that are counted.
-func (p *nodeProxy) unspoiled() (n int) {
+// faultsLeft is how many calls are left to spoil, of those that are counted.
+func (p *nodeProxy) faultsLeft() (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, f := range p.faults {
@@ -239,7 +239,7 @@ func (p *nodeProxy) unspoiled() (n int) {
 	return n
 }
 
-func (p *nodeProxy) take(method string, body []byte) nodeFault {
+func (p *nodeProxy) nextFault(method string, body []byte) nodeFault {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.calls[method]++
@@ -260,8 +260,8 @@ func (p *nodeProxy) take(method string, body []byte) nodeFault {
 	return f
 }
 
-// asked counts the calls so far, by method.
-func (p *nodeProxy) asked() map[string]int {
+// callCounts counts the calls so far, by method.
+func (p *nodeProxy) callCounts() map[string]int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return maps.Clone(p.calls)

@@ -28,9 +28,9 @@ func (w *world) outages(node *nodeProxy, server *devnet.Postgres, dir string) ma
 	gas := func(wei string) func() { return func() { w.rpc(nil, "anvil_setBalance", w.relayer.String(), wei) } }
 	return map[string]outage{
 		"the issuer": {code: fault.DependencyDown, begin: func() { w.issuer.fault("stock", "error_before", 0, 0) },
-			heal: func() { w.issuer.control("DELETE", "faults", nil) }},
+			heal: func() { w.issuer.clearFaults() }},
 		"the chain": {code: fault.DependencyDown, unread: true,
-			begin: func() { node.spoil(nodeFault{method: "*", mode: hangUp}) }, heal: node.heal},
+			begin: func() { node.inject(nodeFault{method: "*", mode: hangUp}) }, heal: node.clearFaults},
 		"the gas": {code: fault.DependencyDown, begin: gas(poor), heal: gas(rich)},
 		"the workers": {code: fault.WorkersUnavailable, begin: func() {
 			alone := w.config
@@ -50,9 +50,9 @@ func (w *world) outages(node *nodeProxy, server *devnet.Postgres, dir string) ma
 	}
 }
 
-// TestWhileSomethingIsDownNothingIsClaimed is I24: a paid request for something new gets 503 and leaves no trace;
+// TestNothingIsClaimedDuringOutage is I24: a paid request for something new gets 503 and leaves no trace;
 // what was bought before is answered as ever; and the same requests sell once it is healed.
-func TestWhileSomethingIsDownNothingIsClaimed(t *testing.T) {
+func TestNothingIsClaimedDuringOutage(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"the issuer", "the chain", "the gas", "the workers", "the database"} {
 		t.Run(name, func(t *testing.T) {
@@ -69,39 +69,37 @@ func TestWhileSomethingIsDownNothingIsClaimed(t *testing.T) {
 			o := w.outages(node, server, dir)[name]
 			before, buyers := w.buyer(), w.buyers(12)
 			bought := header(t, before.payment())
-			if _, err := before.again("before", bought, 30*time.Second); err != nil {
+			if _, err := before.retry("before", bought, 30*time.Second); err != nil {
 				t.Fatal(err)
 			}
-			w.settled(30 * time.Second)
+			w.awaitSettled(30 * time.Second)
 
 			o.begin()
-			unclaimed := w.downFor(o, buyers)
+			unclaimed := w.buyDuringOutage(o, buyers)
 			if a := w.send(purchase("before", bought)); a.status != 200 && !o.silent {
 				t.Errorf("what was bought before: %d %s", a.status, clipped(a.body))
 			}
-			w.down[0].To = time.Now()
+			w.downSpans[0].To = time.Now()
 			o.heal()
 
 			for key, payment := range unclaimed {
-				if _, err := before.again(key, payment, 60*time.Second); err != nil {
-					t.Errorf("%s, after the outage: %v", key, err)
-				}
+				before.wantRetrySold(key, payment, 60*time.Second)
 			}
-			w.reconcile()
-			w.allDelivered()
+			w.checkBooks()
+			w.wantAllDelivered()
 		})
 	}
 }
 
-// refuses reports that an answer claims nothing because of the outage.
-func (o outage) refuses(a answer) bool {
-	unread := o.unread && a.problem.Code == string(fault.SettlementUnknown)
-	return a.status == 503 && a.problem.OrderID == "" && (unread || a.problem.Code == string(o.code))
+// claimsNothing reports that an answer claims nothing because of the outage.
+func (o outage) claimsNothing(a answer) bool {
+	unread := o.unread && a.is(fault.SettlementUnknown)
+	return a.status == 503 && a.problem.OrderID == "" && (unread || a.is(o.code))
 }
 
-// downFor buys until the outage is noticed, which may take a moment, and then for each buyer left, in vain.
+// buyDuringOutage buys until the outage is noticed, which may take a moment, and then for each buyer left, in vain.
 // It returns what these asked with.
-func (w *world) downFor(o outage, buyers []*buyer) map[string]string {
+func (w *world) buyDuringOutage(o outage, buyers []*buyer) map[string]string {
 	w.t.Helper()
 	var last string
 	for n := 0; ; n++ {
@@ -109,19 +107,19 @@ func (w *world) downFor(o outage, buyers []*buyer) map[string]string {
 			w.t.Fatalf("%d purchases did not notice the outage, the last got %s", n, last)
 		}
 		a := w.send(purchase(fmt.Sprint("probe-", n), header(w.t, buyers[n].payment())))
-		if o.refuses(a) {
+		if o.claimsNothing(a) {
 			break
 		}
 		last = fmt.Sprint(a.status, " ", clipped(a.body), a.err)
 		pause(500 * time.Millisecond)
 	}
-	w.down = []invariants.Span{{From: time.Now(), To: time.Now().Add(time.Hour)}}
+	w.downSpans = []invariants.Span{{From: time.Now(), To: time.Now().Add(time.Hour)}}
 	payments := map[string]string{}
 	for i, b := range buyers[len(buyers)-3:] {
 		key := fmt.Sprint("down-", i)
 		payments[key] = header(w.t, b.payment())
 		a := w.send(purchase(key, payments[key]))
-		if !o.refuses(a) || a.header.Get("Payment-Required") != "" {
+		if !o.claimsNothing(a) || a.header.Get("Payment-Required") != "" {
 			w.t.Errorf("%s: %d %s, want 503 %s", key, a.status, clipped(a.body), o.code)
 		}
 	}

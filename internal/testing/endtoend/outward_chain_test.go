@@ -23,9 +23,9 @@ import (
 var nodeModes = []nodeMode{hangUp, hangUpAfter, failBefore, failAfter, status500, status429, answerNull, answerOld,
 	answerJunk, answerSlow}
 
-// TestAPurchaseEndsWellWhateverTheNodeDoes spoils calls of each method with each mode, once and four times
+// TestPurchaseSurvivesNodeFaults spoils calls of each method with each mode, once and four times
 // in a row: one transfer, one card.
-func TestAPurchaseEndsWellWhateverTheNodeDoes(t *testing.T) {
+func TestPurchaseSurvivesNodeFaults(t *testing.T) {
 	t.Parallel()
 	only := map[string]string{"of the use": asksForUse, "of the transfer": asksForTransfer}
 	for _, name := range []string{
@@ -35,13 +35,12 @@ func TestAPurchaseEndsWellWhateverTheNodeDoes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			node := newNodeProxy(t, sharedChain(t).RPCURL)
-			w := newWorld(t, plan{change: func(c *app.Config) { c.RPCURLs = []string{node.url} }})
+			w, node := newProxyWorld(t, nil)
 			modes := nodeModes
 			method, part, _ := strings.Cut(name, " ")
 			switch method {
 			case "eth_sendRawTransaction":
-				modes = append(modes[:len(modes):len(modes)], swallow)
+				modes = append(modes[:len(modes):len(modes)], acceptAndDrop)
 			case "eth_getLogs":
 				modes = append(modes[:len(modes):len(modes)], answerEmpty, answerOther)
 			}
@@ -51,7 +50,7 @@ func TestAPurchaseEndsWellWhateverTheNodeDoes(t *testing.T) {
 				buyers[i] = w.buyer()
 			}
 			next := func() *buyer { b := buyers[0]; buyers = buyers[1:]; return b }
-			if _, err := next().buyUntilSold("before", 30*time.Second); err != nil {
+			if _, err := next().buyRetrying("before", 30*time.Second); err != nil {
 				t.Fatal(err)
 			}
 			for _, mode := range modes {
@@ -61,125 +60,112 @@ func TestAPurchaseEndsWellWhateverTheNodeDoes(t *testing.T) {
 					}
 					if method == "eth_getTransactionReceipt" {
 						// Receipts are looked at when a transaction does not show.
-						node.spoil(nodeFault{method: "eth_sendRawTransaction", mode: swallow, times: 1})
+						node.inject(nodeFault{method: "eth_sendRawTransaction", mode: acceptAndDrop, times: 1})
 					}
-					node.spoil(nodeFault{method: method, mode: mode, only: only[part], times: times, delay: 2500 * time.Millisecond})
+					node.inject(nodeFault{method: method, mode: mode, only: only[part], times: times, delay: 2500 * time.Millisecond})
 					b := next()
-					if _, err := b.buyUntilSold(fmt.Sprint(mode, times), 60*time.Second); err != nil {
-						t.Errorf("%s, %d times: %v", mode, times, err)
-					}
-					node.heal()
-					if n := w.arrivedFrom(b); n != 1 {
-						t.Errorf("%s, %d times: %d transfers", mode, times, n)
-					}
+					b.wantSold(fmt.Sprint(mode, times), 60*time.Second)
+					node.clearFaults()
+					b.wantPaidOnce(fmt.Sprintf("%s, %d times", mode, times))
 				}
 			}
-			w.reconcile()
-			w.allDelivered()
+			w.checkBooks()
+			w.wantAllDelivered()
 		})
 	}
 }
 
-// allDelivered checks that every order ended with a card and its fee withdrawn.
-func (w *world) allDelivered() {
+// wantAllDelivered checks that every order ended with a card and its fee withdrawn.
+func (w *world) wantAllDelivered() {
 	w.t.Helper()
-	for _, e := range w.entries() {
+	for _, e := range w.orders() {
 		if (outcome{e.status, e.fee}) != delivered {
 			w.t.Errorf("order %+v, want %+v", e, delivered)
 		}
 	}
 }
 
-func (w *world) arrivedFrom(b *buyer) (n int) {
-	w.t.Helper()
-	for _, tr := range w.transfers() {
-		if tr.from == b.address {
-			n++
-		}
+// wantPaidOnce checks on the chain that the buyer paid exactly once; what, if any, names the case.
+func (b *buyer) wantPaidOnce(what string) {
+	b.w.t.Helper()
+	if n := b.w.transferCount(b); n != 1 {
+		b.w.t.Errorf("%s: %d transfers from the buyer, want 1", what, n)
 	}
-	return n
 }
 
-// TestAMissingLogBuriesNothing hides each of the two events of a settlement, and shows those of another, until
+func (w *world) transferCount(b *buyer) int {
+	w.t.Helper()
+	return len(w.transfersFrom(b.address))
+}
+
+// TestMissingLogDoesNotVoidPayment hides each of the two events of a settlement, and shows those of another, until
 // well after the block is final: no answer of a node may pass for a payment that went elsewhere.
-func TestAMissingLogBuriesNothing(t *testing.T) {
+func TestMissingLogDoesNotVoidPayment(t *testing.T) {
 	t.Parallel()
-	node := newNodeProxy(t, sharedChain(t).RPCURL)
-	w := newWorld(t, plan{change: func(c *app.Config) { c.RPCURLs = []string{node.url} }})
-	if _, err := w.buyer().buyUntilSold("before", 30*time.Second); err != nil { // whose logs are the old ones
+	w, node := newProxyWorld(t, nil)
+	if _, err := w.buyer().buyRetrying("before", 30*time.Second); err != nil { // whose logs are the old ones
 		t.Fatal(err)
 	}
 	for event, asks := range map[string]string{"use": asksForUse, "transfer": asksForTransfer} {
 		for _, mode := range []nodeMode{answerEmpty, answerOther, answerNull} {
 			// Whoever asks has seen the authorization used, so the block of that is final after these.
-			final := sync.OnceFunc(func() { w.rpc(nil, "anvil_mine", "0x3") })
-			node.spoil(nodeFault{method: "eth_getLogs", mode: mode, only: asks, times: 10, before: final})
+			final := sync.OnceFunc(func() { w.mine(3) })
+			node.inject(nodeFault{method: "eth_getLogs", mode: mode, only: asks, times: 10, before: final})
 			b := w.buyer()
-			if _, err := b.buyUntilSold(event+string(mode), 60*time.Second); err != nil {
-				t.Errorf("%s, %s: %v", event, mode, err)
-			}
-			if left := node.unspoiled(); left > 0 {
+			b.wantSold(event+string(mode), 60*time.Second)
+			if left := node.faultsLeft(); left > 0 {
 				t.Errorf("%s, %s: sold without %d of the calls that were to be spoiled", event, mode, left)
 			}
-			node.heal()
-			if n := w.arrivedFrom(b); n != 1 {
-				t.Errorf("%s, %s: %d transfers", event, mode, n)
-			}
+			node.clearFaults()
+			b.wantPaidOnce(fmt.Sprintf("%s, %s", event, mode))
 		}
 	}
-	w.reconcile()
-	w.allDelivered()
+	w.checkBooks()
+	w.wantAllDelivered()
 }
 
-// TestTwoNodesStandInForTheThird keeps selling while one node is dead, lies about nothing but silence, and comes
+// TestTwoNodesReplaceTheThird keeps selling while one node is dead, lies about nothing but silence, and comes
 // back: a payment needs two.
-func TestTwoNodesStandInForTheThird(t *testing.T) {
+func TestTwoNodesReplaceTheThird(t *testing.T) {
 	t.Parallel()
 	w, nodes := newNodeWorld(t, 3, nil)
 	first, second := nodes[0], nodes[1]
 	for _, mode := range []nodeMode{hangUp, status500, answerNull, answerJunk, answerSlow} {
-		first.spoil(nodeFault{method: "*", mode: mode, delay: 2500 * time.Millisecond})
-		if _, err := w.buyer().buyUntilSold("first "+string(mode), 60*time.Second); err != nil {
-			t.Errorf("first node, %s: %v", mode, err)
-		}
-		first.heal()
-		second.spoil(nodeFault{method: "*", mode: mode, delay: 2500 * time.Millisecond})
-		if _, err := w.buyer().buyUntilSold("second "+string(mode), 60*time.Second); err != nil {
-			t.Errorf("second node, %s: %v", mode, err)
-		}
-		second.heal()
+		first.inject(nodeFault{method: "*", mode: mode, delay: 2500 * time.Millisecond})
+		w.buyer().wantSold("first "+string(mode), 60*time.Second)
+		first.clearFaults()
+		second.inject(nodeFault{method: "*", mode: mode, delay: 2500 * time.Millisecond})
+		w.buyer().wantSold("second "+string(mode), 60*time.Second)
+		second.clearFaults()
 	}
-	w.reconcile()
-	w.allDelivered()
+	w.checkBooks()
+	w.wantAllDelivered()
 }
 
-// TestAThirdPartyMaySettleFirst is A20: somebody takes the authorization out of the mempool and submits it;
+// TestThirdPartyMaySettleFirst is A20: somebody takes the authorization out of the mempool and submits it;
 // ours reverts, and the money has arrived all the same.
-func TestAThirdPartyMaySettleFirst(t *testing.T) {
+func TestThirdPartyMaySettleFirst(t *testing.T) {
 	t.Parallel()
-	node := newNodeProxy(t, sharedChain(t).RPCURL)
-	w := newWorld(t, plan{change: func(c *app.Config) { c.RPCURLs = []string{node.url} }})
+	w, node := newProxyWorld(t, nil)
 	stranger := w.buyer()
-	w.rpc(nil, "anvil_setBalance", stranger.address.String(), "0x3635c9adc5dea00000")
+	w.giveGas(stranger.address)
 	for n := range 3 {
 		b := w.buyer()
 		p := b.payment()
-		node.spoil(nodeFault{method: "eth_sendRawTransaction", mode: passOn, times: 1, before: func() {
+		node.inject(nodeFault{method: "eth_sendRawTransaction", mode: passOn, times: 1, before: func() {
 			stranger.transact(uint64(n), x402.TransferCall(p.Authorization, p.Signature))
 		}})
-		var o sold
+		var o paidOrder
 		w.send(purchase("preempted", header(t, p))).into(t, 200, &o)
-		if n := w.arrivedFrom(b); n != 1 {
-			t.Errorf("%d transfers", n)
-		}
+		b.wantPaidOnce("")
 		var tx struct{ From common.Address }
 		w.rpc(&tx, "eth_getTransactionByHash", o.Payment.Transaction)
 		if x402.Address(tx.From) != stranger.address {
 			t.Errorf("settled by %s, want the stranger's transaction", tx.From)
 		}
 	}
-	w.reconcile()
-	w.allDelivered()
+	w.checkBooks()
+	w.wantAllDelivered()
 }
 
 // transact sends a transaction of the wallet's own to the token, and it is in a block when this returns.
@@ -221,20 +207,19 @@ func (b *buyer) cancelCall(nonce x402.Hash) []byte {
 	return append(data, sig[:64]...)
 }
 
-// TestAPayerWhoCancelsGetsNothingAndMayPayAgain is A21: the authorization is cancelled while ours is on
+// TestCancelledPaymentDeliversNothingAndMayBeReplaced is A21: the authorization is cancelled while ours is on
 // its way. Nothing is delivered, the 402 comes only once it is proven dead, and the key stays good.
-func TestAPayerWhoCancelsGetsNothingAndMayPayAgain(t *testing.T) {
+func TestCancelledPaymentDeliversNothingAndMayBeReplaced(t *testing.T) {
 	t.Parallel()
-	node := newNodeProxy(t, sharedChain(t).RPCURL)
-	w := newWorld(t, plan{change: func(c *app.Config) { c.RPCURLs = []string{node.url} }})
+	w, node := newProxyWorld(t, nil)
 	b := w.buyer()
-	w.rpc(nil, "anvil_setBalance", b.address.String(), "0x3635c9adc5dea00000")
+	w.giveGas(b.address)
 	p := b.payment()
-	node.spoil(nodeFault{method: "eth_sendRawTransaction", mode: passOn, times: 1, before: func() {
+	node.inject(nodeFault{method: "eth_sendRawTransaction", mode: passOn, times: 1, before: func() {
 		b.transact(0, b.cancelCall(p.Authorization.Nonce))
 	}})
 	a := w.send(purchase("cancelled", header(t, p)))
-	if a.status != 402 || a.problem.Code != string(fault.PaymentRejected) || a.header.Get(x402.HeaderRequired) == "" ||
+	if a.status != 402 || !a.is(fault.PaymentRejected) || a.header.Get(x402.HeaderRequired) == "" ||
 		a.header.Get(x402.HeaderResponse) == "" {
 		t.Fatalf("%d %s", a.status, clipped(a.body))
 	}
@@ -242,39 +227,32 @@ func TestAPayerWhoCancelsGetsNothingAndMayPayAgain(t *testing.T) {
 		t.Error("something was moved or delivered")
 	}
 	// The dead one stays dead, whatever key it comes with.
-	if a := w.send(purchase("cancelled", header(t, p))); a.status != 402 {
-		t.Errorf("the dead payment again: %d %s", a.status, clipped(a.body))
-	}
-	var o sold
+	wantStatus(t, "the dead payment again", w.send(purchase("cancelled", header(t, p))), 402)
+	var o paidOrder
 	w.send(purchase("cancelled", header(t, b.payment()))).into(t, 200, &o)
 	if o.OrderID != a.problem.OrderID {
 		t.Errorf("paid again: order %s, want the same %s", o.OrderID, a.problem.OrderID)
 	}
-	w.reconcile()
-	w.allDelivered()
+	w.checkBooks()
+	w.wantAllDelivered()
 }
 
-// TestAnEmptiedWalletIsNoFailure is the other half of A21, and A29: the balance goes while ours is on its
+// TestEmptiedWalletLeavesPaymentUndecided is the other half of A21, and A29: the balance goes while ours is on its
 // way. The authorization may still be used, so the answer is unknown, and few transactions are spent on it.
-func TestAnEmptiedWalletIsNoFailure(t *testing.T) {
+func TestEmptiedWalletLeavesPaymentUndecided(t *testing.T) {
 	t.Parallel()
-	node := newNodeProxy(t, sharedChain(t).RPCURL)
-	w := newWorld(t, plan{change: func(c *app.Config) {
-		c.RPCURLs, c.Wait = []string{node.url}, 3*time.Second
-	}})
+	w, node := newProxyWorld(t, func(c *app.Config) { c.Wait = 3 * time.Second })
 	b := w.buyer()
 	payment := header(t, b.payment())
-	node.spoil(nodeFault{method: "eth_sendRawTransaction", mode: passOn, times: 1,
+	node.inject(nodeFault{method: "eth_sendRawTransaction", mode: passOn, times: 1,
 		before: sync.OnceFunc(func() { w.fund(b.address, 0) })})
 	a := w.send(purchase("emptied", payment))
-	if a.status != 503 || a.problem.Code != string(fault.SettlementUnknown) || a.problem.OrderID == "" ||
+	if a.status != 503 || !a.is(fault.SettlementUnknown) || a.problem.OrderID == "" ||
 		a.header.Get("Retry-After") == "" || a.header.Get(x402.HeaderRequired) != "" {
 		t.Fatalf("%d %s", a.status, clipped(a.body))
 	}
-	if a := w.send(purchase("emptied", header(t, b.payment()))); a.status != 503 ||
-		a.problem.Code != string(fault.SettlementUnknown) {
-		t.Errorf("signed anew meanwhile: %d %s", a.status, clipped(a.body))
-	}
+	signedAnew := w.send(purchase("emptied", header(t, b.payment())))
+	wantProblem(t, "signed anew meanwhile", signedAnew, 503, fault.SettlementUnknown)
 	var sent hexutil.Uint64
 	w.rpc(&sent, "eth_getTransactionCount", w.relayer.String(), "latest")
 	if sent > 1 {
@@ -284,23 +262,20 @@ func TestAnEmptiedWalletIsNoFailure(t *testing.T) {
 		t.Error("something was delivered")
 	}
 	w.fund(b.address, 1_000_000_000)
-	if got, err := b.again("emptied", payment, 30*time.Second); err != nil || got.OrderID != a.problem.OrderID {
+	if got, err := b.retry("emptied", payment, 30*time.Second); err != nil || got.OrderID != a.problem.OrderID {
 		t.Errorf("after the money came back: %+v, %v", got, err)
 	}
-	w.reconcile()
-	w.allDelivered()
+	w.checkBooks()
+	w.wantAllDelivered()
 }
 
-// TestAnAuthorizationThatExpiresOnTheWayDies is A19: the chain takes nothing until the authorization is
+// TestAuthorizationExpiredInFlightIsVoid is A19: the chain takes nothing until the authorization is
 // over. Only a safe block beyond its time makes the 402, and the key can be paid anew.
-func TestAnAuthorizationThatExpiresOnTheWayDies(t *testing.T) {
+func TestAuthorizationExpiredInFlightIsVoid(t *testing.T) {
 	t.Parallel()
-	node := newNodeProxy(t, sharedChain(t).RPCURL)
-	w := newWorld(t, plan{change: func(c *app.Config) {
-		c.RPCURLs, c.Wait = []string{node.url}, 2*time.Second
-	}})
+	w, node := newProxyWorld(t, func(c *app.Config) { c.Wait = 2 * time.Second })
 	b := w.buyer()
-	node.spoil(nodeFault{method: "eth_sendRawTransaction", mode: swallow})
+	node.inject(nodeFault{method: "eth_sendRawTransaction", mode: acceptAndDrop})
 	p := b.payment(func(p *x402.Payment) { p.Authorization.ValidBefore = uint64(time.Now().Unix()) + 22 })
 	payment := header(t, p)
 	var last answer
@@ -314,19 +289,17 @@ func TestAnAuthorizationThatExpiresOnTheWayDies(t *testing.T) {
 	if last.status != 402 {
 		t.Fatalf("%d %s", last.status, clipped(last.body))
 	}
-	if w.arrivedFrom(b) != 0 || len(w.issuer.books().Cards) != 0 {
+	if w.transferCount(b) != 0 || len(w.issuer.books().Cards) != 0 {
 		t.Error("something was moved or delivered")
 	}
-	node.heal()
-	if _, err := b.buyUntilSold("expired", 60*time.Second); err != nil {
-		t.Error(err)
-	}
-	w.reconcile()
-	w.allDelivered()
+	node.clearFaults()
+	b.wantSold("expired", 60*time.Second)
+	w.checkBooks()
+	w.wantAllDelivered()
 }
 
-// TestAReorganisationIsHealed undoes the block of a settlement, and four more before it.
-func TestAReorganisationIsHealed(t *testing.T) {
+// TestReorganisedSettlementIsSentAgain undoes the block of a settlement, and four more before it.
+func TestReorganisedSettlementIsSentAgain(t *testing.T) {
 	t.Parallel()
 	for _, depth := range []int{1, 5} {
 		t.Run(fmt.Sprint("depth ", depth), func(t *testing.T) {
@@ -334,25 +307,23 @@ func TestAReorganisationIsHealed(t *testing.T) {
 			chain := ownChain(t)
 			w := newWorld(t, plan{chain: chain})
 			b := w.buyer()
-			w.rpc(nil, "anvil_mine", "0xa") // the buyer's money is older than what is undone
-			var o sold
+			w.mine(10) // the buyer's money is older than what is undone
+			var o paidOrder
 			b.buy("undone").into(t, 200, &o)
 			w.rpc(nil, "anvil_reorg", depth, []any{})
 			eventually(t, 30*time.Second, func() (bool, string) {
-				n := w.arrivedFrom(b)
+				n := w.transferCount(b)
 				return n == 1, fmt.Sprint(n, " transfers after the reorganisation")
 			})
-			w.reconcile()
-			w.allDelivered()
-			if again := b.buy("undone"); again.status != 200 {
-				t.Errorf("the purchase again: %d %s", again.status, clipped(again.body))
-			}
+			w.checkBooks()
+			w.wantAllDelivered()
+			wantStatus(t, "the purchase again", b.buy("undone"), 200)
 		})
 	}
 }
 
-// TestAChainThatStandsStillIsNoFailure buys while no block is made.
-func TestAChainThatStandsStillIsNoFailure(t *testing.T) {
+// TestStalledChainLeavesPaymentsUndecided buys while no block is made.
+func TestStalledChainLeavesPaymentsUndecided(t *testing.T) {
 	t.Parallel()
 	chain, err := devnet.StartChain(t.Context(), devnet.ChainConfig{})
 	if err != nil {
@@ -366,7 +337,7 @@ func TestAChainThatStandsStillIsNoFailure(t *testing.T) {
 	for _, b := range buyers {
 		payments = append(payments, header(t, b.payment()))
 		a := w.send(purchase("still", payments[len(payments)-1]))
-		if a.status != 503 || a.problem.Code != string(fault.SettlementUnknown) || a.problem.OrderID == "" {
+		if a.status != 503 || !a.is(fault.SettlementUnknown) || a.problem.OrderID == "" {
 			t.Fatalf("%d %s", a.status, clipped(a.body))
 		}
 	}
@@ -374,11 +345,9 @@ func TestAChainThatStandsStillIsNoFailure(t *testing.T) {
 	w.rpc(nil, "anvil_dropAllTransactions")
 	w.rpc(nil, "evm_setAutomine", true)
 	for i, b := range buyers {
-		if _, err := b.again("still", payments[i], 60*time.Second); err != nil {
-			t.Error(err)
-		}
+		b.wantRetrySold("still", payments[i], 60*time.Second)
 	}
-	w.rpc(nil, "anvil_mine", "0x3")
-	w.reconcile()
-	w.allDelivered()
+	w.mine(3)
+	w.checkBooks()
+	w.wantAllDelivered()
 }

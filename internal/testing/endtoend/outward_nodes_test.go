@@ -10,7 +10,7 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// newNodeWorld makes several proxies before the shared chain, and a world that knows only them.
+// newNodeWorld makes several proxies in front of the shared chain, and a world that knows only them.
 func newNodeWorld(t *testing.T, n int, change func(*app.Config)) (*world, []*nodeProxy) {
 	t.Helper()
 	proxies, urls := make([]*nodeProxy, n), make([]string, n)
@@ -27,8 +27,15 @@ func newNodeWorld(t *testing.T, n int, change func(*app.Config)) (*world, []*nod
 	return w, proxies
 }
 
-// TestNodesMayLag lets one of three nodes be behind the others, by a little and by more than is borne.
-func TestNodesMayLag(t *testing.T) {
+// newProxyWorld is newNodeWorld with one node.
+func newProxyWorld(t *testing.T, change func(*app.Config)) (*world, *nodeProxy) {
+	t.Helper()
+	w, proxies := newNodeWorld(t, 1, change)
+	return w, proxies[0]
+}
+
+// TestPurchaseSurvivesLaggingNode lets one of three nodes be behind the others, by a little and by more than is borne.
+func TestPurchaseSurvivesLaggingNode(t *testing.T) {
 	t.Parallel()
 	for _, lag := range []uint64{1, 4, 15} {
 		for at := range 3 {
@@ -36,21 +43,15 @@ func TestNodesMayLag(t *testing.T) {
 				t.Parallel()
 				w, nodes := newNodeWorld(t, 3, nil)
 				b := w.buyer()
-				w.awaitBlock(w.block() + lag + 1) // the node has heard of the buyer's money
-				nodes[at].spoil(nodeFault{method: "*", mode: behind, lag: lag})
-				if _, err := b.buyUntilSold("lag", 60*time.Second); err != nil {
-					t.Error(err)
-				}
-				if n := w.arrivedFrom(b); n != 1 {
-					t.Errorf("%d transfers", n)
-				}
-				a := w.send(request{method: "GET", path: "/ready"})
-				if a.status != http.StatusOK {
-					t.Errorf("ready: %d %s", a.status, clipped(a.body))
-				}
-				nodes[at].heal()
-				w.reconcile()
-				w.allDelivered()
+				w.awaitBlock(w.blockNumber() + lag + 1) // the node has heard of the buyer's money
+				nodes[at].inject(nodeFault{method: "*", mode: behind, lag: lag})
+				b.wantSold("lag", 60*time.Second)
+				b.wantPaidOnce("")
+				a := w.send(get("/ready"))
+				wantStatus(t, "ready", a, http.StatusOK)
+				nodes[at].clearFaults()
+				w.checkBooks()
+				w.wantAllDelivered()
 			})
 		}
 	}
@@ -59,7 +60,7 @@ func TestNodesMayLag(t *testing.T) {
 func (w *world) awaitBlock(n uint64) {
 	w.t.Helper()
 	eventually(w.t, 60*time.Second, func() (bool, string) {
-		now := w.block()
+		now := w.blockNumber()
 		return now >= n, fmt.Sprint("block ", now, " of ", n)
 	})
 }
@@ -71,86 +72,74 @@ var contradictions = map[string][]nodeFault{
 	"no use in the logs":      {{method: "eth_getLogs", mode: answerEmpty, only: asksForUse}},
 	"no transfer in the logs": {{method: "eth_getLogs", mode: answerEmpty, only: asksForTransfer}},
 	"logs of another payment": {{method: "eth_getLogs", mode: answerOther}},
-	"takes and drops":         {{method: "eth_sendRawTransaction", mode: swallow}},
+	"takes and drops":         {{method: "eth_sendRawTransaction", mode: acceptAndDrop}},
 	"old nonces":              {{method: "eth_getTransactionCount", mode: answerOld}},
 }
 
-// TestNodesMayContradictEachOther lets one of three nodes tell something else than the others, for the whole
+// TestPurchaseSurvivesContradictingNode lets one of three nodes tell something else than the others, for the whole
 // of a purchase: the order settles with one transfer, and nobody is asked to pay twice.
-func TestNodesMayContradictEachOther(t *testing.T) {
+func TestPurchaseSurvivesContradictingNode(t *testing.T) {
 	t.Parallel()
 	for name, faults := range contradictions {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w, nodes := newNodeWorld(t, 3, nil)
 			buyers := w.buyers(4)
-			if _, err := buyers[0].buyUntilSold("before", 30*time.Second); err != nil { // whose answers are the old ones
+			if _, err := buyers[0].buyRetrying("before", 30*time.Second); err != nil { // whose answers are the old ones
 				t.Fatal(err)
 			}
 			for at, node := range nodes {
 				for _, f := range faults {
-					node.spoil(f)
+					node.inject(f)
 				}
 				b := buyers[1+at]
-				if _, err := b.buyUntilSold(fmt.Sprint("node ", at), 60*time.Second); err != nil {
-					t.Errorf("node %d: %v", at, err)
-				}
-				if n := w.arrivedFrom(b); n != 1 {
-					t.Errorf("node %d: %d transfers", at, n)
-				}
-				w.settled(30 * time.Second)
-				node.heal()
+				b.wantSold(fmt.Sprint("node ", at), 60*time.Second)
+				b.wantPaidOnce(fmt.Sprintf("node %d", at))
+				w.awaitSettled(30 * time.Second)
+				node.clearFaults()
 			}
-			w.reconcile()
-			w.allDelivered()
+			w.checkBooks()
+			w.wantAllDelivered()
 		})
 	}
 }
 
-// TestNoSingleNodeBuriesAPayment: the first node says to the end that the authorization is unused. When its time is
+// TestNoSingleNodeVoidsPayment: the first node says to the end that the authorization is unused. When its time is
 // over the others show the transfer; a 402 would make the buyer pay again.
-func TestNoSingleNodeBuriesAPayment(t *testing.T) {
+func TestNoSingleNodeVoidsPayment(t *testing.T) {
 	t.Parallel()
 	w, nodes := newNodeWorld(t, 3, func(c *app.Config) { c.Wait = 2 * time.Second })
 	b := w.buyer()
 	payment := header(t, b.payment(func(p *x402.Payment) { p.Authorization.ValidBefore = uint64(time.Now().Unix()) + 22 }))
 	const authorizationState = "e94a0102"
-	nodes[0].spoil(nodeFault{method: "eth_call", mode: denyUse, only: authorizationState})
-	if _, err := b.again("denied", payment, 60*time.Second); err != nil {
-		t.Error(err)
-	}
-	if n := w.arrivedFrom(b); n != 1 {
-		t.Errorf("%d transfers", n)
-	}
-	nodes[0].heal()
-	w.reconcile()
-	w.allDelivered()
+	nodes[0].inject(nodeFault{method: "eth_call", mode: denyUse, only: authorizationState})
+	b.wantRetrySold("denied", payment, 60*time.Second)
+	b.wantPaidOnce("")
+	nodes[0].clearFaults()
+	w.checkBooks()
+	w.wantAllDelivered()
 }
 
-// TestAnInventedReceiptHoldsNothingUp: both nodes lose the transaction, and one shows a receipt of a block that
+// TestInventedReceiptDelaysNothing: both nodes lose the transaction, and one shows a receipt of a block that
 // the chain does not have. The same bytes go out again.
-func TestAnInventedReceiptHoldsNothingUp(t *testing.T) {
+func TestInventedReceiptDelaysNothing(t *testing.T) {
 	t.Parallel()
 	w, nodes := newNodeWorld(t, 2, nil)
 	b := w.buyer()
 	for _, node := range nodes {
-		node.spoil(nodeFault{method: "eth_sendRawTransaction", mode: swallow, times: 1})
+		node.inject(nodeFault{method: "eth_sendRawTransaction", mode: acceptAndDrop, times: 1})
 	}
-	nodes[0].spoil(nodeFault{method: "eth_getTransactionReceipt", mode: inventBlock})
-	if _, err := b.buyUntilSold("invented", 60*time.Second); err != nil {
-		t.Error(err)
-	}
-	if n := w.arrivedFrom(b); n != 1 {
-		t.Errorf("%d transfers", n)
-	}
-	nodes[0].heal()
-	w.reconcile()
-	w.allDelivered()
+	nodes[0].inject(nodeFault{method: "eth_getTransactionReceipt", mode: inventBlock})
+	b.wantSold("invented", 60*time.Second)
+	b.wantPaidOnce("")
+	nodes[0].clearFaults()
+	w.checkBooks()
+	w.wantAllDelivered()
 }
 
-// TestANodeFailsWhileAPaymentIsInFlight: the first node takes the transaction and is gone, before it answers or
+// TestPurchaseSurvivesNodeFailureInFlight: the first node takes the transaction and is gone, before it answers or
 // after; later the second is gone, too, and the first is back.
-func TestANodeFailsWhileAPaymentIsInFlight(t *testing.T) {
+func TestPurchaseSurvivesNodeFailureInFlight(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []nodeMode{hangUp, hangUpAfter, status500, answerJunk} {
 		t.Run(string(mode), func(t *testing.T) {
@@ -159,48 +148,40 @@ func TestANodeFailsWhileAPaymentIsInFlight(t *testing.T) {
 			for at := range nodes {
 				first, second := nodes[at], nodes[1-at]
 				b := w.buyer()
-				first.spoil(nodeFault{method: "eth_sendRawTransaction", mode: mode, times: 1, before: func() {
-					first.spoil(nodeFault{method: "*", mode: mode})
-					second.spoil(nodeFault{method: "eth_getLogs", mode: hangUp, times: 2, before: first.heal})
+				first.inject(nodeFault{method: "eth_sendRawTransaction", mode: mode, times: 1, before: func() {
+					first.inject(nodeFault{method: "*", mode: mode})
+					second.inject(nodeFault{method: "eth_getLogs", mode: hangUp, times: 2, before: first.clearFaults})
 				}})
-				if _, err := b.buyUntilSold(fmt.Sprint("in flight ", at), 60*time.Second); err != nil {
-					t.Errorf("node %d: %v", at, err)
-				}
-				if n := w.arrivedFrom(b); n != 1 {
-					t.Errorf("node %d: %d transfers", at, n)
-				}
-				first.heal()
-				second.heal()
+				b.wantSold(fmt.Sprint("in flight ", at), 60*time.Second)
+				b.wantPaidOnce(fmt.Sprintf("node %d", at))
+				first.clearFaults()
+				second.clearFaults()
 			}
-			w.reconcile()
-			w.allDelivered()
+			w.checkBooks()
+			w.wantAllDelivered()
 		})
 	}
 }
 
-// TestANodeThatComesBackAsAnotherChainIsNotHeard: an address may lead elsewhere after an outage.
-func TestANodeThatComesBackAsAnotherChainIsNotHeard(t *testing.T) {
+// TestNodeOfAnotherChainIsIgnored: an address may lead elsewhere after an outage.
+func TestNodeOfAnotherChainIsIgnored(t *testing.T) {
 	t.Parallel()
 	w, nodes := newNodeWorld(t, 3, nil)
 	b := w.buyer()
-	nodes[0].spoil(nodeFault{method: "eth_getBlockByNumber", mode: hangUp, times: 1, before: func() {
-		nodes[0].spoil(nodeFault{method: "eth_chainId", mode: otherChain})
-		nodes[0].spoil(nodeFault{method: "*", mode: answerJunk})
+	nodes[0].inject(nodeFault{method: "eth_getBlockByNumber", mode: hangUp, times: 1, before: func() {
+		nodes[0].inject(nodeFault{method: "eth_chainId", mode: otherChain})
+		nodes[0].inject(nodeFault{method: "*", mode: answerJunk})
 	}})
-	if _, err := b.buyUntilSold("elsewhere", 60*time.Second); err != nil {
-		t.Error(err)
-	}
-	after := nodes[0].asked()
+	b.wantSold("elsewhere", 60*time.Second)
+	after := nodes[0].callCounts()
 	if after["eth_chainId"] < 2 {
 		t.Errorf("the chain was asked for its id %d times, want again after the outage", after["eth_chainId"])
 	}
-	if _, err := w.buyer().buyUntilSold("elsewhere still", 60*time.Second); err != nil {
-		t.Error(err)
-	}
-	if now := nodes[0].asked(); now["eth_sendRawTransaction"] != after["eth_sendRawTransaction"] {
+	w.buyer().wantSold("elsewhere still", 60*time.Second)
+	if now := nodes[0].callCounts(); now["eth_sendRawTransaction"] != after["eth_sendRawTransaction"] {
 		t.Error("a transaction was sent to another chain")
 	}
-	nodes[0].heal()
-	w.reconcile()
-	w.allDelivered()
+	nodes[0].clearFaults()
+	w.checkBooks()
+	w.wantAllDelivered()
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 )
 
-// turn is who of the two that see an order through comes first: the process that the buyer asked, or the worker of
+// ordering is who of the two that see an order through comes first: the process that the buyer asked, or the worker of
 // another. Faults of the program hold the other one back, at every purchase.
-type turn struct {
+type ordering struct {
 	name string
 	// admin is what the process that the buyer asks is started with; it claims no job but its own.
 	admin []string
@@ -21,8 +21,8 @@ type turn struct {
 	right func(a answer, claims int) error
 }
 
-func turns() []turn {
-	return []turn{
+func orderings() []ordering {
+	return []ordering{
 		{
 			// The request sleeps from its claim until its lease is over and another process's worker has the job.
 			name:  "the worker first",
@@ -31,7 +31,7 @@ func turns() []turn {
 				if claims < 2 {
 					return fmt.Errorf("the job was claimed %d times, so no worker took it from the request", claims)
 				}
-				if a.status != 200 && a.problem.Code != string(fault.SettlementUnknown) {
+				if a.status != 200 && !a.is(fault.SettlementUnknown) {
 					return fmt.Errorf("%d %s", a.status, clipped(a.body))
 				}
 				return nil
@@ -42,7 +42,7 @@ func turns() []turn {
 			name:  "the buyer first",
 			admin: []string{"FAULT=fulfill.leased:sleep=3s@*", "PAYMENT__WAIT=2s", "WORKER__LEASE=1s"},
 			right: func(a answer, _ int) error {
-				if a.status != 503 || a.problem.Code != string(fault.SettlementUnknown) || a.problem.OrderID == "" {
+				if a.status != 503 || !a.is(fault.SettlementUnknown) || a.problem.OrderID == "" {
 					return fmt.Errorf("%d %s, want 503 with the order", a.status, clipped(a.body))
 				}
 				return nil
@@ -52,16 +52,16 @@ func turns() []turn {
 }
 
 // buy buys as the turn has it: whatever the first answer was, the purchase ends sold.
-func (f turn) buy(b *buyer, key string) (sold, error) {
+func (f ordering) buy(b *buyer, key string) (paidOrder, error) {
 	payment := header(b.w.t, b.payment())
 	a := b.w.send(purchase(key, payment))
 	if a.err != nil {
-		return sold{}, a.err
+		return paidOrder{}, a.err
 	}
 	if err := f.right(a, b.w.claims(b)); err != nil {
-		return sold{}, err
+		return paidOrder{}, err
 	}
-	return b.again(key, payment, 40*time.Second)
+	return b.retry(key, payment, 40*time.Second)
 }
 
 // claims is how often the job of the buyer's order has been claimed.
@@ -76,67 +76,65 @@ func (w *world) claims(b *buyer) (n int) {
 	return n
 }
 
-// inTurn makes a world of two processes, one for the buyers and one that works.
-func (f turn) inTurn(t *testing.T, program string, change func(*app.Config)) *world {
+// newWorld makes a world of two processes, one for the buyers and one that works.
+func (f ordering) newWorld(t *testing.T, program string, change func(*app.Config)) *world {
 	t.Helper()
 	w := newWorld(t, plan{change: change})
 	worker := w.launch(program, "WORKER__LEASE=1s")
 	w.awaitReady(worker)
-	w.replace(w.launch(program, append(f.admin, "--no-worker")...))
+	w.replaceInstances(w.launch(program, append(f.admin, "--no-worker")...))
 	return w
 }
 
-// TestWorkerAndBuyerInEitherOrder goes through the outward calls of a purchase and the ways in which they fail, with
-// the worker before the buyer's request and after it: one transfer, one card, the same end.
-func TestWorkerAndBuyerInEitherOrder(t *testing.T) {
+// TestWorkerAndRequestFulfillInEitherOrder makes the outbound calls of a purchase fail in each way, with the worker
+// ahead of the buyer's request and behind it: one transfer, one card, the same outcome.
+func TestWorkerAndRequestFulfillInEitherOrder(t *testing.T) {
 	t.Parallel()
-	program := built(t)
-	for _, f := range turns() {
+	program := buildProgram(t)
+	for _, f := range orderings() {
 		t.Run(f.name+", the issuer", func(t *testing.T) {
 			t.Parallel()
-			w := f.inTurn(t, program, nil)
+			w := f.newWorld(t, program, nil)
 			for mode, ends := range issuerModes {
 				if torture() || slices.Contains([]string{"error_before", "error_after", "timeout_after", "late", "refused"}, mode) {
-					w.endsThrough("open", mode, ends, f.buy)
+					w.wantEndDespiteFault("open", mode, ends, f.buy)
 				}
 			}
-			w.reconcile()
+			w.checkBooks()
 		})
 		for _, c := range []nodeFault{
-			{method: "eth_sendRawTransaction", mode: swallow},
+			{method: "eth_sendRawTransaction", mode: acceptAndDrop},
 			// the request's own questions come before there is a job
 			{method: "eth_getLogs", mode: answerEmpty, only: asksForUse},
 		} {
 			t.Run(f.name+", "+c.method, func(t *testing.T) {
 				t.Parallel()
 				node := newNodeProxy(t, sharedChain(t).RPCURL)
-				w := f.inTurn(t, program, func(c *app.Config) { c.RPCURLs = []string{node.url} })
+				w := f.newWorld(t, program, func(c *app.Config) { c.RPCURLs = []string{node.url} })
 				for _, mode := range append(nodeModes[:len(nodeModes):len(nodeModes)], c.mode) {
 					if torture() || slices.Contains([]nodeMode{hangUpAfter, failBefore, answerNull, c.mode}, mode) {
-						w.nodeThrough(f, node,
+						w.buyWithNodeFault(f, node,
 							nodeFault{method: c.method, mode: mode, only: c.only, times: 2, delay: 2500 * time.Millisecond})
 					}
 				}
-				w.reconcile()
-				w.allDelivered()
+				w.checkBooks()
+				w.wantAllDelivered()
 			})
 		}
 	}
 }
 
-// nodeThrough buys one card while calls to the node fail.
-func (w *world) nodeThrough(f turn, node *nodeProxy, fault nodeFault) {
+// buyWithNodeFault buys one card while calls to the node fail.
+func (w *world) buyWithNodeFault(f ordering, node *nodeProxy, fault nodeFault) {
 	w.t.Helper()
 	b := w.buyer()
-	node.spoil(fault)
+	node.inject(fault)
 	if _, err := f.buy(b, fault.method+string(fault.mode)); err != nil {
 		w.t.Errorf("%s, %s: %v", fault.method, fault.mode, err)
 	}
-	if node.unspoiled() == fault.times {
+	if node.faultsLeft() == fault.times {
 		w.t.Errorf("%s, %s: no call was spoiled", fault.method, fault.mode)
 	}
-	node.heal()
-	if n := w.arrivedFrom(b); n != 1 {
-		w.t.Errorf("%s, %s: %d transfers", fault.method, fault.mode, n)
-	}
+	node.clearFaults()
+	b.wantPaidOnce(fmt.Sprintf("%s, %s", fault.method, fault.mode))
 }

@@ -32,10 +32,10 @@ type unpaidOrder struct {
 // path is where the order is paid.
 func (o unpaidOrder) path() string { return strings.TrimPrefix(o.PayableURL, origin) }
 
-// opens opens an order; an empty key sends none.
-func (b *buyer) opens(path, key, body string) unpaidOrder {
+// createOrder opens an order; an empty key sends none.
+func (b *buyer) createOrder(path, key, body string) unpaidOrder {
 	b.w.t.Helper()
-	r := request{path: path, body: body, header: b.bearer()}
+	r := post(path, body).as(b)
 	if key != "" {
 		r.header["Idempotency-Key"] = key
 	}
@@ -44,31 +44,31 @@ func (b *buyer) opens(path, key, body string) unpaidOrder {
 	return o
 }
 
-// payFor is the request that pays at a path.
-func payFor(method, path, payment string) request {
+// payRequest is the request that pays at a path.
+func payRequest(method, path, payment string) request {
 	return request{method: method, path: path, header: map[string]string{x402.HeaderSignature: payment}}
 }
 
-// worth changes a payment's amount.
-func worth(amount money.USDC) func(*x402.Payment) {
+// withAmount changes a payment's amount.
+func withAmount(amount money.USDC) func(*x402.Payment) {
 	return func(p *x402.Payment) { p.Accepted.Amount, p.Authorization.Value = amount.String(), amount }
 }
 
-func TestOrdersArePaidAtTheirAddressByAnyRoute(t *testing.T) {
+func TestOrdersArePaidByAnyRoute(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
 	b := w.buyer()
 	b.signIn()
-	o := b.opens(cardOrdersPath, "", "")
+	o := b.createOrder(cardOrdersPath, "", "")
 	if o.Kind != "card_issue" || o.Status != "payment_required" || o.AmountUsdCents != 2500 || o.PayableURL != origin+
 		"/pay/"+o.OrderID ||
 		o.ExpiresAt == nil || time.Until(*o.ExpiresAt) < 29*time.Minute || time.Until(*o.ExpiresAt) > 30*time.Minute {
 		t.Fatalf("opened %+v", o)
 	}
-	if again := b.opens(cardOrdersPath, "", "{}"); again.OrderID != o.OrderID {
+	if again := b.createOrder(cardOrdersPath, "", "{}"); again.OrderID != o.OrderID {
 		t.Errorf("a second order %+v", again)
 	}
-	b.active(o.OrderID)
+	b.wantActive(o.OrderID)
 	for _, r := range []request{{method: "GET", path: o.path()}, {path: o.path()}, {path: o.path(), body: "{}"},
 		{method: "GET", path: aliasPath + o.OrderID}, {path: aliasPath + o.OrderID}} {
 		terms := w.send(r).terms(t)
@@ -77,27 +77,27 @@ func TestOrdersArePaidAtTheirAddressByAnyRoute(t *testing.T) {
 			t.Errorf("%s %s asks %+v", r.method, r.path, terms)
 		}
 	}
-	b.pays("GET", o.path(), o.OrderID, price())
-	w.settled(30 * time.Second)
-	b.active()
+	b.payAndRepeat("GET", o.path(), o.OrderID, price())
+	w.awaitSettled(30 * time.Second)
+	b.wantActive()
 
 	for _, step := range []struct {
 		body  string
 		cents money.Cents
 		pay   func(o unpaidOrder, amount money.USDC)
 	}{
-		{"", 2500, func(o unpaidOrder, amount money.USDC) { b.pays("POST", o.path(), o.OrderID, amount) }},
+		{"", 2500, func(o unpaidOrder, amount money.USDC) { b.payAndRepeat("POST", o.path(), o.OrderID, amount) }},
 		{`{"amount":25.01}`, 2501,
-			func(o unpaidOrder, amount money.USDC) { b.pays("GET", aliasPath+o.OrderID, o.OrderID, amount) }},
+			func(o unpaidOrder, amount money.USDC) { b.payAndRepeat("GET", aliasPath+o.OrderID, o.OrderID, amount) }},
 		{`{"amount":"100.5","amountUsdCents":10050}`, 10050,
-			func(o unpaidOrder, amount money.USDC) { b.pays("POST", aliasPath+o.OrderID, o.OrderID, amount) }},
+			func(o unpaidOrder, amount money.USDC) { b.payAndRepeat("POST", aliasPath+o.OrderID, o.OrderID, amount) }},
 		{`{"amountUsdCents":25000}`, 25000, func(o unpaidOrder, amount money.USDC) {
 			// a string always marshals
-			body, _ := json.Marshal(map[string]string{"paymentSignature": header(t, b.payment(worth(amount)))})
-			b.paid(b.post(ordersPath+"/"+o.OrderID+"/pay", string(body)), o.OrderID, amount)
+			body, _ := json.Marshal(map[string]string{"paymentSignature": header(t, b.payment(withAmount(amount)))})
+			b.wantReceipt(b.post(ordersPath+"/"+o.OrderID+"/pay", string(body)), o.OrderID, amount)
 		}},
 	} {
-		o := b.opens(ordersPath, "", step.body)
+		o := b.createOrder(ordersPath, "", step.body)
 		if o.Kind != "card_topup" || o.AmountUsdCents != int64(step.cents) {
 			t.Fatalf("%s opened %+v", step.body, o)
 		}
@@ -107,22 +107,22 @@ func TestOrdersArePaidAtTheirAddressByAnyRoute(t *testing.T) {
 			t.Errorf("%s moved %s", step.body, got)
 		}
 	}
-	named := b.opens(ordersPath, "named", `{"resource":"`+origin+`/cards/mine?a=b"}`)
-	if terms := w.send(request{method: "GET", path: named.path()}).terms(t); terms.Resource.URL != origin+
+	named := b.createOrder(ordersPath, "named", `{"resource":"`+origin+`/cards/mine?a=b"}`)
+	if terms := w.send(get(named.path())).terms(t); terms.Resource.URL != origin+
 		"/cards/mine?a=b" {
 		t.Errorf("named %+v", terms.Resource)
 	}
 	tail := 2048 - len(origin+"/")
-	longest := b.opens(ordersPath, "longest", `{"resource":"`+origin+`/`+strings.Repeat(`\u0061`, tail)+`"}`)
-	if terms := w.send(request{method: "GET", path: longest.path()}).terms(t); terms.Resource.URL != origin+"/"+
+	longest := b.createOrder(ordersPath, "longest", `{"resource":"`+origin+`/`+strings.Repeat(`\u0061`, tail)+`"}`)
+	if terms := w.send(get(longest.path())).terms(t); terms.Resource.URL != origin+"/"+
 		strings.Repeat("a", tail) {
 		t.Errorf("named at most length %+v", terms.Resource)
 	}
-	w.reconcile()
+	w.checkBooks()
 }
 
-// active checks which of the buyer's orders are active.
-func (b *buyer) active(ids ...string) {
+// wantActive checks which of the buyer's orders are active.
+func (b *buyer) wantActive(ids ...string) {
 	b.w.t.Helper()
 	var list struct{ Orders []unpaidOrder }
 	b.get(ordersPath+"?status=active").into(b.w.t, 200, &list)
@@ -138,7 +138,7 @@ func (b *buyer) active(ids ...string) {
 // terms is the challenge of a 402.
 func (a answer) terms(t *testing.T) x402.PaymentRequired {
 	t.Helper()
-	if a.err != nil || a.status != http.StatusPaymentRequired || a.problem.Code != string(fault.PaymentRequired) {
+	if a.err != nil || a.status != http.StatusPaymentRequired || !a.is(fault.PaymentRequired) {
 		t.Fatalf("%d %v: %s", a.status, a.err, clipped(a.body))
 	}
 	terms, err := x402.DecodeRequired(a.header.Get(x402.HeaderRequired))
@@ -148,23 +148,23 @@ func (a answer) terms(t *testing.T) x402.PaymentRequired {
 	return terms
 }
 
-// pays pays an order, and pays again with the same header and a new one, which changes nothing.
-func (b *buyer) pays(method, path, id string, amount money.USDC) {
+// payAndRepeat pays an order, and pays again with the same header and a new one, which changes nothing.
+func (b *buyer) payAndRepeat(method, path, id string, amount money.USDC) {
 	b.w.t.Helper()
-	payment := header(b.w.t, b.payment(worth(amount)))
-	first := b.paid(b.w.send(payFor(method, path, payment)), id, amount)
-	for _, again := range []string{payment, header(b.w.t, b.payment(worth(amount)))} {
-		got := b.paid(b.w.send(payFor(method, path, again)), id, amount)
+	payment := header(b.w.t, b.payment(withAmount(amount)))
+	first := b.wantReceipt(b.w.send(payRequest(method, path, payment)), id, amount)
+	for _, again := range []string{payment, header(b.w.t, b.payment(withAmount(amount)))} {
+		got := b.wantReceipt(b.w.send(payRequest(method, path, again)), id, amount)
 		if !got.Replayed || got.Payment != first.Payment {
 			b.w.t.Errorf("paid again: %+v, at first %+v", got, first)
 		}
 	}
 }
 
-// paid is the order of a 200 with its receipt.
-func (b *buyer) paid(a answer, id string, amount money.USDC) sold {
+// wantReceipt is the order of a 200 with its receipt.
+func (b *buyer) wantReceipt(a answer, id string, amount money.USDC) paidOrder {
 	b.w.t.Helper()
-	var o sold
+	var o paidOrder
 	a.into(b.w.t, 200, &o)
 	receipt, err := x402.DecodeSettlement(a.header.Get(x402.HeaderResponse))
 	if err != nil || !receipt.Success || receipt.Transaction != o.Payment.Transaction || o.OrderID != id ||
@@ -175,20 +175,20 @@ func (b *buyer) paid(a answer, id string, amount money.USDC) sold {
 	return o
 }
 
-// at turns a refused purchase into the same payment for an order, at a path by a method.
-func (c wrong) at(method, path string) wrong {
+// asPayRoute turns a refused purchase into the same payment for an order, at a path by a method.
+func (c refusal) asPayRoute(method, path string) refusal {
 	c.name = method + " " + path[:min(len(path), 8)] + ": " + c.name
-	c.r = request{method: method, path: path, header: c.r.header}
+	c.request = request{method: method, path: path, header: c.request.header}
 	return c
 }
 
-// submitted turns a refused purchase into the same payment for an order, in a session.
-func (c wrong) submitted(b *buyer, id string) wrong {
+// asSubmission turns a refused purchase into the same payment for an order, in a session.
+func (c refusal) asSubmission(b *buyer, id string) refusal {
 	// a string always marshals
-	body, _ := json.Marshal(map[string]string{"paymentSignature": c.r.header[x402.HeaderSignature]})
-	c.name, c.r = "submitted: "+c.name,
-		request{path: ordersPath + "/" + id + "/pay", body: string(body), header: b.bearer()}
-	if len(c.r.body) > 16<<10 {
+	body, _ := json.Marshal(map[string]string{"paymentSignature": c.request.header[x402.HeaderSignature]})
+	c.name, c.request = "submitted: "+c.name,
+		post(ordersPath+"/"+id+"/pay", string(body)).as(b)
+	if len(c.request.body) > 16<<10 {
 		c.code = fault.SchemaInvalid
 	}
 	return c
@@ -200,13 +200,14 @@ func TestPayRoutesRefuseWhatPurchasesRefuse(t *testing.T) {
 	w := newWorld(t, plan{})
 	b := w.buyer()
 	b.signIn()
-	o := b.opens(cardOrdersPath, "k", "")
-	routes := []func(wrong) wrong{
-		func(c wrong) wrong { return c.at("GET", o.path()) }, func(c wrong) wrong { return c.at("POST", o.path()) },
-		func(c wrong) wrong { return c.at("GET", aliasPath+o.OrderID) },
-		func(c wrong) wrong { return c.submitted(b, o.OrderID) },
+	o := b.createOrder(cardOrdersPath, "k", "")
+	routes := []func(refusal) refusal{
+		func(c refusal) refusal { return c.asPayRoute("GET", o.path()) },
+		func(c refusal) refusal { return c.asPayRoute("POST", o.path()) },
+		func(c refusal) refusal { return c.asPayRoute("GET", aliasPath+o.OrderID) },
+		func(c refusal) refusal { return c.asSubmission(b, o.OrderID) },
 	}
-	var cases []wrong
+	var cases refusals
 	for i, c := range append(headerCases(t, b), rejectedCases(t, b)...) {
 		if !torture() {
 			cases = append(cases, routes[i%len(routes)](c))
@@ -216,120 +217,189 @@ func TestPayRoutesRefuseWhatPurchasesRefuse(t *testing.T) {
 			cases = append(cases, route(c))
 		}
 	}
-	w.refuseAll(cases)
-	b.pays("POST", o.path(), o.OrderID, price())
-	w.reconcile()
+	w.wantRefusals(cases)
+	b.payAndRepeat("POST", o.path(), o.OrderID, price())
+	w.checkBooks()
 }
 
-// TestOpenOrdersAreTheirOwners is the table of the routes that open and pay orders: whose they are, what
-// they cost, ids and bodies of all kinds.
-func TestOpenOrdersAreTheirOwners(t *testing.T) {
+// orderCases are requests about two open orders: a top-up of 40 dollars of an owner with a card, and a card of a wallet
+// without money.
+type orderCases struct {
+	t                     *testing.T
+	owner, stranger, poor *buyer
+	topUp, poorOrder      unpaidOrder
+	// payment is a good one for the top-up.
+	payment string
+	all     refusals
+}
+
+const topUpAmount money.USDC = 40_000_000
+
+// TestOrderRoutesRefuseBadRequests covers the routes that create and pay orders: wrong callers, prices, ids and bodies.
+func TestOrderRoutesRefuseBadRequests(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
-	b, stranger, poor := w.buyer(), w.buyer(), w.pauper()
-	b.bought("mine")
-	for _, who := range []*buyer{stranger, poor} {
-		who.signIn()
-	}
-	o, other := b.opens(ordersPath, "fund", `{"amount":40}`), poor.opens(cardOrdersPath, "poor", "")
-	good := header(t, b.payment(worth(40_000_000)))
-	var cases []wrong
-	add := func(name string, r request, status int, code fault.Code) {
-		cases = append(cases, wrong{name, r, status, code})
-	}
-	pay := ordersPath + "/" + o.OrderID + "/pay"
-	signed := `{"paymentSignature":"` + good + `"}`
+	c := &orderCases{t: t, owner: w.buyer(), stranger: w.buyer(), poor: w.unfundedBuyer()}
+	c.owner.buyCard("mine")
+	c.stranger.signIn()
+	c.poor.signIn()
+	c.topUp = c.owner.createOrder(ordersPath, "fund", `{"amount":40}`)
+	c.poorOrder = c.poor.createOrder(cardOrdersPath, "poor", "")
+	c.payment = header(t, c.owner.payment(withAmount(topUpAmount)))
 
-	for _, path := range []string{o.path(), aliasPath + o.OrderID} {
-		for _, method := range []string{"GET", "POST"} {
-			for name, payment := range map[string]string{
-				"a stranger's":     header(t, stranger.payment(worth(40_000_000))),
-				"another price":    header(t, b.payment()),
-				"the cents for it": header(t, b.payment(worth(4000))),
-			} {
-				add(name+" payment by "+method+" "+path[:8], payFor(method, path, payment), 402, fault.PaymentRejected)
-			}
-			add("a query by "+method, request{method: method, path: path + "?amount=1"}, 400, fault.SchemaInvalid)
-		}
-		for _, method := range []string{"PUT", "DELETE", "PATCH"} {
-			add(method, request{method: method, path: path}, 405, fault.MethodNotAllowed)
-		}
-		for name, body := range map[string]string{"a member": `{"amount":1}`, "a key": `{"idempotencyKey":"x"}`,
-			"null": "null", "a list": "[]", "a word": "x", "two objects": "{}{}", "blanks": "{ } ,"} {
-			add("body "+name, request{path: path, body: body, header: payFor("", "", good).header}, 400, fault.SchemaInvalid)
-		}
-		add("an oversized body", request{path: path, body: "{" + strings.Repeat(" ", 5000) + "}"}, 413, fault.BodyTooLarge)
-		add("a body of text", request{path: path, body: "{}", header: map[string]string{"Content-Type": "text/plain"}}, 415,
-			fault.MediaTypeUnsupported)
-	}
-	add("a wallet without money", payFor("GET", other.path(), header(t, poor.payment())), 402, fault.PaymentRejected)
-	add("an owner without a card", request{path: ordersPath, header: stranger.bearer()}, 409, fault.ActiveCardMissing)
-	add("an owner with a card", request{path: cardOrdersPath, header: b.bearer()}, 409, fault.CardAlreadyExists)
-	for name, id := range map[string]string{
-		"unknown": "ord_" + strings.Repeat("0", 44), "word": "x", "upper case": strings.ToUpper(o.OrderID),
-		"with a blank": o.OrderID + "%20", "quote": "'%20OR%20'1'='1",
-		"comment": "x';--", "like": "%25", "union": "x'%20UNION%20SELECT%201--", "escaped": o.OrderID + "%5C",
-		"combining": o.OrderID + "%CC%81", "right to left": "%E2%80%AE" + o.OrderID,
-		"full width": strings.Replace(o.OrderID, "ord", "%EF%BD%8Frd", 1),
-		"zero width": o.OrderID + "%E2%80%8B", "another's with a line": o.OrderID + "%0A",
-	} {
-		add("id "+name, request{method: "GET", path: "/pay/" + id}, 404, fault.OrderNotFound)
-		add("id "+name+", paid", payFor("POST", aliasPath+id, good), 404, fault.OrderNotFound)
-		add("id "+name+", submitted", request{path: ordersPath + "/" + id + "/pay", body: signed, header: b.bearer()}, 404,
-			fault.OrderNotFound)
-	}
-	for name, id := range map[string]string{"with NUL": "a%00b", "not UTF-8": "%ff", "too long": strings.Repeat("o", 65)} {
-		add("id "+name, request{method: "GET", path: "/pay/" + id}, 400, fault.SchemaInvalid)
-	}
-	add("no id", request{method: "GET", path: "/pay/"}, 404, fault.RouteNotFound)
-	add("a path in the id", request{method: "GET", path: "/pay/a%2Fb"}, 404, fault.OrderNotFound)
-
-	add("a foreign order submitted", request{path: pay, body: signed, header: stranger.bearer()}, 404, fault.OrderNotFound)
-	for _, path := range []string{ordersPath, cardOrdersPath, pay} {
-		add("no session "+path, request{path: path}, 401, fault.SessionInvalid)
-		add("a wrong session "+path, request{path: path, header: map[string]string{"Authorization": "Bearer x"}}, 401,
-			fault.SessionInvalid)
-	}
-	for name, body := range map[string]string{
-		"none": "", "empty": "{}", "empty payment": `{"paymentSignature":""}`, "number": `{"paymentSignature":1}`,
-		"null": `{"paymentSignature":null}`, "unknown member": `{"paymentSignature":"x","amount":1}`,
-		"its id": `{"paymentSignature":"x","orderId":"y"}`, "twice": `{"paymentSignature":"x","paymentSignature":"x"}`,
-		"list": "[]", "snake case": `{"payment_signature":"x"}`,
-	} {
-		add("submitted body "+name, request{path: pay, body: body, header: b.bearer()}, 400, fault.SchemaInvalid)
-	}
-	add("submitted, unreadable", request{path: pay, body: `{"paymentSignature":"x"}`, header: b.bearer()}, 400,
-		fault.PaymentMalformed)
-	add("submitted, too large",
-		request{path: pay, body: `{"paymentSignature":"` + strings.Repeat("A", 21<<10) + `"}`, header: b.bearer()}, 413,
-		fault.BodyTooLarge)
-	add("submitted, a stranger's",
-		request{path: pay, body: `{"paymentSignature":"` + header(t, stranger.payment(worth(40_000_000))) + `"}`,
-			header: b.bearer()}, 402, fault.PaymentRejected)
-	w.refuseAll(append(cases, openingCases(b)...))
-	w.reconcile()
+	c.addPayRoutes()
+	c.addOwners()
+	c.addIDs()
+	c.addSubmissions()
+	c.addAmounts()
+	c.addResources()
+	c.addKeys()
+	w.wantRefusals(c.all)
+	w.checkBooks()
 }
 
-// openingCases are orders that are not opened: A40, amounts, resources and keys.
-func openingCases(b *buyer) []wrong {
-	var cases []wrong
-	bad := func(name, body string) {
-		cases = append(cases,
-			wrong{"open: " + name, request{path: ordersPath, body: body, header: b.bearer()}, 400, fault.SchemaInvalid})
+// addPayRoutes adds wrong payments, methods, queries and bodies at the order's own addresses.
+func (c *orderCases) addPayRoutes() {
+	payments := map[string]string{
+		"a stranger's":     header(c.t, c.stranger.payment(withAmount(topUpAmount))),
+		"another price":    header(c.t, c.owner.payment()),
+		"the cents for it": header(c.t, c.owner.payment(withAmount(4000))),
 	}
+	bodies := map[string]string{
+		"a member":    `{"amount":1}`,
+		"a key":       `{"idempotencyKey":"x"}`,
+		"null":        "null",
+		"a list":      "[]",
+		"a word":      "x",
+		"two objects": "{}{}",
+		"blanks":      "{ } ,",
+	}
+	for _, path := range []string{c.topUp.path(), aliasPath + c.topUp.OrderID} {
+		for _, method := range []string{"GET", "POST"} {
+			for name, payment := range payments {
+				r := payRequest(method, path, payment)
+				c.all.add(name+" payment by "+method+" "+path[:8], r, 402, fault.PaymentRejected)
+			}
+			r := request{method: method, path: path + "?amount=1"}
+			c.all.add("a query by "+method, r, 400, fault.SchemaInvalid)
+		}
+		for _, method := range []string{"PUT", "DELETE", "PATCH"} {
+			c.all.add(method, request{method: method, path: path}, 405, fault.MethodNotAllowed)
+		}
+		for name, body := range bodies {
+			c.all.add("body "+name, post(path, body).paying(c.payment), 400, fault.SchemaInvalid)
+		}
+		oversized := post(path, "{"+strings.Repeat(" ", 5000)+"}")
+		c.all.add("an oversized body", oversized, 413, fault.BodyTooLarge)
+		text := post(path, "{}").withHeader("Content-Type", "text/plain")
+		c.all.add("a body of text", text, 415, fault.MediaTypeUnsupported)
+	}
+}
+
+// addOwners adds callers who may not create or pay the order that they ask for.
+func (c *orderCases) addOwners() {
+	unfunded := payRequest("GET", c.poorOrder.path(), header(c.t, c.poor.payment()))
+	c.all.add("a wallet without money", unfunded, 402, fault.PaymentRejected)
+	c.all.add("an owner without a card", post(ordersPath, "").as(c.stranger), 409, fault.ActiveCardMissing)
+	c.all.add("an owner with a card", post(cardOrdersPath, "").as(c.owner), 409, fault.CardAlreadyExists)
+	submission := post(c.submitPath(), paymentBody(c.payment)).as(c.stranger)
+	c.all.add("a foreign order submitted", submission, 404, fault.OrderNotFound)
+	for _, path := range []string{ordersPath, cardOrdersPath, c.submitPath()} {
+		c.all.add("no session "+path, post(path, ""), 401, fault.SessionInvalid)
+		wrong := post(path, "").withHeader("Authorization", "Bearer x")
+		c.all.add("a wrong session "+path, wrong, 401, fault.SessionInvalid)
+	}
+}
+
+// addIDs adds ids that name no order, or none at all.
+func (c *orderCases) addIDs() {
+	id := c.topUp.OrderID
+	for name, id := range map[string]string{
+		"unknown":               "ord_" + strings.Repeat("0", 44),
+		"word":                  "x",
+		"upper case":            strings.ToUpper(id),
+		"with a blank":          id + "%20",
+		"quote":                 "'%20OR%20'1'='1",
+		"comment":               "x';--",
+		"like":                  "%25",
+		"union":                 "x'%20UNION%20SELECT%201--",
+		"escaped":               id + "%5C",
+		"combining":             id + "%CC%81",
+		"right to left":         "%E2%80%AE" + id,
+		"full width":            strings.Replace(id, "ord", "%EF%BD%8Frd", 1),
+		"zero width":            id + "%E2%80%8B",
+		"another's with a line": id + "%0A",
+	} {
+		c.all.add("id "+name, get("/pay/"+id), 404, fault.OrderNotFound)
+		c.all.add("id "+name+", paid", payRequest("POST", aliasPath+id, c.payment), 404, fault.OrderNotFound)
+		submission := post(ordersPath+"/"+id+"/pay", paymentBody(c.payment)).as(c.owner)
+		c.all.add("id "+name+", submitted", submission, 404, fault.OrderNotFound)
+	}
+	for name, id := range map[string]string{
+		"with NUL":  "a%00b",
+		"not UTF-8": "%ff",
+		"too long":  strings.Repeat("o", 65),
+	} {
+		c.all.add("id "+name, get("/pay/"+id), 400, fault.SchemaInvalid)
+	}
+	c.all.add("no id", get("/pay/"), 404, fault.RouteNotFound)
+	c.all.add("a path in the id", get("/pay/a%2Fb"), 404, fault.OrderNotFound)
+}
+
+// addSubmissions adds bodies of the route that takes a payment in a session.
+func (c *orderCases) addSubmissions() {
+	submit := func(name, body string, status int, code fault.Code) {
+		c.all.add(name, post(c.submitPath(), body).as(c.owner), status, code)
+	}
+	for name, body := range map[string]string{
+		"none":           "",
+		"empty":          "{}",
+		"empty payment":  `{"paymentSignature":""}`,
+		"number":         `{"paymentSignature":1}`,
+		"null":           `{"paymentSignature":null}`,
+		"unknown member": `{"paymentSignature":"x","amount":1}`,
+		"its id":         `{"paymentSignature":"x","orderId":"y"}`,
+		"twice":          `{"paymentSignature":"x","paymentSignature":"x"}`,
+		"list":           "[]",
+		"snake case":     `{"payment_signature":"x"}`,
+	} {
+		submit("submitted body "+name, body, 400, fault.SchemaInvalid)
+	}
+	submit("submitted, unreadable", paymentBody("x"), 400, fault.PaymentMalformed)
+	submit("submitted, too large", paymentBody(strings.Repeat("A", 21<<10)), 413, fault.BodyTooLarge)
+	foreign := header(c.t, c.stranger.payment(withAmount(topUpAmount)))
+	submit("submitted, a stranger's", paymentBody(foreign), 402, fault.PaymentRejected)
+}
+
+func (c *orderCases) submitPath() string { return ordersPath + "/" + c.topUp.OrderID + "/pay" }
+
+// paymentBody is the body that submits a payment.
+func paymentBody(payment string) string { return `{"paymentSignature":` + jsonText(payment) + `}` }
+
+// create adds a body with which no order is created.
+func (c *orderCases) create(name, body string) {
+	c.all.add("open: "+name, post(ordersPath, body).as(c.owner), 400, fault.SchemaInvalid)
+}
+
+// addAmounts adds amounts outside the limits, more precise than a cent, or not numbers.
+func (c *orderCases) addAmounts() {
+	nines := strings.Repeat("9", 400)
 	for _, amount := range []string{
 		"0", "-25", "24.99", "250.01", "25.001", "25.0000000000000001", "250.00000000000000001", "2500", "1e3", "1e400",
 		"null", "true", "[]", "{}", "[25]", `""`, `"25.001"`, `"25,00"`, `"$25"`, `"25 "`, `"+25"`,
-		`"025"`, `"25."`, `".5"`, `"2.5e1"`, `"0x19"`, `"٢٥"`, `"24.99"`, `"250.01"`, `"NaN"`, `"` +
-			strings.Repeat("9", 400) + `"`, strings.Repeat("9", 400),
+		`"025"`, `"25."`, `".5"`, `"2.5e1"`, `"0x19"`, `"٢٥"`, `"24.99"`, `"250.01"`, `"NaN"`, `"` + nines + `"`, nines,
 	} {
-		bad("amount "+amount[:min(len(amount), 24)], `{"amount":`+amount+`}`)
+		c.create("amount "+amount[:min(len(amount), 24)], `{"amount":`+amount+`}`)
 	}
 	for _, cents := range []string{"0", "2499", "25001", "-2500", "2500.5", "25e2", `"2500"`, "null", "4294967296", "[]"} {
-		bad("cents "+cents, `{"amountUsdCents":`+cents+`}`)
+		c.create("cents "+cents, `{"amountUsdCents":`+cents+`}`)
 	}
-	bad("amounts that differ", `{"amount":25,"amountUsdCents":2501}`)
-	bad("amounts that differ, as text", `{"amount":"26.00","amountUsdCents":2500}`)
+	c.create("amounts that differ", `{"amount":25,"amountUsdCents":2501}`)
+	c.create("amounts that differ, as text", `{"amount":"26.00","amountUsdCents":2500}`)
+}
+
+// addResources adds resources that are no URL of the service (attack A40), and bodies of another shape.
+func (c *orderCases) addResources() {
 	host := strings.TrimPrefix(origin, "https://")
 	for _, resource := range []string{
 		"", "/pay", "pay", "//" + host + "/x", "http://" + host + "/x", "HTTPS:" + host, "https://" + host + ".evil.example/",
@@ -338,64 +408,62 @@ func openingCases(b *buyer) []wrong {
 		"file:///etc/passwd", "ftp://" + host, origin + "/#x", origin + "/a b", origin + `\\@evil.example`, "https://",
 		origin + "/" + strings.Repeat("a", 2048),
 	} {
-		encoded, _ := json.Marshal(map[string]string{"resource": resource}) // a string always marshals
-		bad("resource "+resource[:min(len(resource), 40)], string(encoded))
+		c.create("resource "+resource[:min(len(resource), 40)], `{"resource":`+jsonText(resource)+`}`)
 	}
-	bad("resource number", `{"resource":1}`)
-	bad("resource too long, each character as two escapes", `{"resource":"`+strings.Repeat(`\ud99a\udf15`, 2049)+`"}`)
-	bad("unknown member", `{"amount":25,"cardId":"x"}`)
-	bad("snake case", `{"amount_usd_cents":2500}`)
-	bad("twice", `{"amount":25,"amount":26}`)
-	bad("list", `[]`)
-	for _, path := range []string{ordersPath, cardOrdersPath} {
-		for name, key := range map[string]string{"too long": strings.Repeat("k", 201), "not UTF-8": "\xff"} {
-			h := b.bearer()
-			h["Idempotency-Key"] = key
-			cases = append(cases, wrong{path + ", key " + name, request{path: path, header: h}, 400, fault.SchemaInvalid})
-		}
-	}
-	h := b.bearer()
-	h["Idempotency-Key"] = "fund"
-	cases = append(cases,
-		wrong{"open: key of another amount", request{path: ordersPath, body: `{"amount":41}`, header: h}, 409,
-			fault.IdempotencyKeyReused},
-		wrong{"open: key of another resource",
-			request{path: ordersPath, body: `{"amount":40,"resource":"` + origin + `/x"}`, header: h}, 409,
-			fault.IdempotencyKeyReused})
-	cases = append(cases,
-		wrong{"open: a card order with a body", request{path: cardOrdersPath, body: `{"amount":25}`, header: b.bearer()}, 400,
-			fault.SchemaInvalid})
-	return cases
+	c.create("resource number", `{"resource":1}`)
+	tooLong := strings.Repeat(`\ud99a\udf15`, 2049)
+	c.create("resource too long, each character as two escapes", `{"resource":"`+tooLong+`"}`)
+	c.create("unknown member", `{"amount":25,"cardId":"x"}`)
+	c.create("snake case", `{"amount_usd_cents":2500}`)
+	c.create("twice", `{"amount":25,"amount":26}`)
+	c.create("list", `[]`)
+	withBody := post(cardOrdersPath, `{"amount":25}`).as(c.owner)
+	c.all.add("open: a card order with a body", withBody, 400, fault.SchemaInvalid)
 }
 
-func TestOrdersExpireUnpaid(t *testing.T) {
+// addKeys adds idempotency keys that are malformed or belong to another order.
+func (c *orderCases) addKeys() {
+	for _, path := range []string{ordersPath, cardOrdersPath} {
+		for name, key := range map[string]string{"too long": strings.Repeat("k", 201), "not UTF-8": "\xff"} {
+			r := post(path, "").as(c.owner).withHeader("Idempotency-Key", key)
+			c.all.add(path+", key "+name, r, 400, fault.SchemaInvalid)
+		}
+	}
+	reuse := func(name, body string) {
+		r := post(ordersPath, body).as(c.owner).withHeader("Idempotency-Key", "fund")
+		c.all.add("open: key of another "+name, r, 409, fault.IdempotencyKeyReused)
+	}
+	reuse("amount", `{"amount":41}`)
+	reuse("resource", `{"amount":40,"resource":"`+origin+`/x"}`)
+}
+
+func TestUnpaidOrdersExpire(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
 	b := w.buyer()
 	b.signIn()
-	o := b.opens(cardOrdersPath, "k", "")
+	o := b.createOrder(cardOrdersPath, "k", "")
 	payment := header(t, b.payment())
 	if _, err := w.db.Exec(context.WithoutCancel(t.Context()),
 		"UPDATE orders SET expires_at = now() - interval '1 second' WHERE id = $1", o.OrderID); err != nil {
 		t.Fatal(err)
 	}
-	b.active()
+	b.wantActive()
 	refused := func() {
 		t.Helper()
 		for name, r := range map[string]request{
-			"asked": {method: "GET", path: o.path()}, "paid": payFor("POST", o.path(), payment),
+			"asked":             {method: "GET", path: o.path()},
+			"paid":              payRequest("POST", o.path(), payment),
 			"bought by its key": purchase("k", payment),
 			"submitted": {path: ordersPath + "/" + o.OrderID + "/pay", body: `{"paymentSignature":"` + payment + `"}`,
 				header: b.bearer()},
 		} {
-			if a := w.send(r); a.status != 409 || a.problem.Code != string(fault.OrderNotPayable) {
-				t.Errorf("%s: %d %s", name, a.status, clipped(a.body))
-			}
+			wantProblem(t, name, w.send(r), 409, fault.OrderNotPayable)
 		}
 	}
 	refused()
 	eventually(t, 40*time.Second, func() (bool, string) {
-		e := w.entries()
+		e := w.orders()
 		return len(e) == 1 && e[0].status == "expired" && e[0].reason == "not paid in time", "orders " + e[0].status
 	})
 	refused()
@@ -407,28 +475,28 @@ func TestOrdersExpireUnpaid(t *testing.T) {
 	if n := len(w.transfers()); n != 0 {
 		t.Errorf("%d transfers", n)
 	}
-	if next := b.opens(cardOrdersPath, "", ""); next.OrderID == o.OrderID {
+	if next := b.createOrder(cardOrdersPath, "", ""); next.OrderID == o.OrderID {
 		t.Error("no new order after the old one expired")
 	}
-	w.reconcile()
+	w.checkBooks()
 }
 
-func TestNoOrderIsOpenedWhileNothingIsSold(t *testing.T) {
+func TestNoOrderIsCreatedWhileSalesAreClosed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
 	b, owner := w.buyer(), w.buyer()
 	b.signIn()
-	owner.bought("mine")
-	w.issuer.control("POST", "float", map[string]any{"cents": 2449})
+	owner.buyCard("mine")
+	w.issuer.setFloat(2449)
 	refused := func(who *buyer, path string, code fault.Code) {
 		t.Helper()
 		eventually(t, 10*time.Second, func() (bool, string) {
 			a := who.post(path, "")
-			return a.status == 503 && a.problem.Code == string(code), string(a.body)
+			return a.status == 503 && a.is(code), string(a.body)
 		})
 	}
 	refused(b, cardOrdersPath, fault.FloatUnavailable)
-	before := len(w.entries()) // by the stock of a moment ago one may have been opened
+	before := len(w.orders()) // by the stock of a moment ago one may have been opened
 	refused(owner, ordersPath, fault.FloatUnavailable)
 	closed := w.config
 	closed.IssuePaused, closed.TopupPaused = true, true
@@ -436,7 +504,7 @@ func TestNoOrderIsOpenedWhileNothingIsSold(t *testing.T) {
 	w.start(closed)
 	refused(b, cardOrdersPath, fault.IssuePaused)
 	refused(owner, ordersPath, fault.TopupPaused)
-	if n := len(w.entries()); n != before {
+	if n := len(w.orders()); n != before {
 		t.Errorf("%d orders, want %d", n, before)
 	}
 }

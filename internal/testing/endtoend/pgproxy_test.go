@@ -95,15 +95,15 @@ func (c *commitCutter) relay(client net.Conn, server string) {
 // decide says what becomes of what a client has sent.
 func (c *commitCutter) decide(sent []byte) (cut, forward bool) {
 	every := c.every.Load()
-	if every == 0 || !bytes.Contains(sent, committing()) || c.seen.Add(1)%every != 0 {
+	if every == 0 || !bytes.Contains(sent, commitMarker()) || c.seen.Add(1)%every != 0 {
 		return false, false
 	}
 	return true, c.cuts.Add(1)%2 == 0
 }
 
-// committing is in what a client sends to carry out a COMMIT: the name that pgx gives the statement, bound
+// commitMarker is in what a client sends to carry out a COMMIT: the name that pgx gives the statement, bound
 // to a portal without a name.
-func committing() []byte {
+func commitMarker() []byte {
 	sum := sha256.Sum256([]byte("commit"))
 	return []byte("\x00stmtcache_" + hex.EncodeToString(sum[:24]) + "\x00")
 }

@@ -18,7 +18,7 @@ import (
 // database: those for a wallet's own purchase all at once, and that for the last float by itself.
 func TestRacesOfThreeProcessesHaveOneWinner(t *testing.T) {
 	t.Parallel()
-	program := built(t)
+	program := buildProgram(t)
 	var own, float []contest
 	for _, c := range contests() {
 		if c.promised {
@@ -36,15 +36,15 @@ func TestRacesOfThreeProcessesHaveOneWinner(t *testing.T) {
 			t.Parallel()
 			// The orders that wait for their card need not be looked at often.
 			w := newWorld(t, plan{change: func(c *app.Config) { c.IssuerPoll = time.Second }})
-			w.replace(w.launch(program), w.launch(program), w.launch(program))
-			w.play(contests, rounds)
-			w.reconcile()
+			w.replaceInstances(w.launch(program), w.launch(program), w.launch(program))
+			w.runContests(contests, rounds)
+			w.checkBooks()
 		})
 	}
 }
 
-// built is the program under test.
-func built(t *testing.T) (path string) {
+// buildProgram is the program under test.
+func buildProgram(t *testing.T) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "roamcard")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path,
@@ -54,8 +54,8 @@ func built(t *testing.T) (path string) {
 	return path
 }
 
-// replace ends the instances of the world and goes on with others, once they are ready.
-func (w *world) replace(by ...*instance) {
+// replaceInstances ends the instances of the world and goes on with others, once they are ready.
+func (w *world) replaceInstances(by ...*instance) {
 	w.t.Helper()
 	for _, i := range w.instances {
 		i.stop()
@@ -82,16 +82,26 @@ func (w *world) launch(program string, more ...string) *instance {
 	cmd := exec.Command(program, "serve")
 	cmd.Env = os.Environ()
 	for name, value := range map[string]string{
-		"LIMITS": "off", // all racers have one address
-		"ADDR":   addr, "BASE_URL": origin, "ENVIRONMENT": app.Sandbox, "DATABASE__URL": c.DatabaseURL.Reveal(),
-		"CHAIN__RPC_URL": strings.Join(c.RPCURLs, ","),
-		"SUPPLIER__URL":  c.Esim.URL, "SUPPLIER__KEY": c.Esim.Key.Reveal(), "ESIM__KEYS": c.Esim.Keys.Reveal(),
+		"LIMITS":          "off", // all racers have one address
+		"ADDR":            addr,
+		"BASE_URL":        origin,
+		"ENVIRONMENT":     app.Sandbox,
+		"DATABASE__URL":   c.DatabaseURL.Reveal(),
+		"CHAIN__RPC_URL":  strings.Join(c.RPCURLs, ","),
+		"SUPPLIER__URL":   c.Esim.URL,
+		"SUPPLIER__KEY":   c.Esim.Key.Reveal(),
+		"ESIM__KEYS":      c.Esim.Keys.Reveal(),
 		"ESIM__TOKEN_KEY": c.Esim.TokenKey.Reveal(),
-		"PAYMENT__PAY_TO": c.PayTo.String(), "RELAYER__KEYS": c.RelayerKeys[0].Reveal(), "ISSUER__URL": c.IssuerURL,
-		"ISSUER__KEY":  c.IssuerKey.Reveal(),
-		"ISSUER__POLL": c.IssuerPoll.String(), "QUOTE__KEY": c.QuoteKey.Reveal(), "PAYMENT__WAIT": c.Wait.String(),
-		"WORKER__LEASE":  c.LeaseTTL.String(),
-		"ISSUER__BUDGET": c.IssuerCallTimeout.String(), "ISSUER__HORIZON": c.IssuerVisibilityDelay.String(),
+		"PAYMENT__PAY_TO": c.PayTo.String(),
+		"RELAYER__KEYS":   c.RelayerKeys[0].Reveal(),
+		"ISSUER__URL":     c.IssuerURL,
+		"ISSUER__KEY":     c.IssuerKey.Reveal(),
+		"ISSUER__POLL":    c.IssuerPoll.String(),
+		"QUOTE__KEY":      c.QuoteKey.Reveal(),
+		"PAYMENT__WAIT":   c.Wait.String(),
+		"WORKER__LEASE":   c.LeaseTTL.String(),
+		"ISSUER__BUDGET":  c.IssuerCallTimeout.String(),
+		"ISSUER__HORIZON": c.IssuerVisibilityDelay.String(),
 	} {
 		cmd.Env = append(cmd.Env, fmt.Sprintf("ROAMCARD_%s=%s", name, value))
 	}

@@ -55,16 +55,16 @@ func contests() []contest {
 			}},
 		{name: "one key, signed anew each time", buyers: 1, shared: true, losers: []fault.Code{fault.SettlementUnknown},
 			round: func(w *world, n int, by []*buyer) []request {
-				return each(func(int) request { return purchase(fmt.Sprint("key-", n), header(w.t, by[0].payment())) })
+				return perRacer(func(int) request { return purchase(fmt.Sprint("key-", n), header(w.t, by[0].payment())) })
 			}},
 		{name: "one open order, paid by every route", buyers: 1, shared: true, losers: []fault.Code{fault.SettlementUnknown},
 			round: func(w *world, n int, by []*buyer) []request {
 				b, key := by[0], fmt.Sprint("open-", n)
 				b.signIn()
-				o := b.opens(cardOrdersPath, key, "")
-				return each(func(i int) request {
+				o := b.createOrder(cardOrdersPath, key, "")
+				return perRacer(func(i int) request {
 					payment := header(w.t, b.payment())
-					return []request{payFor("GET", o.path(), payment), payFor("POST", aliasPath+o.OrderID, payment),
+					return []request{payRequest("GET", o.path(), payment), payRequest("POST", aliasPath+o.OrderID, payment),
 						purchase(key, payment)}[i/len(w.instances)%3]
 				})
 			}},
@@ -73,21 +73,25 @@ func contests() []contest {
 			losers: []fault.Code{fault.AuthorizationAlreadyUsed, fault.CardAlreadyExists},
 			round: func(w *world, n int, by []*buyer) []request {
 				payment := header(w.t, by[0].payment())
-				return each(func(i int) request { return purchase(fmt.Sprint("authorization-", n, "-", i), payment) })
+				return perRacer(func(i int) request { return purchase(fmt.Sprint("authorization-", n, "-", i), payment) })
 			}},
 		{name: "one owner, many purchases", buyers: 1, losers: []fault.Code{fault.CardAlreadyExists},
 			round: func(w *world, n int, by []*buyer) []request {
-				return each(func(i int) request { return purchase(fmt.Sprint("card-", n, "-", i), header(w.t, by[0].payment())) })
+				return perRacer(func(i int) request {
+					return purchase(fmt.Sprint("card-", n, "-", i), header(w.t, by[0].payment()))
+				})
 			}},
 		{name: "the last float, many buyers", buyers: racers, promised: true, losers: []fault.Code{fault.FloatUnavailable},
 			round: func(w *world, n int, by []*buyer) []request {
-				w.lastFloat(n)
-				return each(func(i int) request { return purchase(fmt.Sprint("float-", n, "-", i), header(w.t, by[i].payment())) })
+				w.leaveFloatForOne(n)
+				return perRacer(func(i int) request {
+					return purchase(fmt.Sprint("float-", n, "-", i), header(w.t, by[i].payment()))
+				})
 			}},
 	}
 }
 
-func each(make_ func(i int) request) []request {
+func perRacer(make_ func(i int) request) []request {
 	all := make([]request, racers)
 	for i := range all {
 		all[i] = make_(i)
@@ -95,18 +99,17 @@ func each(make_ func(i int) request) []request {
 	return all
 }
 
-func repeated(one request) []request { return each(func(int) request { return one }) }
+func repeated(one request) []request { return perRacer(func(int) request { return one }) }
 
-// lastFloat leaves the issuer with the price of one card beside what the rounds before have promised away,
+// leaveFloatForOne leaves the issuer with the price of one card beside what the rounds before have promised away,
 // and waits until every instance knows: one that remembers the float of before would sell nothing.
-func (w *world) lastFloat(round int) {
+func (w *world) leaveFloatForOne(round int) {
 	w.t.Helper()
 	for _, cards := range []int{round, round + 1} {
-		w.float(cards)
+		w.setFloat(cards)
 		for _, i := range w.instances {
 			eventually(w.t, 10*time.Second, func() (bool, string) {
-				r := purchase("look", "")
-				r.at = i
+				r := purchase("look", "").on(i)
 				a := w.send(r)
 				return (a.status == 402) == (cards > round), string(a.body)
 			})
@@ -114,15 +117,15 @@ func (w *world) lastFloat(round int) {
 	}
 }
 
-// float sets the issuer's to the price of so many cards.
-func (w *world) float(cards int) {
+// setFloat sets the issuer's to the price of so many cards.
+func (w *world) setFloat(cards int) {
 	w.t.Helper()
-	w.issuer.control("POST", "float", map[string]any{"cents": 2500 * cards})
+	w.issuer.setFloat(2500 * cards)
 }
 
-// play runs rounds of contests, all of a round at once, and checks that each had exactly one winner: by the
+// runContests runs rounds of contests, all of a round at once, and checks that each had exactly one winner: by the
 // answers, on the chain, and in the issuer's books. Nothing is waited for between the rounds.
-func (w *world) play(contests []contest, rounds int) {
+func (w *world) runContests(contests []contest, rounds int) {
 	w.t.Helper()
 	perRound, promised := 0, false
 	for _, c := range contests {
@@ -146,14 +149,14 @@ func (w *world) play(contests []contest, rounds int) {
 		}
 		answers := w.race(requests)
 		for i, c := range contests {
-			c.check(w, round, answers[i*racers:(i+1)*racers])
+			c.wantOneWinner(w, round, answers[i*racers:(i+1)*racers])
 		}
 		if w.t.Failed() {
 			return
 		}
 	}
-	w.issuer.control("DELETE", "faults", nil)
-	w.settled(90 * time.Second)
+	w.issuer.clearFaults()
+	w.awaitSettled(90 * time.Second)
 	paid := map[string]int{}
 	for _, tr := range w.transfers() {
 		paid[payers[tr.from]]++
@@ -168,8 +171,8 @@ func (w *world) play(contests []contest, rounds int) {
 	}
 }
 
-// check checks that a round had one winner.
-func (c contest) check(w *world, round int, answers []answer) {
+// wantOneWinner checks that a round had one winner.
+func (c contest) wantOneWinner(w *world, round int, answers []answer) {
 	w.t.Helper()
 	winners := c.winners(w, round, answers)
 	for winner, times := range winners {
@@ -191,7 +194,7 @@ func (c contest) winners(w *world, round int, answers []answer) map[string]int {
 		case a.err != nil:
 			w.t.Errorf("%s, round %d: no answer: %v", c.name, round, a.err)
 		case a.status == 200:
-			var o sold
+			var o paidOrder
 			a.into(w.t, 200, &o)
 			found[o.OrderID+" "+o.Payment.Transaction]++
 			if a.header.Get(x402.HeaderResponse) == "" {
@@ -206,7 +209,7 @@ func (c contest) winners(w *world, round int, answers []answer) map[string]int {
 
 func (c contest) mayLose(a answer) bool {
 	for _, code := range c.losers {
-		if a.problem.Code == string(code) {
+		if a.is(code) {
 			return true
 		}
 	}
@@ -220,8 +223,8 @@ func TestRacesHaveOneWinner(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, plan{instances: 3})
-			w.play([]contest{c}, rounds())
-			w.reconcile()
+			w.runContests([]contest{c}, rounds())
+			w.checkBooks()
 		})
 	}
 }

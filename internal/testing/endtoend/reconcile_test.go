@@ -32,26 +32,38 @@ const reconcilePath = "/api/admin/reconcile"
 
 const operatorToken = "rco_of_the_test"
 
-// audited lets the test's operator in.
-func audited(c *app.Config) {
+// withOperator configures the operator ada.
+func withOperator(c *app.Config) {
 	c.Operators = []auth.Operator{{Name: "ada", Hash: sha256.Sum256([]byte(operatorToken))}}
 }
 
-func operator() map[string]string {
-	return map[string]string{"Authorization": "Bearer " + operatorToken}
-}
-
-// compared compares the books, which have to be at rest.
-func (w *world) compared() reconcile.Report {
-	w.t.Helper()
-	// What was just mined is not safe yet.
-	w.rpc(nil, "anvil_mine", "0x4")
-	var r reconcile.Report
-	w.send(request{path: reconcilePath, header: operator()}).into(w.t, 200, &r)
+// asOperator is the request with an operator's token and, unless empty, an idempotency key.
+func (r request) asOperator(key string) request {
+	r = r.withHeader("Authorization", "Bearer "+operatorToken)
+	if key != "" {
+		r = r.withHeader("Idempotency-Key", key)
+	}
 	return r
 }
 
-func codes(r reconcile.Report) []reconcile.Code {
+// reconcileNow compares the books, which have to be at rest.
+func (w *world) reconcileNow() reconcile.Report {
+	w.t.Helper()
+	// What was just mined is not safe yet.
+	w.mine(4)
+	var r reconcile.Report
+	w.send(post(reconcilePath, "").asOperator("")).into(w.t, 200, &r)
+	return r
+}
+
+// lastReport is the stored report of the last comparison.
+func (w *world) lastReport() (r reconcile.Report) {
+	w.t.Helper()
+	w.send(get(reconcilePath).asOperator("")).into(w.t, 200, &r)
+	return r
+}
+
+func findingCodes(r reconcile.Report) []reconcile.Code {
 	var all []reconcile.Code
 	for _, f := range r.Findings {
 		all = append(all, f.Code)
@@ -59,32 +71,17 @@ func codes(r reconcile.Report) []reconcile.Code {
 	return slices.Compact(all)
 }
 
-func (w *world) wantCodes(what string, want ...reconcile.Code) reconcile.Report {
+func (w *world) wantFindings(what string, want ...reconcile.Code) reconcile.Report {
 	w.t.Helper()
-	r := w.compared()
-	if diff := cmp.Diff(want, codes(r)); diff != "" {
+	r := w.reconcileNow()
+	if diff := cmp.Diff(want, findingCodes(r)); diff != "" {
 		w.t.Errorf("%s: codes differ (-want +got):\n%s%+v", what, diff, r.Findings)
 	}
 	return r
 }
 
-func (w *world) execute(sql string, args ...any) {
-	w.t.Helper()
-	if _, err := w.db.Exec(context.WithoutCancel(w.t.Context()), sql, args...); err != nil {
-		w.t.Fatalf("%s: %v", sql, err)
-	}
-}
-
-func (w *world) count(sql string, args ...any) (n int) {
-	w.t.Helper()
-	if err := w.db.QueryRow(context.WithoutCancel(w.t.Context()), sql, args...).Scan(&n); err != nil {
-		w.t.Fatalf("%s: %v", sql, err)
-	}
-	return n
-}
-
-// gives sends USDC to the payee beside any purchase.
-func (b *buyer) gives(amount money.USDC) {
+// sendUnmatched sends USDC to the payee beside any purchase.
+func (b *buyer) sendUnmatched(amount money.USDC) {
 	b.w.t.Helper()
 	b.w.rpc(nil, "anvil_setBalance", b.address.String(), "0xde0b6b3a7640000")
 	b.w.rpc(nil, "anvil_impersonateAccount", b.address.String())
@@ -92,9 +89,12 @@ func (b *buyer) gives(amount money.USDC) {
 		common.LeftPadBytes(amount.Big().Bytes(), 32))
 	var hash string
 	b.w.rpc(&hash, "eth_sendTransaction", map[string]string{
-		"from": b.address.String(), "to": usdc().String(), "data": "0x" + hex.EncodeToString(call), "gas": "0x30d40",
+		"from": b.address.String(),
+		"to":   usdc().String(),
+		"data": "0x" + hex.EncodeToString(call),
+		"gas":  "0x30d40",
 	})
-	b.w.rpc(nil, "anvil_mine", "0x1")
+	b.w.mine(1)
 }
 
 // topUp pays for a top-up and waits until it is on the card.
@@ -104,25 +104,20 @@ func (b *buyer) topUp(key string, gross money.Cents) answer {
 		p.Accepted.Amount, p.Authorization.Value = gross.USDC().String(), gross.USDC()
 		p.Resource.URL = origin + "/api/card/topup"
 	})
-	return b.w.send(request{
-		path: "/api/card/topup", body: fmt.Sprintf(`{"amountUsdCents":%d,"idempotencyKey":%q}`, gross, key),
-		header: map[string]string{x402.HeaderSignature: header(b.w.t, pay)},
-	})
+	body := fmt.Sprintf(`{"amountUsdCents":%d,"idempotencyKey":%q}`, gross, key)
+	return b.w.send(post("/api/card/topup", body).paying(header(b.w.t, pay)))
 }
 
-func TestAStrayTransferIsPostedOnceAndReportedUntilItIsGone(t *testing.T) {
+func TestUnmatchedTransferIsPostedOnceAndReported(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plan{instances: 2, change: audited})
-	if a := w.send(request{method: "GET", path: reconcilePath, header: operator()}); a.status != 404 ||
-		a.problem.Code != string(fault.ReportNotFound) {
-		t.Errorf("before the first comparison: %d %s", a.status, a.body)
-	}
-	w.wantCodes("empty books")
+	w := newWorld(t, plan{instances: 2, change: withOperator})
+	wantProblem(t, "before the first comparison", w.send(get(reconcilePath).asOperator("")), 404, fault.ReportNotFound)
+	w.wantFindings("empty books")
 	b := w.buyer()
-	b.bought("card")
+	b.buyCard("card")
 	b.topUp("topup", 2599).into(t, 200, nil)
-	w.settled(30 * time.Second)
-	r := w.wantCodes("a card and a top-up")
+	w.awaitSettled(30 * time.Second)
+	r := w.wantFindings("a card and a top-up")
 	if k := r.Checked; k != (reconcile.Checked{Orders: 2, Payments: 2, Transfers: 2, Postings: 6, Cards: 1,
 		Movements: 2}) {
 		t.Errorf("checked %+v", k)
@@ -137,20 +132,20 @@ func TestAStrayTransferIsPostedOnceAndReportedUntilItIsGone(t *testing.T) {
 		t.Errorf("balances differ (-want +got):\n%s", diff)
 	}
 
-	b.gives(7)
-	b.gives(0) // moves nothing, and is nobody's business
-	w.rpc(nil, "anvil_mine", "0x4")
+	b.sendUnmatched(7)
+	b.sendUnmatched(0) // moves nothing, and is nobody's business
+	w.mine(4)
 	reports := make([]reconcile.Report, 8)
 	var group sync.WaitGroup
 	for i := range reports {
 		group.Go(func() {
-			w.send(request{at: w.instances[i%2], path: reconcilePath, header: operator()}).into(t, 200, &reports[i])
+			w.send(post(reconcilePath, "").on(w.instances[i%2]).asOperator("")).into(t, 200, &reports[i])
 		})
 	}
 	group.Wait()
-	first := w.wantCodes("a stray transfer", reconcile.TransferUnmatched)
+	first := w.wantFindings("a stray transfer", reconcile.TransferUnmatched)
 	digest := w.digest()
-	again := w.wantCodes("the same stray transfer", reconcile.TransferUnmatched)
+	again := w.wantFindings("the same stray transfer", reconcile.TransferUnmatched)
 	for _, other := range append(reports, again) {
 		if diff := cmp.Diff(first.Findings, other.Findings); diff != "" {
 			t.Errorf("another comparison differs (-first +other):\n%s", diff)
@@ -162,15 +157,13 @@ func TestAStrayTransferIsPostedOnceAndReportedUntilItIsGone(t *testing.T) {
 	if w.digest() != digest {
 		t.Error("a second comparison changed the books")
 	}
-	var last reconcile.Report
-	w.send(request{method: "GET", path: reconcilePath, header: operator()}).into(t, 200, &last)
-	if diff := cmp.Diff(again, last); diff != "" {
+	if diff := cmp.Diff(again, w.lastReport()); diff != "" {
 		t.Errorf("the last report differs (-ran +shown):\n%s", diff)
 	}
 	if n := w.count("SELECT count(*) FROM audit WHERE actor = 'ada' AND action LIKE 'treasury.%'"); n != 14 {
 		t.Errorf("%d audit rows", n)
 	}
-	w.booksHold(7)
+	w.checkInvariants(7)
 }
 
 // digest is a fingerprint of everything but the audit trail and the report.
@@ -189,97 +182,119 @@ func (w *world) digest() string {
 	return all.String()
 }
 
-// TestEachBookIsCompared spoils one book after the other, looks, and mends it again.
-func TestEachBookIsCompared(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, plan{change: audited})
-	b := w.buyer()
-	o := b.bought("card")
-	b.topUp("topup", 5000).into(t, 200, nil)
-	w.settled(30 * time.Second)
-	w.wantCodes("good books")
-	for name, tt := range map[string]struct {
-		spoil, fix string
-		want       []reconcile.Code
-	}{
-		"a payment's value": {"UPDATE payments SET value = value + 1", "UPDATE payments SET value = value - 1",
-			[]reconcile.Code{reconcile.OrderAmount, reconcile.PaymentDiffers, reconcile.PostingDiffers}},
-		"an order's price": {"UPDATE orders SET price_usd_cents = price_usd_cents * 2 WHERE kind = 'card_issue'",
-			"UPDATE orders SET price_usd_cents = 2500 WHERE kind = 'card_issue'",
-			[]reconcile.Code{reconcile.OrderAmount}},
-		"a card's load": {"UPDATE cards SET load_usd_cents = 5000", "UPDATE cards SET load_usd_cents = 2500",
-			[]reconcile.Code{reconcile.PostingDiffers, reconcile.ProviderDiffers}},
-		"a top-up that was never fulfilled": {"UPDATE orders SET status = 'operator_review' WHERE kind = 'card_topup'",
-			"UPDATE orders SET status = 'fulfilled' WHERE kind = 'card_topup'",
-			[]reconcile.Code{reconcile.PostingUnexpected, reconcile.ProviderUnrecorded}},
-		"a card's reference": {"UPDATE cards SET reference = gen_random_uuid()", "UPDATE cards SET reference = $1",
-			[]reconcile.Code{reconcile.ProviderRecordMissing, reconcile.ProviderUnknown}},
-		"a fee that failed": {"UPDATE jobs SET status = 'failed' WHERE kind = 'card_issue_fee'",
-			"UPDATE jobs SET status = 'succeeded' WHERE kind = 'card_issue_fee'",
-			[]reconcile.Code{reconcile.PostingUnexpected, reconcile.ProviderUnrecorded}},
-		"the arrivals": {"ALTER TABLE transfers DISABLE TRIGGER USER; DELETE FROM transfers",
-			"ALTER TABLE transfers ENABLE TRIGGER USER", nil},
-		"a posting": {"ALTER TABLE ledger_postings DISABLE TRIGGER USER; UPDATE ledger_postings SET id = 'x' || id WHERE " +
-			"kind = 'load_fee'",
-			"UPDATE ledger_postings SET id = substr(id, 2) WHERE kind = 'load_fee'",
-			[]reconcile.Code{reconcile.LedgerUnbalanced, reconcile.PostingMissing, reconcile.PostingUnexpected}},
-		"an entry": {"ALTER TABLE ledger_entries DISABLE TRIGGER USER; UPDATE ledger_entries SET amount = amount + 1 WHERE " +
-			"account = 'revenue:load_fee'",
-			"UPDATE ledger_entries SET amount = amount - 1 WHERE account = 'revenue:load_fee'",
-			[]reconcile.Code{reconcile.LedgerUnbalanced, reconcile.PostingDiffers}},
-	} {
-		var reference uuid.UUID
-		if err := w.db.QueryRow(t.Context(), "SELECT reference FROM cards").Scan(&reference); err != nil {
-			t.Fatal(err)
-		}
-		w.execute(tt.spoil)
-		w.wantCodes(name, tt.want...)
-		if name == "a card's reference" {
-			w.execute(tt.fix, reference)
-		} else {
-			w.execute(tt.fix)
-		}
-		w.wantCodes(name + ", mended")
-	}
+// damage is a change of our own records that a comparison must notice, and its repair.
+type damage struct {
+	damage, repair string
+	want           []reconcile.Code
+}
 
-	// What the holder spends is the holder's business.
-	account := w.issuer.books().Cards[0].ID
-	w.issuer.control("POST", "cards/"+account, map[string]any{"spendCents": 1234})
-	if r := w.wantCodes("spending"); r.SpentUSDCents != 1234 {
+var damages = map[string]damage{
+	"a payment's value": {
+		"UPDATE payments SET value = value + 1",
+		"UPDATE payments SET value = value - 1",
+		[]reconcile.Code{reconcile.OrderAmount, reconcile.PaymentDiffers, reconcile.PostingDiffers},
+	},
+	"an order's price": {
+		"UPDATE orders SET price_usd_cents = price_usd_cents * 2 WHERE kind = 'card_issue'",
+		"UPDATE orders SET price_usd_cents = 2500 WHERE kind = 'card_issue'",
+		[]reconcile.Code{reconcile.OrderAmount},
+	},
+	"a card's load": {
+		"UPDATE cards SET load_usd_cents = 5000",
+		"UPDATE cards SET load_usd_cents = 2500",
+		[]reconcile.Code{reconcile.PostingDiffers, reconcile.ProviderDiffers},
+	},
+	"a top-up that was never fulfilled": {
+		"UPDATE orders SET status = 'operator_review' WHERE kind = 'card_topup'",
+		"UPDATE orders SET status = 'fulfilled' WHERE kind = 'card_topup'",
+		[]reconcile.Code{reconcile.PostingUnexpected, reconcile.ProviderUnrecorded},
+	},
+	"a fee that failed": {
+		"UPDATE jobs SET status = 'failed' WHERE kind = 'card_issue_fee'",
+		"UPDATE jobs SET status = 'succeeded' WHERE kind = 'card_issue_fee'",
+		[]reconcile.Code{reconcile.PostingUnexpected, reconcile.ProviderUnrecorded},
+	},
+	"the arrivals": {
+		"ALTER TABLE transfers DISABLE TRIGGER USER; DELETE FROM transfers",
+		"ALTER TABLE transfers ENABLE TRIGGER USER",
+		nil,
+	},
+	"a posting": {
+		"ALTER TABLE ledger_postings DISABLE TRIGGER USER; " +
+			"UPDATE ledger_postings SET id = 'x' || id WHERE kind = 'load_fee'",
+		"UPDATE ledger_postings SET id = substr(id, 2) WHERE kind = 'load_fee'",
+		[]reconcile.Code{reconcile.LedgerUnbalanced, reconcile.PostingMissing, reconcile.PostingUnexpected},
+	},
+	"an entry": {
+		"ALTER TABLE ledger_entries DISABLE TRIGGER USER; " +
+			"UPDATE ledger_entries SET amount = amount + 1 WHERE account = 'revenue:load_fee'",
+		"UPDATE ledger_entries SET amount = amount - 1 WHERE account = 'revenue:load_fee'",
+		[]reconcile.Code{reconcile.LedgerUnbalanced, reconcile.PostingDiffers},
+	},
+}
+
+// TestReconciliationFindsEachDifference damages one book after the other and repairs it again.
+func TestReconciliationFindsEachDifference(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, plan{change: withOperator})
+	b := w.buyer()
+	o := b.buyCard("card")
+	b.topUp("topup", 5000).into(t, 200, nil)
+	w.awaitSettled(30 * time.Second)
+	w.wantFindings("good books")
+	for name, d := range damages {
+		w.exec(d.damage)
+		w.wantFindings(name, d.want...)
+		w.exec(d.repair)
+		w.wantFindings(name + ", repaired")
+	}
+	reference := queryOne[uuid.UUID](w, "SELECT reference FROM cards")
+	w.exec("UPDATE cards SET reference = gen_random_uuid()")
+	w.wantFindings("a card's reference", reconcile.ProviderRecordMissing, reconcile.ProviderUnknown)
+	w.exec("UPDATE cards SET reference = $1", reference)
+	w.wantFindings("a card's reference, repaired")
+
+	// What the holder spends is no difference.
+	account := w.newestCard()
+	w.issuer.call("POST", "cards/"+account, map[string]any{"spendCents": 1234})
+	if r := w.wantFindings("spending"); r.SpentUSDCents != 1234 {
 		t.Errorf("spent %s", r.SpentUSDCents)
 	}
-	w.issuer.control("POST", "cards/"+account, map[string]any{"state": "terminated"})
-	if r := w.wantCodes("a card closed by the issuer", reconcile.ProviderReversed); r.Blocks() ||
-		r.Findings[0].Order != o.OrderID {
-		t.Errorf("findings %+v", r.Findings)
+	w.setCardState(account, "terminated")
+	closed := w.wantFindings("a card closed by the issuer", reconcile.ProviderReversed)
+	if closed.Blocks() || closed.Findings[0].Order != o.OrderID {
+		t.Errorf("findings %+v", closed.Findings)
 	}
-	other, err := sandbox.Dial(sandbox.ClientConfig{URL: w.issuer.url, APIKey: secret.New(sandbox.DevKey)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := other.Open(t.Context(), card.Opening{Ref: fulfilment.Ref(uuid.New()), Load: 1}); err != nil {
-		t.Fatal(err)
-	}
-	if r := w.wantCodes("a card of nobody's", reconcile.ProviderReversed, reconcile.ProviderUnknown); r.Blocks() {
-		t.Errorf("findings %+v", r.Findings)
+	w.openUnknownCard()
+	unknown := w.wantFindings("an unknown card", reconcile.ProviderReversed, reconcile.ProviderUnknown)
+	if unknown.Blocks() {
+		t.Errorf("findings %+v", unknown.Findings)
 	}
 	// A book that cannot be read is no finding, and the last report stays.
 	w.issuer.fault("statement", "error_before", 0, 0)
-	if a := w.send(request{path: reconcilePath, header: operator()}); a.status != 503 ||
-		a.problem.Code != string(fault.DependencyDown) {
-		t.Errorf("while the issuer is down: %d %s", a.status, a.body)
-	}
-	var last reconcile.Report
-	w.send(request{method: "GET", path: reconcilePath, header: operator()}).into(t, 200, &last)
-	if len(last.Findings) != 2 {
+	failed := w.send(post(reconcilePath, "").asOperator(""))
+	wantProblem(t, "while the issuer is down", failed, 503, fault.DependencyDown)
+	if last := w.lastReport(); len(last.Findings) != 2 {
 		t.Errorf("the last report is %+v", last)
 	}
 }
 
-func TestTopupsStayClosedWhileTheTreasuryIsUnreconciled(t *testing.T) {
+// openUnknownCard opens a card at the issuer of which the service knows nothing.
+func (w *world) openUnknownCard() {
+	w.t.Helper()
+	client, err := sandbox.Dial(sandbox.ClientConfig{URL: w.issuer.url, APIKey: secret.New(sandbox.DevKey)})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if _, err := client.Open(w.t.Context(), card.Opening{Ref: fulfilment.Ref(uuid.New()), Load: 1}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func TestTopUpsStayClosedWhileTreasuryIsUnreconciled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{change: func(c *app.Config) {
-		audited(c)
+		withOperator(c)
 		// Longer than the test: the comparisons are the test's own, but for one at the start.
 		c.ReconcileEvery, c.ReconcileGate = time.Hour, true
 	}})
@@ -288,64 +303,58 @@ func TestTopupsStayClosedWhileTheTreasuryIsUnreconciled(t *testing.T) {
 			"no comparison at the start"
 	})
 	b := w.buyer()
-	b.bought("card")
-	topup := request{path: "/api/card/topup", body: `{"idempotencyKey":"t"}`}
+	b.buyCard("card")
+	topup := post("/api/card/topup", `{"idempotencyKey":"t"}`)
 	is := func(what string, status int, code fault.Code) {
 		t.Helper()
 		// What the last report says is remembered for a moment.
 		eventually(t, 5*time.Second, func() (bool, string) {
 			a := w.send(topup)
-			return a.status == status && a.problem.Code == string(code), fmt.Sprintf("%s: %d %s", what, a.status, a.body)
+			return a.status == status && a.is(code), fmt.Sprintf("%s: %d %s", what, a.status, a.body)
 		})
 	}
 	is("good books", 402, fault.PaymentRequired)
-	b.gives(1)
-	w.wantCodes("a stray transfer", reconcile.TransferUnmatched)
+	b.sendUnmatched(1)
+	w.wantFindings("a stray transfer", reconcile.TransferUnmatched)
 	is("a stray transfer", 402, fault.PaymentRequired)
 
 	// What concerns one wallet closes top-ups for that wallet.
-	w.execute("UPDATE payments SET value = value + 1")
-	if !w.compared().Blocks() {
+	w.exec("UPDATE payments SET value = value + 1")
+	if !w.reconcileNow().Blocks() {
 		t.Error("a payment of another amount does not block")
 	}
 	is("a difference of one wallet's", 402, fault.PaymentRequired)
 	before := w.footprint()
-	if a := b.topUp("t", 2500); a.status != 503 || a.problem.Code != string(fault.TreasuryUnreconciled) {
-		t.Errorf("a paid top-up: %d %s", a.status, a.body)
-	}
-	if after := w.footprint(); after != before {
-		t.Errorf("a refused top-up left a trace:\n was %s\n now %s", before, after)
-	}
+	wantProblem(t, "a paid top-up", b.topUp("t", 2500), 503, fault.TreasuryUnreconciled)
+	w.wantFootprint("a refused top-up left a trace", before)
 	c := w.buyer()
-	c.bought("another card")
+	c.buyCard("another card")
 	c.topUp("another", 2500).into(t, 200, nil)
-	w.execute("UPDATE payments SET value = value - 1 WHERE owner = $1", strings.ToLower(b.address.String()))
-	w.compared()
+	w.exec("UPDATE payments SET value = value - 1 WHERE owner = $1", strings.ToLower(b.address.String()))
+	w.reconcileNow()
 	is("mended books", 402, fault.PaymentRequired)
 
 	// What concerns nobody in particular closes them for all, until an operator says that it is understood.
-	w.execute("INSERT INTO ledger_postings (id, order_id, owner, kind, at) VALUES ('unmatched/x', '', '', 'unmatched', " +
+	w.exec("INSERT INTO ledger_postings (id, order_id, owner, kind, at) VALUES ('unmatched/x', '', '', 'unmatched', " +
 		"now())")
-	w.wantCodes("a posting of nobody's", reconcile.LedgerUnbalanced, reconcile.PostingUnexpected,
+	w.wantFindings("a posting of nobody's", reconcile.LedgerUnbalanced, reconcile.PostingUnexpected,
 		reconcile.TransferUnmatched)
 	is("a posting of nobody's", 503, fault.TreasuryUnreconciled)
-	if a := w.send(purchase("another", "")); a.status != 402 {
-		t.Errorf("a card while top-ups are closed: %d %s", a.status, a.body)
-	}
+	wantStatus(t, "a card while top-ups are closed", w.send(purchase("another", "")), 402)
 	for i, f := range w.findings("") {
 		if f.Blocks {
-			w.explain(f, "a test put it there", fmt.Sprint("explain ", i)).into(t, 200, nil)
+			w.send(f.explanation("a test put it there", fmt.Sprint("explain ", i))).into(t, 200, nil)
 		}
 	}
 	is("explained", 402, fault.PaymentRequired)
-	w.wantCodes("explained", reconcile.TransferUnmatched)
+	w.wantFindings("explained", reconcile.TransferUnmatched)
 	is("still explained", 402, fault.PaymentRequired)
 
 	// Whatever the report says: the gate reads how old the comparison is from its own column.
-	w.execute("UPDATE reconciliations SET at = at - interval '4 hours'")
+	w.exec("UPDATE reconciliations SET at = at - interval '4 hours'")
 	is("an old report", 503, fault.TreasuryUnreconciled)
-	w.compared()
+	w.reconcileNow()
 	is("a new report", 402, fault.PaymentRequired)
 	b.topUp("t", 2500).into(t, 200, nil)
-	w.settled(30 * time.Second)
+	w.awaitSettled(30 * time.Second)
 }

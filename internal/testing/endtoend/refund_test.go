@@ -20,14 +20,13 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// newAdminWorld is a world with the operator ann; holds is what its treasury has, and less than zero means
-// that there is none.
-func newAdminWorld(t *testing.T, holds money.USDC, p plan) *world {
+// newAdminWorld is a world with the operator ann, and with a treasury unless its balance is negative.
+func newAdminWorld(t *testing.T, balance money.USDC, p plan) *world {
 	t.Helper()
 	key, change := newKey(t), p.change
 	p.change = func(c *app.Config) {
 		c.Operators = []auth.Operator{{Name: "ann", Hash: sha256.Sum256([]byte(operatorToken))}}
-		if holds >= 0 {
+		if balance >= 0 {
 			c.TreasuryKey = secret.New(hexutil.Encode(crypto.FromECDSA(key)))
 		}
 		if change != nil {
@@ -35,24 +34,34 @@ func newAdminWorld(t *testing.T, holds money.USDC, p plan) *world {
 		}
 	}
 	w := newWorld(t, p)
-	if holds >= 0 {
+	if balance >= 0 {
 		w.treasury = addressOf(key)
-		w.fund(w.treasury, holds)
+		w.fund(w.treasury, balance)
 	}
 	return w
 }
 
-// ann makes a call of the operator's. A key of "" sends none.
-func (w *world) ann(method, path, body, key string) answer {
-	h := map[string]string{"Authorization": "Bearer " + operatorToken}
-	if key != "" {
-		h["Idempotency-Key"] = key
-	}
-	return w.send(request{method: method, path: path, body: body, header: h})
+// operatorCall makes a call of the operator's; an empty key sends none.
+func (w *world) operatorCall(method, path, body, key string) answer {
+	return w.send(request{method: method, path: path, body: body}.asOperator(key))
 }
 
-// given is the part of an order that tells of its refund.
-type given struct {
+// setSwitch pauses or resumes the sale of a product, as the operator.
+func (w *world) setSwitch(product string, paused bool, key string) {
+	w.t.Helper()
+	body := fmt.Sprintf(`{"paused":%t,"reason":"drill"}`, paused)
+	w.operatorCall("POST", "/api/admin/switches/"+product, body, key).into(w.t, 200, nil)
+}
+
+// decide decides an order in review, as the operator.
+func (w *world) decide(order, action, reason, key string) answer {
+	w.t.Helper()
+	body := fmt.Sprintf(`{"action":%q,"reason":%q}`, action, reason)
+	return w.operatorCall("POST", "/api/admin/orders/"+order+"/decide", body, key)
+}
+
+// orderView is the part of an order that tells of its refund.
+type orderView struct {
 	OrderID string `json:"orderId"`
 	Status  string `json:"status"`
 	Refund  *struct {
@@ -71,13 +80,13 @@ type given struct {
 	Replayed bool `json:"replayed"`
 }
 
-// becomes waits until a signed-in buyer's order has a status.
-func (b *buyer) becomes(id, status string) given {
+// awaitStatus waits until a signed-in buyer's order has a status.
+func (b *buyer) awaitStatus(id, status string) orderView {
 	b.w.t.Helper()
-	var o given
+	var o orderView
 	eventually(b.w.t, 30*time.Second, func() (bool, string) {
 		b.get("/api/orders/"+id).into(b.w.t, 200, &o)
-		return o.Status == status, fmt.Sprintf("%+v, %+v", o, b.w.entries())
+		return o.Status == status, fmt.Sprintf("%+v, %+v", o, b.w.orders())
 	})
 	return o
 }
@@ -89,8 +98,10 @@ func (w *world) payouts(to x402.Address) (transactions []string) {
 		Tx common.Hash `json:"transactionHash"`
 	}
 	w.rpc(&logs, "eth_getLogs", map[string]any{
-		"fromBlock": hexutil.EncodeUint64(w.from), "toBlock": "latest", "address": usdc().String(),
-		"topics": []any{x402.TopicTransfer.String(), w.treasury.Word().String(), to.Word().String()},
+		"fromBlock": hexutil.EncodeUint64(w.fromBlock),
+		"toBlock":   "latest",
+		"address":   usdc().String(),
+		"topics":    []any{x402.TopicTransfer.String(), w.treasury.Word().String(), to.Word().String()},
 	})
 	for _, l := range logs {
 		transactions = append(transactions, l.Tx.Hex())
@@ -98,18 +109,18 @@ func (w *world) payouts(to x402.Address) (transactions []string) {
 	return transactions
 }
 
-// TestARefusedCardIsPaidBack: the buyer of a card that the issuer refuses has the money again, sees it on
+// TestRefusedCardIsRefunded: the buyer of a card that the issuer refuses has the money again, sees it on
 // the order, and can buy another.
-func TestARefusedCardIsPaidBack(t *testing.T) {
+func TestRefusedCardIsRefunded(t *testing.T) {
 	t.Parallel()
 	w := newAdminWorld(t, 100_000_000, plan{instances: 2})
 	b := w.buyer()
 	b.signIn()
 	was := w.balance(b.address)
 	pay := header(t, b.payment())
-	var first given
+	var first orderView
 	w.send(purchase("refused~002", pay)).into(t, 200, &first)
-	o := b.becomes(first.OrderID, "refunded")
+	o := b.awaitStatus(first.OrderID, "refunded")
 	if o.Refund == nil || o.Refund.Status != "refunded" || o.Refund.Amount != "25000000" ||
 		o.Refund.To != b.address.String() ||
 		o.Refund.RefundedAt == "" || o.Issuance.Status != "refused" {
@@ -123,7 +134,7 @@ func TestARefusedCardIsPaidBack(t *testing.T) {
 	}
 	// A repeat, with the same payment or a new one, tells of the refund and starts nothing.
 	for _, repeat := range []string{pay, header(t, b.payment())} {
-		var again given
+		var again orderView
 		w.send(purchase("refused~002", repeat)).into(t, 200, &again)
 		if !again.Replayed || again.OrderID != o.OrderID || again.Refund == nil ||
 			again.Refund.Transaction != o.Refund.Transaction {
@@ -131,44 +142,44 @@ func TestARefusedCardIsPaidBack(t *testing.T) {
 		}
 	}
 	// The same over Connect.
-	var rpc struct{ Order given }
-	b.post("/roamcard.v1.OrderService/GetOrder", `{"orderId":`+quoted(o.OrderID)+`}`).into(t, 200, &rpc)
+	var rpc struct{ Order orderView }
+	b.post("/roamcard.v1.OrderService/GetOrder", `{"orderId":`+jsonText(o.OrderID)+`}`).into(t, 200, &rpc)
 	if rpc.Order.Refund == nil || *rpc.Order.Refund != *o.Refund {
 		t.Errorf("over Connect %+v", rpc.Order.Refund)
 	}
-	b.bought("another")
+	b.buyCard("another")
 	if got := w.payouts(b.address); len(got) != 1 {
 		t.Errorf("the treasury paid in %v", got)
 	}
-	w.reconcile()
-	w.wantCodes("a refund")
+	w.checkBooks()
+	w.wantFindings("a refund")
 }
 
-func TestARefusedTopUpIsPaidBack(t *testing.T) {
+func TestRefusedTopUpIsRefunded(t *testing.T) {
 	t.Parallel()
 	w := newAdminWorld(t, 100_000_000, plan{})
 	b := w.buyer()
-	b.bought("card")
+	b.buyCard("card")
 	was := w.balance(b.address)
 	pay := b.payment(func(p *x402.Payment) {
 		p.Accepted.Amount, p.Authorization.Value, p.Resource.URL = "33330000", 33_330_000, origin+"/api/card/topup"
 	})
-	var o given
-	w.send(request{path: "/api/card/topup", body: `{"amountUsdCents":3333,"idempotencyKey":"more~002"}`,
-		header: map[string]string{x402.HeaderSignature: header(t, pay)}}).into(t, 200, &o)
-	o = b.becomes(o.OrderID, "refunded")
+	var o orderView
+	topUp := post("/api/card/topup", `{"amountUsdCents":3333,"idempotencyKey":"more~002"}`)
+	w.send(topUp.paying(header(t, pay))).into(t, 200, &o)
+	o = b.awaitStatus(o.OrderID, "refunded")
 	if o.Refund == nil || o.Refund.Amount != "33330000" || o.Topup.Status != "refused" {
 		t.Errorf("order %+v, refund %+v", o, o.Refund)
 	}
 	if now := w.balance(b.address); now != was {
 		t.Errorf("the buyer has %s, had %s", now, was)
 	}
-	w.reconcile()
-	w.wantCodes("a refunded top-up")
+	w.checkBooks()
+	w.wantFindings("a refunded top-up")
 }
 
-// TestManyRefundsOfManyBuyers: two processes bring back what a dozen orders paid, each once.
-func TestManyRefundsOfManyBuyers(t *testing.T) {
+// TestConcurrentRefundsArePaidOnceEach: two processes bring back what a dozen orders paid, each once.
+func TestConcurrentRefundsArePaidOnceEach(t *testing.T) {
 	t.Parallel()
 	w := newAdminWorld(t, 1_000_000_000, plan{instances: 2})
 	const n = 12
@@ -183,7 +194,7 @@ func TestManyRefundsOfManyBuyers(t *testing.T) {
 			t.Fatalf("buyer %d: %d %s", i, a.status, a.body)
 		}
 	}
-	w.settled(60 * time.Second)
+	w.awaitSettled(60 * time.Second)
 	for i, b := range buyers {
 		if got := w.payouts(b.address); len(got) != 1 || w.balance(b.address) != 1_000_000_000 {
 			t.Errorf("buyer %d: paid back in %v, has %s", i, got, w.balance(b.address))
@@ -192,18 +203,18 @@ func TestManyRefundsOfManyBuyers(t *testing.T) {
 	if left := w.balance(w.treasury); left != 1_000_000_000-n*price() {
 		t.Errorf("the treasury has %s", left)
 	}
-	w.reconcile()
+	w.checkBooks()
 }
 
-// TestATreasuryThatIsShortPaysLater: the refund waits, and goes out once when the money is there.
-func TestATreasuryThatIsShortPaysLater(t *testing.T) {
+// TestRefundWaitsForTreasuryFunds: the refund waits, and goes out once when the money is there.
+func TestRefundWaitsForTreasuryFunds(t *testing.T) {
 	t.Parallel()
 	w := newAdminWorld(t, price()-1, plan{})
 	b := w.buyer()
 	b.signIn()
-	var o given
+	var o orderView
 	b.buy("short~002").into(t, 200, &o)
-	o = b.becomes(o.OrderID, "refund_pending")
+	o = b.awaitStatus(o.OrderID, "refund_pending")
 	if o.Refund == nil || o.Refund.Status != "pending" || o.Refund.Transaction != "" || o.Refund.Amount != "25000000" {
 		t.Errorf("refund %+v", o.Refund)
 	}
@@ -214,41 +225,41 @@ func TestATreasuryThatIsShortPaysLater(t *testing.T) {
 		return err == nil && n == 1, fmt.Sprint(n, err)
 	})
 	w.fund(w.treasury, price())
-	b.becomes(o.OrderID, "refunded")
+	b.awaitStatus(o.OrderID, "refunded")
 	if w.balance(b.address) != 1_000_000_000 || w.balance(w.treasury) != 0 || len(w.payouts(b.address)) != 1 {
 		t.Errorf("the buyer has %s, the treasury %s", w.balance(b.address), w.balance(w.treasury))
 	}
-	w.reconcile()
+	w.checkBooks()
 }
 
-// TestATreasuryThatStaysShortLeavesItToAnOperator: the order comes to review only when its authorization is
+// TestExpiredRefundIsLeftToOperator: the order comes to review only when its authorization is
 // dead, and the operator's decision makes one refund of it.
-func TestATreasuryThatStaysShortLeavesItToAnOperator(t *testing.T) {
+func TestExpiredRefundIsLeftToOperator(t *testing.T) {
 	t.Parallel()
 	w := newAdminWorld(t, 0,
 		plan{chain: ownChain(t), change: func(c *app.Config) { c.TreasuryDeadline = 15 * time.Second }})
 	b := w.buyer()
 	b.signIn()
-	var o given
+	var o orderView
 	b.buy("never~002").into(t, 200, &o)
-	b.becomes(o.OrderID, "refund_pending")
+	b.awaitStatus(o.OrderID, "refund_pending")
 	// The safe block of this chain is far behind: it has to pass the authorization's time.
-	w.rpc(nil, "anvil_mine", "0x80")
-	b.becomes(o.OrderID, "operator_review")
+	w.mine(128)
+	b.awaitStatus(o.OrderID, "operator_review")
 	w.fund(w.treasury, 2*price())
 	decide := "/api/admin/orders/" + o.OrderID + "/decide"
 	for range 2 {
-		w.ann("POST", decide, `{"action":"refund","reason":"the treasury has money again"}`, "d1").into(t, 200, nil)
+		w.operatorCall("POST", decide, `{"action":"refund","reason":"the treasury has money again"}`, "d1").into(t, 200, nil)
 	}
-	b.becomes(o.OrderID, "refunded")
+	b.awaitStatus(o.OrderID, "refunded")
 	if w.balance(w.treasury) != price() || len(w.payouts(b.address)) != 1 {
 		t.Errorf("the treasury has %s", w.balance(w.treasury))
 	}
-	w.reconcile()
+	w.checkBooks()
 }
 
-// TestAFacilitatorIsNotAskedToRefund: without a relayer the order goes to a person, who reads why.
-func TestAFacilitatorIsNotAskedToRefund(t *testing.T) {
+// TestRefundWithoutRelayerIsLeftToOperator: without a relayer the order goes to a person, who reads why.
+func TestRefundWithoutRelayerIsLeftToOperator(t *testing.T) {
 	t.Parallel()
 	treasury := newKey(t)
 	w, _ := newFacilitatorWorld(t, "facilitator", func(c *app.Config) {
@@ -256,12 +267,12 @@ func TestAFacilitatorIsNotAskedToRefund(t *testing.T) {
 	})
 	b := w.buyer()
 	b.buy("k~002").into(t, 200, nil)
-	w.settled(30 * time.Second)
+	w.awaitSettled(30 * time.Second)
 	var why string
 	err := w.db.QueryRow(t.Context(),
 		"SELECT evidence->>'not_refunded' FROM timeline WHERE to_status = 'operator_review'").Scan(&why)
 	if err != nil || !strings.Contains(why, "no relayer") {
 		t.Errorf("evidence %q, %v", why, err)
 	}
-	w.reconcile()
+	w.checkBooks()
 }

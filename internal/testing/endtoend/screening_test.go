@@ -40,7 +40,7 @@ func screened(t *testing.T, p plan, listed ...x402.Address) (w *world, list func
 			was(c)
 		}
 		c.Screening = app.ScreeningConfig{
-			Lists: []screening.Source{source}, RefreshEvery: 100 * time.Millisecond, MaxAge: time.Hour,
+			Lists: []screening.Source{source}, RefreshEvery: time.Second, MaxAge: time.Hour,
 		}
 	}
 	return newWorld(t, p), list
@@ -49,10 +49,10 @@ func screened(t *testing.T, p plan, listed ...x402.Address) (w *world, list func
 func TestListedPayerBuysNothing(t *testing.T) {
 	t.Parallel()
 	w, list := screened(t, plan{instances: 2})
-	w.awaitEsims(w.instances[0])
+	w.awaitEsimReady(w.instances[0])
 	before, honest := w.buyer(), w.buyer()
-	owned := before.bought("before-it-was-listed")
-	open := before.opens("/api/orders", "an-open-order", `{}`)
+	owned := before.buyCard("before-it-was-listed")
+	open := before.createOrder("/api/orders", "an-open-order", `{}`)
 	list(before.address)
 	eventually(t, 20*time.Second, func() (bool, string) {
 		n := w.count("SELECT count(*) FROM screened_addresses WHERE address = $1", before.address.Lower())
@@ -60,20 +60,20 @@ func TestListedPayerBuysNothing(t *testing.T) {
 	})
 	for name, r := range map[string]request{
 		"a card":           purchase("another", header(t, before.payment())),
-		"an eSIM":          esimPurchase(nil, "an-esim", before.esimHeader(w.esimTerms("an-esim"))),
-		"an open order":    payFor("POST", open.path(), header(t, before.payment())),
-		"its invitation":   payFor("GET", open.path(), ""),
+		"an eSIM":          esimPurchase("an-esim", before.esimPayment(w.esimTerms("an-esim"))),
+		"an open order":    payRequest("POST", open.path(), header(t, before.payment())),
+		"its invitation":   payRequest("GET", open.path(), ""),
 		"an order to open": {path: "/api/orders", body: `{}`, header: before.bearer()},
 	} {
 		wantProblem(t, name, w.send(r), http.StatusForbidden, fault.PayerNotAccepted)
 	}
 	// What was bought before is the owner's still, and a repeat is answered from the record.
-	before.bought("before-it-was-listed")
-	if got := before.status(owned.Issuance.CardID); got != "ACTIVE" {
+	before.buyCard("before-it-was-listed")
+	if got := before.cardStatus(owned.Issuance.CardID); got != "ACTIVE" {
 		t.Errorf("the card from before is %s", got)
 	}
-	honest.bought("of-somebody-else")
-	if n := len(w.transfersOf(before.address)); n != 1 {
+	honest.buyCard("of-somebody-else")
+	if n := len(w.transfersFrom(before.address)); n != 1 {
 		t.Errorf("the listed payer paid %d times", n)
 	}
 	if n := w.count("SELECT count(*) FROM audit WHERE action = 'payer.refuse' AND subject = $1 AND actor LIKE 'screening:%'",
@@ -84,5 +84,5 @@ func TestListedPayerBuysNothing(t *testing.T) {
 	eventually(t, 20*time.Second, func() (bool, string) {
 		return w.count("SELECT count(*) FROM screened_addresses") == 1, "the list was not read again"
 	})
-	w.reconcile()
+	w.checkBooks()
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-func TestTheServiceDoesNotStartWithoutTheKeyOfAnOpenTransaction(t *testing.T) {
+func TestStartFailsWithoutKeyOfPendingTransaction(t *testing.T) {
 	url := storetest.URL(t)
 	lost := x402.Address{0: 0xde, 19: 0xad}
 	_, err := storetest.Open(t, url).Attempts().Prepare(t.Context(), uuid.New(), lost, 0,

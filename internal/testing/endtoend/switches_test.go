@@ -14,16 +14,16 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// TestAfterTheSwitchsAnswerNoProcessSells: two processes of the program itself sell as fast as they can while an
+// TestNoProcessSellsAfterSwitchIsSet: two processes of the program itself sell as fast as they can while an
 // operator sets the switch at one of them. What is sent after the answer is never claimed, at neither.
-func TestAfterTheSwitchsAnswerNoProcessSells(t *testing.T) {
+func TestNoProcessSellsAfterSwitchIsSet(t *testing.T) {
 	t.Parallel()
-	program := built(t)
+	program := buildProgram(t)
 	w := newAdminWorld(t, -1, plan{})
 	hash := fmt.Sprintf("OPERATORS=ann:%x", w.config.Operators[0].Hash)
-	w.replace(w.launch(program, hash), w.launch(program, hash))
-	w.awaitEsims(w.instances[0])
-	w.awaitEsims(w.instances[1])
+	w.replaceInstances(w.launch(program, hash), w.launch(program, hash))
+	w.awaitEsimReady(w.instances[0])
+	w.awaitEsimReady(w.instances[1])
 	for _, product := range []struct {
 		name  string
 		code  fault.Code
@@ -32,7 +32,7 @@ func TestAfterTheSwitchsAnswerNoProcessSells(t *testing.T) {
 		{"card_issue", fault.IssuePaused,
 			func(b *buyer, key string) request { return purchase(key, header(t, b.payment())) }},
 		{"esim", fault.EsimPaused,
-			func(b *buyer, key string) request { return esimPurchase(nil, key, b.esimHeader(w.esimTerms(key))) }},
+			func(b *buyer, key string) request { return esimPurchase(key, b.esimPayment(w.esimTerms(key))) }},
 	} {
 		t.Run(product.name, func(t *testing.T) {
 			buyers := w.buyers(24)
@@ -47,7 +47,7 @@ func TestAfterTheSwitchsAnswerNoProcessSells(t *testing.T) {
 				early.Go(func() { w.send(r) })
 			}
 			early.Wait()
-			w.ann("POST", "/api/admin/switches/"+product.name, `{"paused":true,"reason":"drill"}`, "1").into(t, 200, nil)
+			w.setSwitch(product.name, true, "1")
 			var late sync.WaitGroup
 			for _, r := range requests[8:] {
 				late.Go(func() {
@@ -60,44 +60,43 @@ func TestAfterTheSwitchsAnswerNoProcessSells(t *testing.T) {
 			}
 			late.Wait()
 			for i, b := range buyers[8:] {
-				if n := len(w.transfersOf(b.address)); n != 0 {
+				if n := len(w.transfersFrom(b.address)); n != 0 {
 					t.Errorf("buyer %d paid %d times after the answer", i, n)
 				}
 			}
 			// What was claimed before goes on.
-			w.reconcile()
+			w.checkBooks()
 		})
 	}
 }
 
-// TestAPausedOrderIsNotPaidAtItsAddress: an order that was opened before the switch is as closed as any purchase.
-func TestAPausedOrderIsNotPaidAtItsAddress(t *testing.T) {
+// TestOrderOfPausedProductIsNotPayable: an order that was opened before the switch is as closed as any purchase.
+func TestOrderOfPausedProductIsNotPayable(t *testing.T) {
 	t.Parallel()
 	w := newAdminWorld(t, -1, plan{instances: 2})
 	b := w.buyer()
-	b.bought("a-card")
-	o := b.opens("/api/orders", "", `{}`)
-	r := payFor("POST", o.path(), header(t, b.payment()))
-	r.at = w.instances[1]
-	w.send(request{at: r.at, method: "GET", path: o.path()}).into(t, http.StatusPaymentRequired, nil)
-	w.ann("POST", "/api/admin/switches/card_topup", `{"paused":true,"reason":"drill"}`, "1").into(t, 200, nil)
+	b.buyCard("a-card")
+	o := b.createOrder("/api/orders", "", `{}`)
+	r := payRequest("POST", o.path(), header(t, b.payment())).on(w.instances[1])
+	w.send(get(o.path()).on(r.at)).into(t, http.StatusPaymentRequired, nil)
+	w.setSwitch("card_topup", true, "1")
 	wantProblem(t, "the payment", w.send(r), http.StatusServiceUnavailable, fault.TopupPaused)
-	if n := len(w.transfersOf(b.address)); n != 1 {
+	if n := len(w.transfersFrom(b.address)); n != 1 {
 		t.Errorf("%d transfers", n)
 	}
-	w.ann("POST", "/api/admin/switches/card_topup", `{"paused":false,"reason":"drill"}`, "2").into(t, 200, nil)
+	w.setSwitch("card_topup", false, "2")
 	eventually(t, 5*time.Second, func() (bool, string) {
 		a := w.send(r)
 		return a.status == http.StatusOK, string(clipped(a.body))
 	})
-	w.reconcile()
+	w.checkBooks()
 }
 
-// TestAPauseIsToldWhereBuyersLook: in readiness, discovery, the configuration, the agent's contract and the MCP tools.
-func TestAPauseIsToldWhereBuyersLook(t *testing.T) {
+// TestPauseIsShownInEveryDocument: in readiness, discovery, the configuration, the agent's contract and the MCP tools.
+func TestPauseIsShownInEveryDocument(t *testing.T) {
 	t.Parallel()
 	w := newAdminWorld(t, -1, plan{})
-	w.awaitEsims(nil)
+	w.awaitEsimReady(nil)
 	type told struct {
 		Paused bool
 		Card   struct{ IssuePaused, TopupPaused bool }
@@ -105,7 +104,7 @@ func TestAPauseIsToldWhereBuyersLook(t *testing.T) {
 	}
 	at := func(path string) (all told) {
 		t.Helper()
-		w.send(request{method: "GET", path: path}).into(t, 200, &all)
+		w.send(get(path)).into(t, 200, &all)
 		return all
 	}
 	contract := func() map[string]bool {
@@ -116,7 +115,7 @@ func TestAPauseIsToldWhereBuyersLook(t *testing.T) {
 				Paused bool
 			}
 		}
-		w.send(request{method: "GET", path: "/api/agent"}).into(t, 200, &c)
+		w.send(get("/api/agent")).into(t, 200, &c)
 		paused := map[string]bool{}
 		for _, p := range c.Products {
 			paused[p.Path] = p.Paused
@@ -129,12 +128,15 @@ func TestAPauseIsToldWhereBuyersLook(t *testing.T) {
 		"esim":       {"/api/esim/discovery", "/api/esim/purchase"},
 	} {
 		for n, paused := range []bool{true, false} {
-			w.ann("POST", "/api/admin/switches/"+product, fmt.Sprintf(`{"paused":%t,"reason":"drill"}`, paused),
+			w.operatorCall("POST", "/api/admin/switches/"+product, fmt.Sprintf(`{"paused":%t,"reason":"drill"}`, paused),
 				fmt.Sprint(n)).into(t, 200, nil)
 			eventually(t, 5*time.Second, func() (bool, string) { return at(where.discovery).Paused == paused, product })
 			c := at("/api/config")
-			all := map[string]bool{"card_issue": c.Card.IssuePaused, "card_topup": c.Card.TopupPaused,
-				"esim": c.Esim.PurchasePaused}
+			all := map[string]bool{
+				"card_issue": c.Card.IssuePaused,
+				"card_topup": c.Card.TopupPaused,
+				"esim":       c.Esim.PurchasePaused,
+			}
 			for other, closed := range all {
 				if closed != (paused && other == product) {
 					t.Errorf("while %s is paused (%t), the configuration says of %s: %t", product, paused, other, closed)
@@ -145,16 +147,16 @@ func TestAPauseIsToldWhereBuyersLook(t *testing.T) {
 					t.Errorf("while %s is paused (%t), the contract says of %s: %t", product, paused, path, closed)
 				}
 			}
-			ready := w.send(request{method: "GET", path: "/api/esim/ready"})
+			ready := w.send(get("/api/esim/ready"))
 			if want := paused && product == "esim"; (ready.status == 503) != want ||
 				(want && !strings.Contains(ready.problem.Detail, "sale")) {
 				t.Errorf("while %s is paused (%t), eSIMs are ready: %d %s", product, paused, ready.status, ready.body)
 			}
 			var config told
-			if err := json.Unmarshal(w.tool(t, "get_config", "{}").StructuredContent, &config); err != nil {
+			if err := json.Unmarshal(w.callTool(t, "get_config", "{}").StructuredContent, &config); err != nil {
 				t.Fatal(err)
 			}
-			readiness := w.tool(t, "get_esim_readiness", "{}")
+			readiness := w.callTool(t, "get_esim_readiness", "{}")
 			if want := paused && product == "esim"; readiness.IsError != want || config.Esim.PurchasePaused != want {
 				t.Errorf("while %s is paused (%t), the tools say %+v, %+v", product, paused, config, readiness)
 			}
@@ -162,64 +164,73 @@ func TestAPauseIsToldWhereBuyersLook(t *testing.T) {
 	}
 }
 
-// TestNoTermsOfAnEsimThatItsSupplierCannotMake: neither while it is down nor while our money there is spent. An order
+// TestNoTermsForEsimSupplierCannotDeliver: neither while it is down nor while our money there is spent. An order
 // that was opened before is no exception.
-func TestNoTermsOfAnEsimThatItsSupplierCannotMake(t *testing.T) {
+func TestNoTermsForEsimSupplierCannotDeliver(t *testing.T) {
 	t.Parallel()
 	w := newAdminWorld(t, -1, plan{})
-	w.awaitEsims(nil)
+	w.awaitEsimReady(nil)
 	b := w.buyer()
 	b.signIn()
-	opened := b.opens("/api/esim/orders", "opened-before", `{}`)
+	opened := b.createOrder("/api/esim/orders", "opened-before", `{}`)
 	look := func(what string, status int, code fault.Code, failing string) {
 		t.Helper()
 		eventually(t, 10*time.Second, func() (bool, string) {
-			a := w.send(request{path: esimPath, body: purchaseBody("terms")})
-			return a.status == status && a.problem.Code == string(code),
+			a := w.send(post(esimPath, purchaseBody("terms")))
+			return a.status == status && a.is(code),
 				fmt.Sprintf("%s: %d %s", what, a.status, clipped(a.body))
 		})
 		for leg, r := range map[string]request{
-			"preview": {path: esimPath}, "open order": {method: "GET", path: opened.path()},
+			"preview":    {path: esimPath},
+			"open order": {method: "GET", path: opened.path()},
 		} {
-			if a := w.send(r); a.status != status || a.problem.Code != string(code) ||
+			if a := w.send(r); a.status != status || !a.is(code) ||
 				a.header.Get(x402.HeaderRequired) != "" != (status == 402) {
 				t.Errorf("%s, %s: %d %s", what, leg, a.status, clipped(a.body))
 			}
 		}
-		ready := w.send(request{method: "GET", path: "/api/esim/ready"})
+		ready := w.send(get("/api/esim/ready"))
 		if (failing == "") != (ready.status == 200) || !strings.Contains(ready.problem.Detail, failing) {
 			t.Errorf("%s: readiness %d %s", what, ready.status, ready.body)
 		}
 	}
-	w.issuer.control("POST", "esim/faults", map[string]any{"op": "check", "mode": "error_before", "times": 0})
+	w.issuer.esimFault("check", "error_before", 0)
 	look("down", 503, fault.DependencyDown, "supplier")
-	w.issuer.control("DELETE", "esim/faults", nil)
+	w.issuer.clearEsimFaults()
 	look("up again", 402, fault.PaymentRequired, "")
-	w.issuer.control("POST", "esim/float", map[string]any{"micros": 1})
+	w.issuer.call("POST", "esim/float", map[string]any{"micros": 1})
 	look("no float", 503, fault.FloatUnavailable, "float")
-	w.issuer.control("POST", "esim/float", map[string]any{"micros": 100_000_000})
+	w.issuer.call("POST", "esim/float", map[string]any{"micros": 100_000_000})
 	look("float again", 402, fault.PaymentRequired, "")
-	w.reconcile()
+	w.checkBooks()
 }
 
-func TestACountryWithoutPlansIsAnEmptyList(t *testing.T) {
+func TestCountryWithoutPlansHasEmptyList(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{change: func(c *app.Config) { c.Esim.SyncEvery = time.Second }})
-	w.awaitEsims(nil)
+	w.awaitEsimReady(nil)
 	plans := func(country string) int {
 		t.Helper()
 		var list struct{ Plans []struct{ PlanID string } }
-		w.send(request{method: "GET", path: "/api/esim/plans?countryCode=" + country}).into(t, 200, &list)
+		w.send(get("/api/esim/plans?countryCode="+country)).into(t, 200, &list)
 		return len(list.Plans)
 	}
-	for country, want := range map[string]bool{"FR": true, "fr": true, "Fr": true, "AQ": false, "XK": false, "xk": false,
-		"ZZ": false, "qq": false} {
+	for country, want := range map[string]bool{
+		"FR": true,
+		"fr": true,
+		"Fr": true,
+		"AQ": false,
+		"XK": false,
+		"xk": false,
+		"ZZ": false,
+		"qq": false,
+	} {
 		if n := plans(country); (n > 0) != want {
 			t.Errorf("%s: %d plans", country, n)
 		}
 	}
 	for _, wrong := range []string{"", "F", "FRA", "F1", "%C3%9C", "--"} {
-		wantProblem(t, "countryCode="+wrong, w.send(request{method: "GET", path: "/api/esim/plans?countryCode=" + wrong}),
+		wantProblem(t, "countryCode="+wrong, w.send(get("/api/esim/plans?countryCode="+wrong)),
 			400, fault.SchemaInvalid)
 	}
 }

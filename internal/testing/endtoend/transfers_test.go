@@ -32,182 +32,177 @@ func (w *world) unmatched(query string) (all []unmatched, next string) {
 		Transfers     []unmatched
 		NextPageToken string
 	}
-	w.send(request{method: "GET", path: transfersPath + query, header: operator()}).into(w.t, 200, &page)
+	w.send(get(transfersPath+query).asOperator("")).into(w.t, 200, &page)
 	return page.Transfers, page.NextPageToken
 }
 
-func (w *world) resolve(s unmatched, as, reason, key string) answer {
-	w.t.Helper()
-	header := operator()
-	if key != "" {
-		header["Idempotency-Key"] = key
-	}
-	return w.send(request{path: transfersPath + "/" + s.subject() + "/resolve", header: header,
-		body: fmt.Sprintf(`{"resolution":%q,"reason":%q}`, as, reason)})
+// resolution is the operator's request that resolves a transfer.
+func (s unmatched) resolution(as, reason, key string) request {
+	body := fmt.Sprintf(`{"resolution":%q,"reason":%q}`, as, reason)
+	return post(transfersPath+"/"+s.subject()+"/resolve", body).asOperator(key)
 }
 
-// TestAnOperatorResolvesWhatArrivedForNoOrder follows three strangers' transfers from the report that finds them
-// to the one that lists them as resolved.
-func TestAnOperatorResolvesWhatArrivedForNoOrder(t *testing.T) {
+// TestOperatorResolvesUnmatchedTransfers follows three transfers without an order from the report that finds them to
+// the one that lists them as resolved.
+func TestOperatorResolvesUnmatchedTransfers(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plan{instances: 2, change: audited})
+	w := newWorld(t, plan{instances: 2, change: withOperator})
 	b := w.buyer()
-	b.bought("card")
-	w.settled(30 * time.Second)
-	for _, units := range []int{7, 9, 11} {
-		b.gives(money.USDC(units))
+	b.buyCard("card")
+	w.awaitSettled(30 * time.Second)
+	open := w.findUnmatched(b, 7, 9, 11)
+	before := w.digest()
+	w.wantResolutionRefused(open[0], b)
+	if w.digest() != before {
+		t.Error("a refusal changed the books")
+	}
+
+	donation := w.wantIdempotentResolution(open[2])
+	r := w.wantFindings("two are left", reconcile.TransferUnmatched)
+	if len(r.Findings) != 2 || len(r.Resolved) != 1 || r.Resolved[0].Subject != donation.subject() ||
+		!strings.Contains(r.Resolved[0].Detail, "ada says: nobody asked") {
+		t.Errorf("the report %+v", r)
+	}
+	sentBack := open[1].resolution("refunded_by_hand", "sent back", "")
+	w.wantOneResolution(sentBack, fault.TransferResolved)
+	posted := w.count("SELECT count(*) FROM ledger_postings WHERE id = 'resolved/' || $1", open[1].subject())
+	if posted != 1 {
+		t.Errorf("%d postings of one resolution", posted)
+	}
+	w.send(open[0].resolution("known", "the owner's own", "four")).into(t, 200, nil)
+
+	r = w.wantFindings("none is left")
+	if len(r.Resolved) != 3 {
+		t.Errorf("resolved %+v", r.Resolved)
+	}
+	if diff := cmp.Diff(r, w.lastReport()); diff != "" {
+		t.Errorf("the last report differs (-ran +shown):\n%s", diff)
+	}
+	w.wantAllResolved(r)
+	w.checkInvariants(27)
+}
+
+// findUnmatched sends amounts to the payee, which are listed once the books have been compared, newest first.
+func (w *world) findUnmatched(b *buyer, amounts ...money.USDC) []unmatched {
+	w.t.Helper()
+	for _, units := range amounts {
+		b.sendUnmatched(units)
 	}
 	if open, _ := w.unmatched(""); len(open) != 0 {
-		t.Errorf("before a comparison: %+v", open)
+		w.t.Errorf("before a comparison: %+v", open)
 	}
-	found := w.wantCodes("three stray transfers", reconcile.TransferUnmatched)
+	found := w.wantFindings("unmatched transfers", reconcile.TransferUnmatched)
 	first, next := w.unmatched("?pageSize=2")
 	second, end := w.unmatched("?pageSize=2&pageToken=" + next)
 	open := append(first, second...)
 	if len(first) != 2 || len(open) != 3 || end != "" || open[0].Amount != "11" || open[2].From != b.address.String() ||
 		open[0].Status != "open" {
-		t.Fatalf("open %+v", open)
+		w.t.Fatalf("open %+v", open)
 	}
 	for _, s := range open {
 		if !strings.Contains(fmt.Sprint(found.Findings), s.subject()) {
-			t.Errorf("%s is no finding: %+v", s.subject(), found.Findings)
+			w.t.Errorf("%s is no finding: %+v", s.subject(), found.Findings)
 		}
 	}
-	before := w.digest()
-	w.resolvingIsRefused(open[0], b)
-	if w.digest() != before {
-		t.Error("a refusal changed the books")
-	}
+	return open
+}
 
-	given := w.resolvingIsOneAct(open[2])
-	r := w.wantCodes("two are left", reconcile.TransferUnmatched)
-	if len(r.Findings) != 2 || len(r.Resolved) != 1 || r.Resolved[0].Subject != given.subject() ||
-		!strings.Contains(r.Resolved[0].Detail, "ada says: nobody asked") {
-		t.Errorf("the report %+v", r)
-	}
-
-	w.oneOfManyResolves(open[1])
-	w.resolve(open[0], "known", "the owner's own", "four").into(t, 200, nil)
-	r = w.wantCodes("none is left")
-	if len(r.Resolved) != 3 {
-		t.Errorf("resolved %+v", r.Resolved)
-	}
-	var last reconcile.Report
-	w.send(request{method: "GET", path: reconcilePath, header: operator()}).into(t, 200, &last)
-	if diff := cmp.Diff(r, last); diff != "" {
-		t.Errorf("the last report differs (-ran +shown):\n%s", diff)
-	}
+// wantAllResolved checks balances, lists and the audit trail after the last resolution.
+func (w *world) wantAllResolved(r reconcile.Report) {
+	w.t.Helper()
 	units := map[string]money.USDC{}
 	for _, balance := range r.Balances {
 		units[balance.Account] = balance.Units
 	}
-	// 25.00 for the card, 7 given, 9 sent back, 11 that are somebody's.
+	// 25.00 for the card, 7 as a donation, 9 sent back, 11 that the owner knows.
 	if units["treasury:usdc"] != 25_000_018 || units["revenue:donation"] != -7 || units["unmatched"] != -11 {
-		t.Errorf("balances %v", units)
+		w.t.Errorf("balances %v", units)
 	}
 	if left, _ := w.unmatched(""); len(left) != 0 {
-		t.Errorf("still open: %+v", left)
+		w.t.Errorf("still open: %+v", left)
 	}
-	if closed, _ := w.unmatched("?status=resolved"); len(closed) != 3 || closed[0].Resolution != "known" ||
-		closed[2].Operator != "ada" {
-		t.Errorf("resolved: %+v", closed)
+	closed, _ := w.unmatched("?status=resolved")
+	if len(closed) != 3 || closed[0].Resolution != "known" || closed[2].Operator != "ada" {
+		w.t.Errorf("resolved: %+v", closed)
 	}
-	if n := w.count(
-		"SELECT count(*) FROM audit WHERE actor = 'ada' AND action = 'transfer.resolve' AND reason <> '' AND " +
-			"after ? 'resolution'"); n != 3 {
-		t.Errorf("%d resolutions are audited", n)
+	if n := w.count(`SELECT count(*) FROM audit
+		WHERE actor = 'ada' AND action = 'transfer.resolve' AND reason <> '' AND after ? 'resolution'`); n != 3 {
+		w.t.Errorf("%d resolutions are audited", n)
 	}
-	w.booksHold(27)
 }
 
-// resolvingIsOneAct resolves a transfer as given, however often it is asked for.
-func (w *world) resolvingIsOneAct(s unmatched) (given unmatched) {
+// wantIdempotentResolution resolves a transfer as a donation. A repeat changes nothing; another resolution is refused.
+func (w *world) wantIdempotentResolution(s unmatched) (donation unmatched) {
 	w.t.Helper()
-	w.resolve(s, "donation", "nobody asked", "one").into(w.t, 200, &given)
-	if given.Status != "resolved" || given.Resolution != "donation" || given.Operator != "ada" ||
-		given.Reason != "nobody asked" || given.ResolvedAt == "" {
-		w.t.Errorf("resolved %+v", given)
+	first := s.resolution("donation", "nobody asked", "one")
+	w.send(first).into(w.t, 200, &donation)
+	if donation.Status != "resolved" || donation.Resolution != "donation" || donation.Operator != "ada" ||
+		donation.Reason != "nobody asked" || donation.ResolvedAt == "" {
+		w.t.Errorf("resolved %+v", donation)
 	}
 	var again unmatched
-	w.resolve(s, "donation", "nobody asked", "one").into(w.t, 200, &again)
-	if diff := cmp.Diff(given, again); diff != "" {
+	w.send(first).into(w.t, 200, &again)
+	if diff := cmp.Diff(donation, again); diff != "" {
 		w.t.Errorf("a repeat (-first +again):\n%s", diff)
 	}
-	for name, a := range map[string]answer{"another reason": w.resolve(s, "donation", "other", "one"),
-		"another word": w.resolve(s, "known", "nobody asked", "one")} {
-		if a.status != http.StatusConflict || a.problem.Code != string(fault.IdempotencyKeyReused) {
-			w.t.Errorf("the key with %s: %d %s", name, a.status, a.body)
-		}
-	}
-	if a := w.resolve(s, "refunded_by_hand", "too late", "two"); a.status != http.StatusConflict ||
-		a.problem.Code != string(fault.TransferResolved) {
-		w.t.Errorf("a second word: %d %s", a.status, a.body)
-	}
-	return given
-}
-
-// resolvingIsRefused tries what cannot be resolved, or not so.
-func (w *world) resolvingIsRefused(s unmatched, b *buyer) {
-	w.t.Helper()
-	elsewhere, paid := s, s
-	elsewhere.LogIndex += 1000
-	var index int
-	if err := w.db.QueryRow(w.t.Context(),
-		"SELECT transaction, log_index FROM payments WHERE status = 'paid'").Scan(&paid.Transaction, &index); err != nil {
-		w.t.Fatal(err)
-	}
-	paid.LogIndex = index
-	malformed := s
-	malformed.Transaction = "0x12"
-	for name, tt := range map[string]struct {
-		answer answer
-		status int
-		code   fault.Code
-	}{
-		"without a key":      {w.resolve(s, "known", "r", ""), 400, fault.IdempotencyKeyMissing},
-		"without a reason":   {w.resolve(s, "known", "", "k"), 400, fault.SchemaInvalid},
-		"as something else":  {w.resolve(s, "stolen", "r", "k"), 400, fault.SchemaInvalid},
-		"no hash":            {w.resolve(malformed, "known", "r", "k"), 400, fault.SchemaInvalid},
-		"no such transfer":   {w.resolve(elsewhere, "known", "r", "k"), 404, fault.TransferNotFound},
-		"an order's payment": {w.resolve(paid, "donation", "r", "k"), 404, fault.TransferNotFound},
-		"by the sender": {w.send(request{path: transfersPath + "/" + s.subject() + "/resolve",
-			body: `{"resolution":"known","reason":"r"}`, header: b.bearer()}), 401, fault.OperatorTokenInvalid},
-		"a page of nonsense": {w.send(request{method: "GET", path: transfersPath + "?pageToken=x", header: operator()}), 400,
-			fault.SchemaInvalid},
-		"a status of nothing": {w.send(request{method: "GET", path: transfersPath + "?status=lost", header: operator()}), 400,
-			fault.SchemaInvalid},
+	for name, r := range map[string]request{
+		"another reason":     s.resolution("donation", "other", "one"),
+		"another resolution": s.resolution("known", "nobody asked", "one"),
 	} {
-		if tt.answer.status != tt.status || tt.answer.problem.Code != string(tt.code) {
-			w.t.Errorf("%s: %d %s", name, tt.answer.status, tt.answer.body)
-		}
+		wantProblem(w.t, "the key with "+name, w.send(r), http.StatusConflict, fault.IdempotencyKeyReused)
+	}
+	late := w.send(s.resolution("refunded_by_hand", "too late", "two"))
+	wantProblem(w.t, "a second resolution", late, http.StatusConflict, fault.TransferResolved)
+	return donation
+}
+
+// wantResolutionRefused tries to resolve what cannot be resolved, and malformed requests.
+func (w *world) wantResolutionRefused(s unmatched, sender *buyer) {
+	w.t.Helper()
+	elsewhere, paid, malformed := s, s, s
+	elsewhere.LogIndex += 1000
+	paid.Transaction = queryOne[string](w, "SELECT transaction FROM payments WHERE status = 'paid'")
+	paid.LogIndex = w.count("SELECT log_index FROM payments WHERE status = 'paid'")
+	malformed.Transaction = "0x12"
+	bySender := post(transfersPath+"/"+s.subject()+"/resolve", `{"resolution":"known","reason":"r"}`).as(sender)
+	for name, tt := range map[string]struct {
+		request request
+		status  int
+		code    fault.Code
+	}{
+		"without a key":       {s.resolution("known", "r", ""), 400, fault.IdempotencyKeyMissing},
+		"without a reason":    {s.resolution("known", "", "k"), 400, fault.SchemaInvalid},
+		"as something else":   {s.resolution("stolen", "r", "k"), 400, fault.SchemaInvalid},
+		"no hash":             {malformed.resolution("known", "r", "k"), 400, fault.SchemaInvalid},
+		"no such transfer":    {elsewhere.resolution("known", "r", "k"), 404, fault.TransferNotFound},
+		"an order's payment":  {paid.resolution("donation", "r", "k"), 404, fault.TransferNotFound},
+		"by the sender":       {bySender, 401, fault.OperatorTokenInvalid},
+		"a page of nonsense":  {get(transfersPath + "?pageToken=x").asOperator(""), 400, fault.SchemaInvalid},
+		"a status of nothing": {get(transfersPath + "?status=lost").asOperator(""), 400, fault.SchemaInvalid},
+	} {
+		wantProblem(w.t, name, w.send(tt.request), tt.status, tt.code)
 	}
 }
 
-// oneOfManyResolves has many acts at once, at two instances: one of them counts.
-func (w *world) oneOfManyResolves(s unmatched) {
+// wantOneResolution sends an operator's request eight times at once, each under a key of its own, at two instances. One
+// of them succeeds; the others get the code.
+func (w *world) wantOneResolution(r request, code fault.Code) {
 	w.t.Helper()
 	answers := make([]answer, 8)
 	var group sync.WaitGroup
 	for i := range answers {
-		group.Go(func() {
-			header := operator()
-			header["Idempotency-Key"] = fmt.Sprint("race ", i)
-			answers[i] = w.send(request{at: w.instances[i%2], path: transfersPath + "/" + s.subject() + "/resolve",
-				header: header,
-				body:   `{"resolution":"refunded_by_hand","reason":"sent back"}`})
-		})
+		group.Go(func() { answers[i] = w.send(r.on(w.instances[i%2]).asOperator(fmt.Sprint("race ", i))) })
 	}
 	group.Wait()
-	well := 0
+	succeeded := 0
 	for _, a := range answers {
 		if a.status == http.StatusOK {
-			well++
-		} else if a.status != http.StatusConflict || a.problem.Code != string(fault.TransferResolved) {
-			w.t.Errorf("%d %s", a.status, a.body)
+			succeeded++
+			continue
 		}
+		wantProblem(w.t, "a concurrent resolution", a, http.StatusConflict, code)
 	}
-	if n := w.count("SELECT count(*) FROM ledger_postings WHERE id = 'resolved/' || $1", s.subject()); well != 1 ||
-		n != 1 {
-		w.t.Errorf("%d of %d resolved it, %d postings", well, len(answers), n)
+	if succeeded != 1 {
+		w.t.Errorf("%d of %d resolved it", succeeded, len(answers))
 	}
 }

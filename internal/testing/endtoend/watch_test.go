@@ -12,8 +12,8 @@ import (
 	"github.com/roamcard/roamcard/gen/go/roamcard/v1/roamcardv1connect"
 )
 
-// follow collects what a stream shows of an order.
-func follow(t *testing.T, client roamcardv1connect.OrderServiceClient, token string,
+// watch collects what a stream shows of an order.
+func watch(t *testing.T, client roamcardv1connect.OrderServiceClient, token string,
 	req *roamcardv1.WatchOrderRequest) ([]*roamcardv1.WatchOrderResponse, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -32,18 +32,21 @@ func follow(t *testing.T, client roamcardv1connect.OrderServiceClient, token str
 	return seen, in.Err()
 }
 
-func TestAnOrderIsFollowedByItsOwnerAlone(t *testing.T) {
+func TestOnlyTheOwnerWatchesAnOrder(t *testing.T) {
 	w := newWorld(t, plan{})
-	for name, opts := range map[string][]connect.ClientOption{"Connect": nil, "Connect JSON": {connect.WithProtoJSON()},
-		"gRPC-Web": {connect.WithGRPCWeb()}} {
+	for name, opts := range map[string][]connect.ClientOption{
+		"Connect":      nil,
+		"Connect JSON": {connect.WithProtoJSON()},
+		"gRPC-Web":     {connect.WithGRPCWeb()},
+	} {
 		t.Run(name, func(t *testing.T) {
 			b := w.buyer()
 			b.signIn()
-			var bought sold
+			var bought paidOrder
 			b.buy("followed").into(t, 200, &bought) // paid; the card comes while we look
 			client := roamcardv1connect.NewOrderServiceClient(http.DefaultClient, w.instances[0].url, opts...)
 			req := &roamcardv1.WatchOrderRequest{OrderId: bought.OrderID}
-			seen, err := follow(t, client, b.bearer()["Authorization"], req)
+			seen, err := watch(t, client, b.bearer()["Authorization"], req)
 			if err != nil || len(seen) == 0 {
 				t.Fatalf("%d answers, %v", len(seen), err)
 			}
@@ -57,7 +60,7 @@ func TestAnOrderIsFollowedByItsOwnerAlone(t *testing.T) {
 				}
 			}
 			cursor := last.GetCursor()
-			again, err := follow(t, client, b.bearer()["Authorization"],
+			again, err := watch(t, client, b.bearer()["Authorization"],
 				&roamcardv1.WatchOrderRequest{OrderId: bought.OrderID, After: &cursor})
 			if err != nil || len(again) != 0 {
 				t.Errorf("going on after the last change: %d answers, %v; expected the end at once", len(again), err)
@@ -75,7 +78,7 @@ func TestAnOrderIsFollowedByItsOwnerAlone(t *testing.T) {
 					connect.CodeNotFound},
 				"no id": {b.bearer()["Authorization"], &roamcardv1.WatchOrderRequest{}, connect.CodeInvalidArgument},
 			} {
-				if seen, err := follow(t, client, c.token, c.req); connect.CodeOf(err) != c.want || len(seen) > 0 {
+				if seen, err := watch(t, client, c.token, c.req); connect.CodeOf(err) != c.want || len(seen) > 0 {
 					t.Errorf("%s: %d answers, %v; expected %v", what, len(seen), err, c.want)
 				}
 			}

@@ -2,7 +2,6 @@ package endtoend_test
 
 import (
 	"fmt"
-	"net/http"
 	"testing"
 	"time"
 
@@ -15,14 +14,14 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// paused sets the token's switch, as its issuer does; it is kept in slot 7.
-func (w *world) paused(on bool) {
+// setTokenPaused sets the token's switch, as its issuer does; it is kept in slot 7.
+func (w *world) setTokenPaused(on bool) {
 	w.t.Helper()
 	w.setSlot(common.BigToHash(moneyOf(7).Big()), on)
 }
 
-// blacklisted sets whether the token's issuer blocks an account; the list is kept in slot 6.
-func (w *world) blacklisted(account x402.Address, on bool) {
+// setBlacklisted sets whether the token's issuer blocks an account; the list is kept in slot 6.
+func (w *world) setBlacklisted(account x402.Address, on bool) {
 	w.t.Helper()
 	var at [64]byte
 	copy(at[12:], account[:])
@@ -37,11 +36,11 @@ func (w *world) setSlot(slot common.Hash, on bool) {
 		value[31] = 1
 	}
 	w.rpc(nil, "anvil_setStorageAt", usdc().String(), slot, value)
-	w.rpc(nil, "anvil_mine", "0x1")
+	w.mine(1)
 }
 
-// trouble is something that keeps payments from settling, and is nobody's fault who pays.
-type trouble struct {
+// disruption is something that keeps payments from settling, and is nobody's fault who pays.
+type disruption struct {
 	name       string
 	begin, end func()
 	// check is the check of /ready that fails, and code is whose fault it is.
@@ -49,150 +48,134 @@ type trouble struct {
 	code  fault.Code
 }
 
-// turnsAway checks what everybody is told meanwhile: nobody is invited to pay, nothing is claimed, and the same
+// wantTurnedAway checks what everybody is told meanwhile: nobody is invited to pay, nothing is claimed, and the same
 // signature does once it is over.
-func (w *world) turnsAway(tr trouble) {
+func (w *world) wantTurnedAway(tr disruption) {
 	w.t.Helper()
 	t, b := w.t, w.buyer()
 	payment := header(t, b.payment())
 	tr.begin()
-	w.notReady(fmt.Sprintf("%s (%s)", tr.check, tr.code))
+	w.awaitNotReady(fmt.Sprintf("%s (%s)", tr.check, tr.code))
 	before := w.footprint()
 	for _, r := range []request{{path: purchasePath}, purchase("x", ""),
 		{path: "/api/esim/purchase", body: purchaseBody("x")}} {
 		a := w.send(r)
-		if a.status != 503 || a.problem.Code != string(tr.code) || a.header.Get(x402.HeaderRequired) != "" ||
+		if a.status != 503 || !a.is(tr.code) || a.header.Get(x402.HeaderRequired) != "" ||
 			a.header.Get("Retry-After") == "" {
 			t.Errorf("%s: unpaid %s: %d %s, want 503 %s", tr.name, r.path, a.status, clipped(a.body), tr.code)
 		}
 	}
 	a := w.send(purchase(tr.name, payment))
-	if a.status != 503 || a.problem.Code != string(tr.code) || a.problem.NextAction != string(fault.RetrySameRequest) ||
+	if a.status != 503 || !a.is(tr.code) || a.problem.NextAction != string(fault.RetrySameRequest) ||
 		*a.problem.SafeToPayAgain || a.problem.OrderID != "" {
 		t.Errorf("%s: paid: %d %s, want 503 %s, %s", tr.name, a.status, clipped(a.body), tr.code, fault.RetrySameRequest)
 	}
-	if after := w.footprint(); after != before {
-		t.Errorf("%s: a trace is left:\n was %s\n now %s", tr.name, before, after)
-	}
+	w.wantFootprint(fmt.Sprintf("%s: a trace is left", tr.name), before)
 	tr.end()
-	if _, err := b.again(tr.name, payment, 60*time.Second); err != nil {
-		t.Errorf("%s is over: %v", tr.name, err)
-	}
-	if n := w.arrivedFrom(b); n != 1 {
-		t.Errorf("%s: %d transfers", tr.name, n)
-	}
+	b.wantRetrySold(tr.name, payment, 60*time.Second)
+	b.wantPaidOnce(tr.name)
 	eventually(t, 20*time.Second, func() (bool, string) {
-		a := w.send(request{method: http.MethodGet, path: "/ready"})
+		a := w.send(get("/ready"))
 		return a.status == 200, string(a.body)
 	})
 }
 
-// TestTheAnswerSaysWhoseFaultItIs: the token's issuer pauses it or blocks an account of ours, or the chain is being
+// TestRefusalNamesTheCause: the token's issuer pauses it or blocks an account of ours, or the chain is being
 // reorganised.
-func TestTheAnswerSaysWhoseFaultItIs(t *testing.T) {
+func TestRefusalNamesTheCause(t *testing.T) {
 	t.Parallel()
 	w := newAdminWorld(t, 100_000_000, plan{chain: ownChain(t), change: func(c *app.Config) {
 		c.ChainWatch, c.ReorgCalm = 100*time.Millisecond, 20*time.Second
 	}})
-	w.awaitEsims(nil)
-	blocks := func(name string, a x402.Address) trouble {
-		return trouble{name, func() { w.blacklisted(a, true) }, func() { w.blacklisted(a, false) }, "token",
+	w.awaitEsimReady(nil)
+	blocks := func(name string, a x402.Address) disruption {
+		return disruption{name, func() { w.setBlacklisted(a, true) }, func() { w.setBlacklisted(a, false) }, "token",
 			fault.AccountBlocked}
 	}
-	for _, tr := range []trouble{
-		{"the token is paused", func() { w.paused(true) }, func() { w.paused(false) }, "token", fault.TokenPaused},
+	for _, tr := range []disruption{
+		{"the token is paused", func() { w.setTokenPaused(true) }, func() { w.setTokenPaused(false) }, "token",
+			fault.TokenPaused},
 		blocks("the payee is blocked", w.payTo), blocks("the treasury is blocked", w.treasury),
 		blocks("the relayer is blocked", w.relayer),
 		{"a reorganisation", func() {
 			// The looks have to see the blocks that are replaced; the buyer's money is older.
 			for range 8 {
-				w.awaitBlock(w.block() + 1)
+				w.awaitBlock(w.blockNumber() + 1)
 			}
 			w.rpc(nil, "anvil_reorg", 5, []any{})
 		}, func() {}, "chain", fault.ChainUnsettled},
 	} {
-		w.turnsAway(tr)
-		w.settled(30 * time.Second)
+		w.wantTurnedAway(tr)
+		w.awaitSettled(30 * time.Second)
 	}
-	w.reconcile()
-	w.allDelivered()
+	w.checkBooks()
+	w.wantAllDelivered()
 }
 
-// TestABlockedPayerIsTold: the shop is open for everybody else, the wallet's payment is neither claimed nor asked for
-// again, and it does when the wallet is free.
-func TestABlockedPayerIsTold(t *testing.T) {
+// TestBlacklistedPayerAloneIsRefused: others can buy; the wallet's payment is neither claimed nor asked for again, and
+// is accepted once the wallet is unblocked.
+func TestBlacklistedPayerAloneIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{chain: ownChain(t), change: func(c *app.Config) { c.ChainWatch = 100 * time.Millisecond }})
 	blocked, other := w.buyer(), w.buyer()
-	w.blacklisted(blocked.address, true)
-	if a := w.send(purchase("blocked", "")); a.status != 402 {
-		t.Errorf("unpaid: %d %s", a.status, clipped(a.body))
-	}
+	w.setBlacklisted(blocked.address, true)
+	wantStatus(t, "unpaid", w.send(purchase("blocked", "")), 402)
 	payment, before := header(t, blocked.payment()), w.footprint()
 	a := w.send(purchase("blocked", payment))
-	if a.status != 409 || a.problem.Code != string(fault.PayerBlacklisted) || *a.problem.SafeToPayAgain ||
+	if a.status != 409 || !a.is(fault.PayerBlacklisted) || *a.problem.SafeToPayAgain ||
 		*a.problem.Retryable || a.header.Get(x402.HeaderRequired) != "" {
 		t.Errorf("%d %s", a.status, clipped(a.body))
 	}
-	if after := w.footprint(); after != before {
-		t.Errorf("a trace is left:\n was %s\n now %s", before, after)
-	}
-	if _, err := other.buyUntilSold("other", 30*time.Second); err != nil {
-		t.Error(err)
-	}
-	w.blacklisted(blocked.address, false)
-	if _, err := blocked.again("blocked", payment, 30*time.Second); err != nil {
-		t.Error(err)
-	}
-	w.reconcile()
-	w.allDelivered()
+	w.wantFootprint("a trace is left", before)
+	other.wantSold("other", 30*time.Second)
+	w.setBlacklisted(blocked.address, false)
+	blocked.wantRetrySold("blocked", payment, 30*time.Second)
+	w.checkBooks()
+	w.wantAllDelivered()
 }
 
-// TestAFacilitatorThatSettlesNothingIsNotReady: it lists our kind and fails, or refuses, whatever it is asked to
+// TestFacilitatorThatSettlesNothingIsNotReady: it lists our kind and fails, or refuses, whatever it is asked to
 // settle.
-func TestAFacilitatorThatSettlesNothingIsNotReady(t *testing.T) {
+func TestFacilitatorThatSettlesNothingIsNotReady(t *testing.T) {
 	t.Parallel()
-	for name, mode := range map[string]facilitatortest.Fault{"fails": facilitatortest.Fail,
-		"refuses": facilitatortest.Refuse} {
+	for name, mode := range map[string]facilitatortest.Fault{
+		"fails":   facilitatortest.Fail,
+		"refuses": facilitatortest.Refuse,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w, f := newFacilitatorWorld(t, "facilitator",
 				func(c *app.Config) { c.ChainWatch, c.Wait = 100*time.Millisecond, time.Second })
-			w.awaitEsims(nil)
+			w.awaitEsimReady(nil)
 			buyers := w.buyers(3)
 			var payments []string
-			w.turnsAway(trouble{"it " + name, func() {
+			w.wantTurnedAway(disruption{"it " + name, func() {
 				f.Always(mode)
 				for i, b := range buyers {
 					payments = append(payments, header(t, b.payment()))
-					if a := w.send(purchase(fmt.Sprint("early ", i), payments[i])); a.status != 503 {
-						t.Errorf("%d %s", a.status, clipped(a.body))
-					}
+					wantStatus(t, "the answer", w.send(purchase(fmt.Sprint("early ", i), payments[i])), 503)
 				}
 			}, func() { f.Always(facilitatortest.Honest) }, "facilitator", fault.FacilitatorDown})
 			for i, b := range buyers {
-				if _, err := b.again(fmt.Sprint("early ", i), payments[i], 60*time.Second); err != nil {
-					t.Error(err)
-				}
+				b.wantRetrySold(fmt.Sprint("early ", i), payments[i], 60*time.Second)
 			}
-			w.reconcile()
+			w.checkBooks()
 		})
 	}
 }
 
-// TestStrangersAskTheChainNothing: what is asked for all of them at once is not asked again for each.
-func TestStrangersAskTheChainNothing(t *testing.T) {
+// TestUnpaidRequestsDoNotQueryNode: what is asked for all of them at once is not asked again for each.
+func TestUnpaidRequestsDoNotQueryNode(t *testing.T) {
 	t.Parallel()
-	node := newNodeProxy(t, sharedChain(t).RPCURL)
-	w := newWorld(t, plan{change: func(c *app.Config) { c.RPCURLs = []string{node.url} }})
-	w.settled(10 * time.Second)
-	before, began := node.asked(), time.Now()
+	w, node := newProxyWorld(t, nil)
+	w.awaitSettled(10 * time.Second)
+	before, began := node.callCounts(), time.Now()
 	for range 300 {
-		w.send(request{method: http.MethodGet, path: "/ready"})
+		w.send(get("/ready"))
 		w.send(purchase("stranger", ""))
 	}
 	asked := 0
-	for method, n := range node.asked() {
+	for method, n := range node.callCounts() {
 		asked += n - before[method]
 	}
 	// A look at the head, one at the relayer's head and gas, each at most once a second, and upkeep beside them.

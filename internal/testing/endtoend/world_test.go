@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -48,8 +47,8 @@ type world struct {
 	relayer x402.Address
 	// treasury is zero in a world without one.
 	treasury x402.Address
-	// from is the block at which the world begins.
-	from      uint64
+	// fromBlock is the block at which the world begins.
+	fromBlock uint64
 	issuer    *issuer
 	instances []*instance
 	log       *slog.Logger
@@ -58,10 +57,10 @@ type world struct {
 	databaseURL, rpcURL string
 
 	mu sync.Mutex
-	// told is what buyers were told of their purchases.
-	told []invariants.Answer
-	// down is when something that a sale needs was known to be down.
-	down []invariants.Span
+	// answers are those that buyers got for their purchases.
+	answers []invariants.Answer
+	// downSpans are the times at which something that a sale needs was known to be down.
+	downSpans []invariants.Span
 }
 
 // plan says how a world differs from the usual one.
@@ -96,8 +95,8 @@ func newWorld(t *testing.T, p plan) *world {
 	w.node = dialNode(t, p.chain.RPCURL)
 	payee, relayer := newKey(t), newKey(t)
 	w.payTo, w.relayer = addressOf(payee), addressOf(relayer)
-	w.rpc(nil, "anvil_setBalance", w.relayer.String(), "0x3635c9adc5dea00000")
-	w.from = w.block()
+	w.giveGas(w.relayer)
+	w.fromBlock = w.blockNumber()
 	w.config = app.Config{
 		BaseURL: origin, Environment: app.Sandbox, DatabaseURL: secret.New(p.databaseURL),
 		RPCURLs: []string{p.chain.RPCURL}, PaidAt: "latest", DeadAt: "safe",
@@ -172,7 +171,7 @@ func (w *world) start(cfg app.Config) *instance {
 func (w *world) awaitReady(i *instance) {
 	w.t.Helper()
 	eventually(w.t, 20*time.Second, func() (bool, string) {
-		a := w.send(request{at: i, method: "GET", path: "/ready"})
+		a := w.send(get("/ready").on(i))
 		return a.status == http.StatusOK, "not ready: " + string(a.body)
 	})
 }
@@ -182,7 +181,7 @@ func (w *world) awaitReady(i *instance) {
 func (w *world) awaitCaughtUp(i *instance) *instance {
 	w.t.Helper()
 	eventually(w.t, 20*time.Second, func() (bool, string) {
-		a := w.send(request{at: i, method: "GET", path: "/ready"})
+		a := w.send(get("/ready").on(i))
 		behind := a.status != http.StatusOK && strings.Contains(string(a.body), "transfers")
 		return !behind, "not caught up: " + string(a.body)
 	})
@@ -250,6 +249,29 @@ func openDatabase(t *testing.T, url string) *pgxpool.Pool {
 	return pool
 }
 
+// exec changes the database without the program's knowledge.
+func (w *world) exec(sql string, args ...any) {
+	w.t.Helper()
+	if _, err := w.db.Exec(context.WithoutCancel(w.t.Context()), sql, args...); err != nil {
+		w.t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// count is the one number that a query returns.
+func (w *world) count(sql string, args ...any) int {
+	w.t.Helper()
+	return queryOne[int](w, sql, args...)
+}
+
+// queryOne is the one value that a query returns.
+func queryOne[T any](w *world, sql string, args ...any) (value T) {
+	w.t.Helper()
+	if err := w.db.QueryRow(context.WithoutCancel(w.t.Context()), sql, args...).Scan(&value); err != nil {
+		w.t.Fatalf("%s: %v", sql, err)
+	}
+	return value
+}
+
 func dialNode(t *testing.T, url string) *rpc.Client {
 	t.Helper()
 	node, err := rpc.DialContext(t.Context(), url)
@@ -268,11 +290,37 @@ func (w *world) rpc(result any, method string, args ...any) {
 	}
 }
 
-func (w *world) block() uint64 {
+func (w *world) blockNumber() uint64 {
 	w.t.Helper()
 	var n hexutil.Uint64
 	w.rpc(&n, "eth_blockNumber")
 	return uint64(n)
+}
+
+// pauseMining stops the chain from making blocks.
+func (w *world) pauseMining() {
+	w.t.Helper()
+	w.rpc(nil, "evm_setIntervalMining", 0)
+	w.rpc(nil, "evm_setAutomine", false)
+}
+
+// resumeMining makes a block each second again, and one for each transaction.
+func (w *world) resumeMining() {
+	w.t.Helper()
+	w.rpc(nil, "evm_setAutomine", true)
+	w.rpc(nil, "evm_setIntervalMining", 1)
+}
+
+// mine makes blocks at once.
+func (w *world) mine(blocks int) {
+	w.t.Helper()
+	w.rpc(nil, "anvil_mine", hexutil.EncodeUint64(uint64(blocks)))
+}
+
+// giveGas gives an account 1,000 ETH.
+func (w *world) giveGas(account x402.Address) {
+	w.t.Helper()
+	w.rpc(nil, "anvil_setBalance", account.String(), "0x3635c9adc5dea00000")
 }
 
 // balance is what an account holds in USDC.
@@ -286,14 +334,14 @@ func (w *world) balance(of x402.Address) money.USDC {
 // fund sets what an account holds in USDC.
 func (w *world) fund(account x402.Address, amount money.USDC) {
 	w.t.Helper()
-	slot, value := balanceOf(account, amount)
+	slot, value := balanceSlot(account, amount)
 	w.rpc(nil, "anvil_setStorageAt", usdc().String(), slot, value)
 	// Only a block made after it holds it for good: the service asks about blocks by their hash.
-	w.rpc(nil, "anvil_mine", "0x1")
+	w.mine(1)
 }
 
-// balanceOf is a balance in the token's storage: it keeps them in its slot 2.
-func balanceOf(account x402.Address, amount money.USDC) (slot, value common.Hash) {
+// balanceSlot is a balance in the token's storage: it keeps them in its slot 2.
+func balanceSlot(account x402.Address, amount money.USDC) (slot, value common.Hash) {
 	var at [64]byte
 	copy(at[12:], account[:])
 	at[63] = 2
@@ -318,7 +366,7 @@ func addressOf(key *ecdsa.PrivateKey) x402.Address {
 // eventually polls a condition that another goroutine or process brings about.
 func eventually(t *testing.T, within time.Duration, ok func() (bool, string)) {
 	t.Helper()
-	within *= crowded
+	within *= slowdown
 	deadline := time.NewTimer(within)
 	defer deadline.Stop()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -336,8 +384,8 @@ func eventually(t *testing.T, within time.Duration, ok func() (bool, string)) {
 	}
 }
 
-// crowded is how much longer everything may take where the machine does other work, too.
-const crowded = 3
+// slowdown is how much longer everything may take where the machine does other work, too.
+const slowdown = 3
 
 // torture says that there is time for everything.
 func torture() bool { return os.Getenv("ROAMCARD_TORTURE") != "" }
@@ -349,8 +397,6 @@ func rounds() int {
 	}
 	return 20
 }
-
-func quoted(s string) string { return strconv.Quote(s) }
 
 func purchaseBody(key string) string { return fmt.Sprintf(`{"idempotencyKey":%s}`, jsonText(key)) }
 

@@ -76,7 +76,7 @@ func (s CardService) PurchaseCard(
 func (s CardService) CreateCardOrder(
 	ctx context.Context, _ *roamcardv1.CreateCardOrderRequest,
 ) (*roamcardv1.CreateCardOrderResponse, error) {
-	o, err := s.create(ctx, checkout.CreateRequest{Kind: card.Kind, Alone: true}, struct{}{})
+	o, err := s.create(ctx, checkout.CreateRequest{Kind: card.Kind, ReuseUnpaid: true}, struct{}{})
 	if f, ok := fault.As(err); ok && f.Code == fault.BINUnavailable {
 		// Nothing was to be paid yet: this route calls it a conflict (spec section 7).
 		return nil, fault.New(fault.CardBINUnavailable, f.Detail)

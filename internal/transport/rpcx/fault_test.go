@@ -24,6 +24,7 @@ import (
 func TestToConnectMapsEveryFaultToItsCode(t *testing.T) {
 	want := map[int]connect.Code{
 		400: connect.CodeInvalidArgument, 401: connect.CodeUnauthenticated, 402: connect.CodeFailedPrecondition,
+		403: connect.CodePermissionDenied,
 		404: connect.CodeNotFound, 405: connect.CodeUnimplemented, 409: connect.CodeFailedPrecondition,
 		413: connect.CodeResourceExhausted, 415: connect.CodeInvalidArgument, 429: connect.CodeResourceExhausted,
 		500: connect.CodeInternal, 503: connect.CodeUnavailable,

@@ -6,10 +6,10 @@ import (
 	"github.com/roamcard/roamcard/internal/payment"
 )
 
-// blamed is the answer to a payment that the token refuses for no fault of its own, or nil. Each is retried later as it
-// is, except a blocked payer's: that wallet can pay nobody.
-func blamed(no *payment.Rejection) *fault.Fault {
-	switch no.Reason {
+// issuerFault is the answer to a payment that the token's issuer prevents, or nil. The same payment can be retried
+// later, except from a blocked payer, whose wallet cannot pay anyone.
+func issuerFault(rejection *payment.Rejection) *fault.Fault {
+	switch rejection.Reason {
 	case payment.ReasonTokenPaused:
 		return availability.SettleLater(fault.New(fault.TokenPaused, "The token's issuer has paused it."))
 	case payment.ReasonAccountBlocked:

@@ -1,0 +1,65 @@
+package app_test
+
+import (
+	"errors"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/app"
+	"github.com/roamcard/roamcard/internal/provider"
+	"github.com/roamcard/roamcard/internal/testing/paperissuer"
+)
+
+// paperLoad loads a configuration in a program that has the issuer of the tests, too.
+func paperLoad(more map[string]string) (app.Config, error) {
+	all := settlementSettings(map[string]string{"relayer.keys": "0x01", "issuer.provider": paperissuer.Name})
+	maps.Copy(all, more)
+	added := app.Modules{Issuers: []provider.Issuer{paperissuer.NewOffice(0, time.Now).Register()}}
+	return added.Load(all, func(string) (string, bool) { return "", false },
+		func(string) ([]byte, error) { return nil, errors.New("no file") })
+}
+
+func TestSettingsOfAnAddedIssuerAreRead(t *testing.T) {
+	c, err := paperLoad(map[string]string{"paper.stamp": "blue"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bin, stamp := c.ProviderSettings.Text("paper.bin"), c.ProviderSettings.Text("paper.stamp"); bin != "400001" ||
+		stamp != "blue" {
+		t.Errorf("bin %q, stamp %q; want the default and what is set", bin, stamp)
+	}
+}
+
+func TestMistakesOfAnAddedIssuerAreToldTogether(t *testing.T) {
+	_, err := paperLoad(map[string]string{
+		"environment": "production", "contact.email": "operator@example.com", "paper.bin": "4", "issuer.spend_limits": "true",
+	})
+	for _, want := range []string{
+		"paper.bin (from the file): must be six digits",
+		"paper.stamp (ROAMCARD_PAPER__STAMP) is not set, and issuer.provider names paper",
+		"issuer.spend_limits: there are no limits on paper",
+		"issuer.provider: the paper sells cards that are not real; set environment to sandbox",
+		"supplier.provider: the sandbox sells eSIMs that are not real; set environment to sandbox",
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v\nlacks %q", err, want)
+		}
+	}
+}
+
+func TestAnIssuerThatIsNotChosenNeedsNoSettings(t *testing.T) {
+	if _, err := paperLoad(map[string]string{"issuer.provider": "sandbox", "issuer.spend_limits": "true"}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOnlyRegisteredProvidersCanBeChosen(t *testing.T) {
+	for _, key := range []string{"issuer.provider", "supplier.provider"} {
+		_, err := settlementLoad(settlementSettings(map[string]string{"relayer.keys": "0x01", key: paperissuer.Name}))
+		if want := key + ` (from the file): "paper" is none of sandbox`; err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}

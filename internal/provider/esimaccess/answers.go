@@ -1,0 +1,167 @@
+package esimaccess
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/product/esim"
+	"github.com/roamcard/roamcard/internal/secret"
+)
+
+// unclear is an answer that leaves the outcome unknown. Its text is ours: a decoder's error would quote the answer, and
+// with it an activation code.
+type unclear string
+
+func (u unclear) Error() string { return string(u) }
+
+const undocumented unclear = "the answer does not match the documentation"
+
+// plain is a JSON string, number or boolean, as text: the vendor's documentation and its answers differ in which.
+type plain string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (p *plain) UnmarshalJSON(raw []byte) error {
+	switch {
+	case string(raw) == "null":
+		return nil
+	case raw[0] == '"':
+		return json.Unmarshal(raw, (*string)(p))
+	case raw[0] == '{' || raw[0] == '[':
+		return undocumented
+	}
+	*p = plain(raw)
+	return nil
+}
+
+// units reads a whole number that is not negative; ok is false for anything else, "1.0" included.
+func (p plain) units(most int64) (n int64, ok bool) {
+	if p == "" || strings.Trim(string(p), "0123456789") != "" {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(string(p), 10, 64)
+	return n, err == nil && n <= most
+}
+
+// The codes that mean something to us. Every other code leaves the outcome unknown.
+const (
+	codePrice      = "200005" // the price of a package is another
+	codeAmount     = "200006" // the total is another
+	codeBalance    = "200007"
+	codeAllocating = "200010"
+	codeStock      = "200011"
+	codeNoPackage  = "310241"
+	codeNoPlan     = "310243"
+	codeStatus     = "200002" // not allowed in the order's status
+	codeNotJSON    = "000104"
+	codeMissing    = "000105"
+	codeNull       = "000106"
+	codeLength     = "000107"
+)
+
+// refusalOfOrder is the definite refusal of an order, or that it is taken. What concerns the account and not the order
+// (the signature, the address, the clock) is no refusal: it would refund every buyer until somebody mends it.
+func refusalOfOrder(code, message string) error {
+	neutral := ""
+	switch code {
+	case codeAllocating:
+		return errAllocating
+	case codePrice, codeAmount:
+		neutral = esim.RefusedPrice
+	case codeBalance:
+		neutral = fulfilment.RefusedFloat
+	case codeStock:
+		neutral = esim.RefusedStock
+	case codeNoPackage, codeNoPlan:
+		neutral = esim.RefusedPlan
+	case codeNotJSON, codeMissing, codeNull, codeLength:
+		neutral = fulfilment.RefusedRequest
+	default:
+		return nil
+	}
+	return &fulfilment.Refusal{Code: neutral, Message: code + ": " + quote(message)}
+}
+
+// understand sorts an answer. It settles the outcome when it is a success, or a code that the request knows.
+func understand(status int, answer []byte, rq request, into any) (settled bool, err error) {
+	if status != http.StatusOK {
+		return false, unclear(fmt.Sprintf("status %d", status))
+	}
+	var e struct {
+		Success      plain           `json:"success"`
+		ErrorCode    plain           `json:"errorCode"`
+		ErrorMsg     plain           `json:"errorMsg"`
+		ErrorMessage plain           `json:"errorMessage"`
+		Obj          json.RawMessage `json:"obj"`
+	}
+	if decode(answer, &e) != nil {
+		return false, undocumented
+	}
+	switch {
+	case e.Success == "true" && (e.ErrorCode == "" || e.ErrorCode == "0"):
+		if into != nil && decode(e.Obj, into) != nil {
+			return false, undocumented
+		}
+		return true, nil
+	case e.Success != "false" || !code.MatchString(string(e.ErrorCode)):
+		return false, undocumented
+	}
+	message := string(e.ErrorMsg)
+	if message == "" {
+		message = string(e.ErrorMessage)
+	}
+	if rq.known != nil {
+		if err := rq.known(string(e.ErrorCode), message); err != nil {
+			return true, err
+		}
+	}
+	if rq.confidential {
+		return false, unclear("code " + string(e.ErrorCode))
+	}
+	return false, unclear(fmt.Sprintf("code %s: %s", e.ErrorCode, quote(message)))
+}
+
+// decode reads one whole JSON value. The vendor may add members, which are ignored.
+func decode(raw []byte, into any) error {
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	if err := decoder.Decode(into); err != nil {
+		return err
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return undocumented
+	}
+	return nil
+}
+
+var (
+	code = regexp.MustCompile(`^\d{1,6}$`)
+	name = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
+	// long could be the number of a profile or the code that fetches it.
+	long = regexp.MustCompile(`[0-9A-Za-z]{18,}`)
+)
+
+// isName takes what the vendor names packages, orders and profiles by.
+func isName(s string) bool { return name.MatchString(s) }
+
+// quote makes a vendor's text fit for an error and a log: short, on one line, without numbers of profiles.
+func quote(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "?"))
+	s = long.ReplaceAllString(s, secret.Redacted)
+	const most = 160
+	if runes := []rune(s); len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return s
+}

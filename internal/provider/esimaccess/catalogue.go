@@ -1,0 +1,217 @@
+package esimaccess
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/product/esim"
+)
+
+const (
+	// microsPerUnit is what the vendor counts money in, a ten thousandth of a dollar.
+	microsPerUnit = 100
+	// maxUnits is 100,000 dollars: above any price, and small enough that sums never overflow.
+	maxUnits = 1_000_000_000
+	// maxBalance is the largest float that is believed, a billion dollars.
+	maxBalance = 10_000_000_000_000
+	megabyte   = 1 << 20
+	maxBytes   = 1 << 50
+	maxDays    = 3650
+)
+
+// The values of a package that the port can say. A daily allowance, whether it ends in a cut, a lower speed or not at
+// all, is no total of data; a plan that begins with its purchase has less than its days when it is installed.
+const (
+	totalData      = "1"
+	atInstallation = "1"
+	atFirstNetwork = "2"
+)
+
+// Listings implements esim.Supplier. It leaves out what the port cannot say, and packages that are not whole.
+func (s *Supplier) Listings(ctx context.Context) ([]esim.Listing, error) {
+	packages, err := s.packages(ctx, request{
+		op: "plans", most: maxCatalogue, body: map[string]string{"type": "BASE", "dataType": totalData},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the catalogue: %w", err)
+	}
+	all, at := make([]esim.Listing, 0, len(packages)), map[string]int{}
+	for _, p := range packages {
+		l, err := p.listing()
+		if err != nil {
+			continue
+		}
+		if n, twice := at[l.Code]; twice {
+			if !sameTerms(all[n], l) {
+				return nil, fmt.Errorf("read the catalogue: %w", unclear("a package is listed at two terms"))
+			}
+			continue
+		}
+		at[l.Code], all = len(all), append(all, l)
+	}
+	return all, nil
+}
+
+func sameTerms(a, b esim.Listing) bool {
+	return a.Cost == b.Cost && a.DataMB == b.DataMB && a.ValidityDays == b.ValidityDays &&
+		slices.Equal(a.Countries, b.Countries)
+}
+
+// Check implements esim.Supplier. The vendor does not count what it has of a package.
+func (s *Supplier) Check(ctx context.Context, code string) (esim.Stock, error) {
+	plan, err := s.plan(ctx, code)
+	if err != nil {
+		return esim.Stock{}, fmt.Errorf("check a plan: %w", err)
+	}
+	var got struct {
+		Balance plain `json:"balance"`
+	}
+	if err := s.send(ctx, request{op: "balance", path: "balance/query", body: struct{}{}}, &got); err != nil {
+		return esim.Stock{}, fmt.Errorf("read the balance: %w", err)
+	}
+	balance, ok := got.Balance.units(maxBalance)
+	if !ok {
+		return esim.Stock{}, fmt.Errorf("read the balance: %w", undocumented)
+	}
+	return esim.Stock{Cost: plan.Cost, Units: esim.Plenty, Float: money.USDC(balance * microsPerUnit)}, nil
+}
+
+// plan reads one package as it is listed now. esim.ErrNoPlan when it is not, or not as one that the port can say.
+func (s *Supplier) plan(ctx context.Context, code string) (esim.Listing, error) {
+	packages, err := s.packages(ctx, request{
+		op: "check", most: maxCatalogue, body: map[string]string{"type": "BASE", "packageCode": code},
+		known: func(code, _ string) error {
+			if code == codeNoPackage || code == codeNoPlan {
+				return esim.ErrNoPlan
+			}
+			return nil
+		},
+	})
+	if err != nil {
+		return esim.Listing{}, err
+	}
+	// The answer may hold more than was asked for.
+	i := slices.IndexFunc(packages, func(p packageAnswer) bool { return p.Code == code })
+	if i < 0 {
+		return esim.Listing{}, esim.ErrNoPlan
+	}
+	l, err := packages[i].listing()
+	if errors.Is(err, errUnsaid) {
+		return esim.Listing{}, esim.ErrNoPlan
+	}
+	return l, err
+}
+
+const (
+	planTries = 3
+	planPause = 200 * time.Millisecond
+)
+
+// planToOrder reads a package again when there is no clear answer: an order that fails here was not sent, but nobody
+// after it can tell that from one whose answer was lost.
+func (s *Supplier) planToOrder(ctx context.Context, code string) (esim.Listing, error) {
+	for try := 1; ; try++ {
+		l, err := s.plan(ctx, code)
+		if err == nil || errors.Is(err, esim.ErrNoPlan) || try == planTries || !pause(ctx, planPause) {
+			return l, err
+		}
+	}
+}
+
+// pause is false when the context ends first.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// packages reads a list of packages. One that cannot be read at all is empty.
+func (s *Supplier) packages(ctx context.Context, rq request) ([]packageAnswer, error) {
+	rq.path = "package/list"
+	var got struct {
+		List *[]json.RawMessage `json:"packageList"`
+	}
+	if err := s.send(ctx, rq, &got); err != nil {
+		return nil, err
+	}
+	if got.List == nil {
+		return nil, undocumented
+	}
+	all := make([]packageAnswer, len(*got.List))
+	for i, raw := range *got.List {
+		if decode(raw, &all[i]) != nil {
+			all[i] = packageAnswer{Code: all[i].Code}
+		}
+	}
+	return all, nil
+}
+
+type packageAnswer struct {
+	Code         string `json:"packageCode"`
+	Name         string `json:"name"`
+	Price        plain  `json:"price"`
+	Currency     string `json:"currencyCode"`
+	Volume       plain  `json:"volume"`
+	DataType     plain  `json:"dataType"`
+	ActiveType   plain  `json:"activeType"`
+	Duration     plain  `json:"duration"`
+	DurationUnit string `json:"durationUnit"`
+	Location     string `json:"location"`
+	LocationCode string `json:"locationCode"`
+}
+
+// errUnsaid is a package that is as documented, but that the port has no words for.
+const errUnsaid unclear = "the package cannot be sold"
+
+func (a packageAnswer) listing() (esim.Listing, error) {
+	price, priced := a.Price.units(maxUnits)
+	volume, measured := a.Volume.units(maxBytes)
+	days, dated := a.Duration.units(maxDays)
+	if !isName(a.Code) || a.Name == "" || !priced || price == 0 || a.Currency != "USD" || !measured || !dated ||
+		days == 0 || a.DataType == "" || a.ActiveType == "" {
+		return esim.Listing{}, unclear("a package does not match the documentation")
+	}
+	countries, kind := a.coverage()
+	if a.DataType != totalData || (a.ActiveType != atInstallation && a.ActiveType != atFirstNetwork) ||
+		a.DurationUnit != "DAY" || volume < megabyte || len(countries) == 0 || strings.HasPrefix(a.Code, "TOPUP_") {
+		return esim.Listing{}, errUnsaid
+	}
+	return esim.Listing{
+		Code: a.Code, Name: a.Name, Type: kind, Countries: countries,
+		// Rounded down: nobody is promised data that the plan does not have.
+		DataMB: int(volume / megabyte), ValidityDays: int(days), Cost: money.USDC(price * microsPerUnit), InStock: true,
+	}, nil
+}
+
+// coverage is the countries of a package that have a code of ISO 3166, and whether it is the plan of one country. The
+// vendor lists the countries in location, and names a group of them in locationCode.
+func (a packageAnswer) coverage() (countries []string, kind esim.Type) {
+	listed := a.Location
+	if listed == "" {
+		listed = a.LocationCode
+	}
+	all := strings.Split(listed, ",")
+	for _, one := range all {
+		if country, ok := esim.ParseCountry(strings.TrimSpace(one)); ok {
+			countries = append(countries, country)
+		}
+	}
+	slices.Sort(countries)
+	countries = slices.Compact(countries)
+	kind = esim.Region
+	if len(all) == 1 && len(countries) == 1 && (a.LocationCode == "" || a.LocationCode == countries[0]) {
+		kind = esim.Country
+	}
+	return countries, kind
+}

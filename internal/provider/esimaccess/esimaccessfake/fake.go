@@ -1,0 +1,233 @@
+// Package esimaccessfake plays eSIM Access: an http.Handler that speaks the vendor's API, authenticates as it does,
+// keeps books of packages, orders, profiles and a balance, and fails on demand. It knows nothing of the adapter.
+package esimaccessfake
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Config is what a server needs. Zero values mean what the comments say.
+type Config struct {
+	// AccessCode and Secret are what clients present and sign with; DevAccessCode and DevSecret if empty.
+	AccessCode, Secret string
+	// Now is time.Now if nil.
+	Now func() time.Time
+	// Balance is the account's in ten thousandths of a dollar; 100,000 dollars if zero.
+	Balance int64
+	// AllocateAfter is how long profiles are allocated; 300 ms if zero.
+	AllocateAfter time.Duration
+	// HideAllocating leaves what is being allocated out of lists by time. Lists by order number never have it.
+	HideAllocating bool
+	// Packages replace the catalogue, see Catalogue.
+	Packages []Package
+}
+
+// The credentials of a server that is configured with none.
+const (
+	DevAccessCode = "esimaccess-sandbox"
+	DevSecret     = "esimaccess-sandbox-secret"
+)
+
+const defaultBalance = 1_000_000_000
+
+// Server is the vendor. It is safe for concurrent use.
+type Server struct {
+	accessCode, secret string
+	now                func() time.Time
+	allocate           time.Duration
+	hide               bool
+	mux                *http.ServeMux
+	faults             faults
+
+	mu       sync.Mutex
+	packages []Package
+	balance  int64
+	orders   []*Order // the oldest first
+	requests map[string]int
+}
+
+// New makes a Server.
+func New(cfg Config) *Server {
+	s := &Server{
+		accessCode: cmp.Or(cfg.AccessCode, DevAccessCode), secret: cmp.Or(cfg.Secret, DevSecret), now: cfg.Now,
+		allocate: cmp.Or(cfg.AllocateAfter, 300*time.Millisecond), hide: cfg.HideAllocating, mux: http.NewServeMux(),
+		packages: cfg.Packages, balance: cmp.Or(cfg.Balance, defaultBalance), requests: map[string]int{},
+	}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	if s.packages == nil {
+		s.packages = Catalogue()
+	}
+	s.mux.HandleFunc("/api/v1/open/package/list", s.serve(listing, s.list))
+	s.mux.HandleFunc("/api/v1/open/balance/query", s.serve(always("balance"), s.showBalance))
+	s.mux.HandleFunc("/api/v1/open/esim/order", s.serve(always("order"), s.order))
+	s.mux.HandleFunc("/api/v1/open/esim/query", s.serve(always("ordered"), s.query))
+	s.mux.HandleFunc("/api/v1/open/esim/cancel", s.serve(always("cancel"), s.cancel))
+	return s
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+
+// Requests counts what arrived, by operation: plans, check, balance, order, ordered, cancel.
+func (s *Server) Requests() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.requests)
+}
+
+// The codes of the vendor's documentation that this server answers with.
+const (
+	codeServer     = "000001"
+	codeHeader     = "000101"
+	codeHeaderForm = "000102"
+	codeMethod     = "000103"
+	codeJSON       = "000104"
+	codeMissing    = "000105"
+	codeLength     = "000107"
+	codeExpired    = "101001"
+	codeSignature  = "101003"
+	codeStatus     = "200002"
+	codePrice      = "200005"
+	codeAmount     = "200006"
+	codeBalance    = "200007"
+	codeAllocating = "200010"
+	codeStock      = "200011"
+	codeNoPackage  = "310241"
+	codeNoOrder    = "310272"
+)
+
+// problem is an answer that something is not possible.
+type problem struct{ code, message string }
+
+func (p *problem) Error() string { return p.code + ": " + p.message }
+
+// envelope is the form of every answer.
+type envelope struct {
+	Success   bool    `json:"success"`
+	ErrorCode string  `json:"errorCode"`
+	ErrorMsg  *string `json:"errorMsg"`
+	Obj       any     `json:"obj"`
+}
+
+func answered(obj any, err error) envelope {
+	if err == nil {
+		return envelope{Success: true, ErrorCode: "0", Obj: obj}
+	}
+	p, ok := errors.AsType[*problem](err)
+	if !ok {
+		p = &problem{codeServer, "server error"}
+	}
+	return envelope{ErrorCode: p.code, ErrorMsg: &p.message}
+}
+
+// operation names a request, for faults and counts.
+type operation func(body []byte) string
+
+func always(op string) operation { return func([]byte) string { return op } }
+
+// listing is check for a request that names a package, and plans for one that does not.
+func listing(body []byte) string {
+	var asked struct {
+		PackageCode string `json:"packageCode"`
+	}
+	if json.Unmarshal(body, &asked) == nil && asked.PackageCode != "" {
+		return "check"
+	}
+	return "plans"
+}
+
+const maxRequest = 64 << 10
+
+// serve wraps an operation in what every request goes through.
+func (s *Server) serve(name operation, do func(body []byte) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
+		if err != nil {
+			write(w, http.StatusOK, answered(nil, &problem{codeJSON, "the body cannot be read"}))
+			return
+		}
+		op := name(body)
+		s.mu.Lock()
+		s.requests[op]++
+		s.mu.Unlock()
+		if err := s.authenticate(r, body); err != nil {
+			write(w, http.StatusOK, answered(nil, err))
+			return
+		}
+		mode, faulty := s.faults.take(op)
+		if !faulty {
+			write(w, http.StatusOK, answered(do(body)))
+			return
+		}
+		s.misbehave(w, mode, func() envelope { return answered(do(body)) })
+	}
+}
+
+// maxAge is how far a request's timestamp may be from the clock.
+const maxAge = 5 * time.Minute
+
+func (s *Server) authenticate(r *http.Request, body []byte) error {
+	if r.Method != http.MethodPost {
+		return &problem{codeMethod, "the method is not supported"}
+	}
+	code, stamp, id := r.Header.Get("RT-AccessCode"), r.Header.Get("RT-Timestamp"), r.Header.Get("RT-RequestID")
+	if code == "" || stamp == "" || id == "" || r.Header.Get("RT-Signature") == "" {
+		return &problem{codeHeader, "a mandatory header is missing"}
+	}
+	millis, err := strconv.ParseInt(stamp, 10, 64)
+	if err != nil || len(id) < 32 || code != s.accessCode {
+		return &problem{codeHeaderForm, "a header has the wrong format"}
+	}
+	if age := s.now().Sub(time.UnixMilli(millis)); age > maxAge || age < -maxAge {
+		return &problem{codeExpired, "the timestamp of the request has expired"}
+	}
+	mac := hmac.New(sha256.New, []byte(s.secret))
+	_, _ = mac.Write([]byte(stamp + id + code + string(body)))
+	signed, err := hex.DecodeString(r.Header.Get("RT-Signature"))
+	if err != nil || !hmac.Equal(signed, mac.Sum(nil)) {
+		return &problem{codeSignature, "request signature mismatch"}
+	}
+	return nil
+}
+
+// read decodes a whole body and nothing but the documented members.
+func read(body []byte, into any) error {
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.DisallowUnknownFields()
+	if decoder.Decode(into) != nil {
+		return &problem{codeJSON, "the request is not the documented JSON"}
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return &problem{codeJSON, "there is something behind the request"}
+	}
+	return nil
+}
+
+// write answers. An answer that cannot be encoded is a mistake of this package.
+func write(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(encode(body)) // the client may have disconnected
+}
+
+func encode(body any) []byte {
+	encoded, err := json.Marshal(body)
+	if err != nil {
+		panic("esimaccessfake: encode an answer: " + err.Error())
+	}
+	return encoded
+}

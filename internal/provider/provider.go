@@ -1,0 +1,113 @@
+// Package provider is what an adapter of a card issuer or of an eSIM supplier provides to the program: the ports of
+// the products as one client, and a registration that says what the adapter is called and how it is configured.
+//
+// An adapter is a folder below this one, with a client, a function that returns its registration, and a test that
+// runs the kit of its port (cardtest.Run or esimtest.Run). The table in internal/app/providers.go names the function,
+// in one line. Nothing else in the program knows the adapter.
+package provider
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/product/esim"
+	"github.com/roamcard/roamcard/internal/secret"
+	"github.com/roamcard/roamcard/internal/telemetry"
+)
+
+// Issuer registers a card issuer.
+type Issuer struct {
+	Registration
+	// Dial makes a client of the issuer, and asks it nothing yet. It may be called several times in a process.
+	Dial func(Config) (IssuerClient, error)
+}
+
+// IssuerClient is a card issuer, as cards and top-ups are sold over it. It is safe for concurrent use.
+type IssuerClient interface {
+	// Issuer opens cards and moves money, under our references.
+	card.Issuer
+	// Vault reads balances and credentials.
+	card.Vault
+	// Stock tells the float and the open ranges.
+	card.Stock
+	// Roll lists the cards, for those that the issuer locked or terminated.
+	card.Roll
+	// Book is all that the issuer opened and moved, which the books are compared with.
+	card.Book
+	// Traits say what may be done after a call whose outcome is unknown.
+	Traits() fulfilment.Traits
+	Capabilities() card.Capabilities
+}
+
+// Supplier registers an eSIM supplier.
+type Supplier struct {
+	Registration
+	// Dial makes a client of the supplier, and asks it nothing yet. It may be called several times in a process.
+	Dial func(Config) (SupplierClient, error)
+}
+
+// SupplierClient is an eSIM supplier, as eSIMs are sold over it. It is safe for concurrent use.
+type SupplierClient interface {
+	// Supplier lists plans and takes orders, under our references.
+	esim.Supplier
+	// Book is all that was ordered.
+	esim.Book
+	// Traits say what may be done after a call whose outcome is unknown.
+	Traits() fulfilment.Traits
+}
+
+// Registration is what is known of a provider before it is dialled.
+type Registration struct {
+	// Name chooses the provider in issuer.provider or supplier.provider, and begins the keys of its own settings.
+	Name string
+	// Real says that what the provider makes can be used. Any other is refused in production.
+	Real bool
+	// Settings are its own; nil when there are none. Its URL and key are issuer.url and issuer.key, or supplier.url and
+	// supplier.key.
+	Settings []Setting
+	// Mistakes are those that show only when several settings are seen together; nil when there are none. It is asked
+	// only where the provider is chosen.
+	Mistakes func(Config) []error
+}
+
+// Setting is one of a provider's own settings.
+type Setting struct {
+	// Key is its name in the file: "acme.webhook_secret". In the environment it is ROAMCARD_ACME__WEBHOOK_SECRET.
+	Key, Help string
+	// Default is its text where it is not set. A setting without one has to be set where the provider is chosen, unless
+	// it is Optional.
+	Default  string
+	Optional bool
+	// Secret keeps the text out of what is shown.
+	Secret bool
+	// Check says what is wrong with a text, without quoting a secret. Nil takes any.
+	Check func(text string) error
+}
+
+// Values are the texts of a provider's own settings, by their keys.
+type Values map[string]secret.Text
+
+// Text is the text of a setting; empty when it is not set.
+func (v Values) Text(key string) string { return v[key].Reveal() }
+
+// Config is what a provider is dialled with.
+type Config struct {
+	// URL is an origin without a slash at the end.
+	URL string
+	Key secret.Text
+	// CallTimeout bounds one call.
+	CallTimeout time.Duration
+	// VisibilityDelay is how long after CallTimeout the provider may still take up a call that it did not answer.
+	VisibilityDelay time.Duration
+	// SpendLimits says that cards are to be opened with limits, if the issuer is capable of it.
+	SpendLimits bool
+	// Production says that the money is real.
+	Production bool
+	// Own are the provider's own settings.
+	Own Values
+	Log *slog.Logger
+	// Metrics may be nil.
+	Metrics *telemetry.Metrics
+}

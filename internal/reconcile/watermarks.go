@@ -1,0 +1,79 @@
+package reconcile
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/ledger"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// Head reads the chain beyond what is safe.
+type Head interface {
+	// Head is the newest block at which a payment counts as made.
+	Head(ctx context.Context) (uint64, error)
+	// TransfersFrom are those of one sender to an account in the blocks from..to, both included.
+	TransfersFrom(ctx context.Context, sender, payTo x402.Address, from, to uint64) ([]Transfer, error)
+	// Block is a block's hash and time.
+	Block(ctx context.Context, number uint64) (x402.Hash, time.Time, error)
+	// Payouts are the transfers that an account has sent in the blocks from..to, both included.
+	Payouts(ctx context.Context, sender x402.Address, from, to uint64) ([]Payout, error)
+}
+
+// Reader reads the transfers of the blocks that have become safe.
+type Reader interface {
+	Scan(ctx context.Context) error
+}
+
+// Early stores transfers of blocks that may still be reorganised.
+type Early interface {
+	// Arrive stores a transfer under the authorization that it executed. Storing it again only updates its place.
+	Arrive(ctx context.Context, a payment.Arrived) error
+}
+
+// Payout is a transfer from an account of ours.
+type Payout struct {
+	Transfer
+	To x402.Address
+}
+
+// ProcessWatermark is a process's watermark in the database, by which the process recognises the database.
+type ProcessWatermark struct {
+	ID uuid.UUID
+	// Beat counts how often the process has updated its watermark.
+	Beat int64
+}
+
+// Watermarks store the watermark of this process. After the first Begin, nothing is claimed in a database without the
+// watermark that was last stored, or with an older state of it.
+type Watermarks interface {
+	// Begin stores a new watermark, which does not allow claims yet.
+	Begin(ctx context.Context) (ProcessWatermark, error)
+	// Keep checks and advances the watermark, with the last block whose transfers have been read. From then on it
+	// allows claims. ErrHistoryLost when the database does not have the watermark as it was stored.
+	Keep(ctx context.Context, m ProcessWatermark, head uint64) (ProcessWatermark, error)
+	// Revoke revokes what Keep allows.
+	Revoke()
+	// Refunds are those of the nonces for which we have signed a refund.
+	Refunds(ctx context.Context, nonces []x402.Hash) ([]x402.Hash, error)
+	// ResolveRefunded resolves unmatched transfers as refunded, unless they are resolved.
+	ResolveRefunded(ctx context.Context, back []RefundedTransfer) error
+	// Unclaimed are the unresolved transfers of some senders that no payment has claimed, oldest first.
+	Unclaimed(ctx context.Context, senders []x402.Address) ([]Transfer, error)
+}
+
+// RefundedTransfer is a transfer to the payee and the transfer that refunded it.
+type RefundedTransfer struct {
+	Arrived, Back Transfer
+}
+
+// Postings are the ledger postings of the resolution. They include that of the unmatched transfer, which no comparison
+// may have posted yet.
+func (b RefundedTransfer) Postings() []ledger.Posting {
+	t := b.Arrived
+	unmatched := ledger.Unmatched(t.Transaction.String(), t.LogIndex, t.Value)
+	return append([]ledger.Posting{unmatched}, RefundedByHand.Postings(t)...)
+}
