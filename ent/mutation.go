@@ -12955,7 +12955,7 @@ type OrderMutation struct {
 	typ                 string
 	id                  *string
 	operation_id        *uuid.UUID
-	kind                *order.Kind
+	kind                *string
 	status              *order.Status
 	owner               *string
 	idempotency_key     *string
@@ -13122,12 +13122,12 @@ func (m *OrderMutation) ResetOperationID() {
 }
 
 // SetKind sets the "kind" field.
-func (m *OrderMutation) SetKind(o order.Kind) {
-	m.kind = &o
+func (m *OrderMutation) SetKind(s string) {
+	m.kind = &s
 }
 
 // Kind returns the value of the "kind" field in the mutation.
-func (m *OrderMutation) Kind() (r order.Kind, exists bool) {
+func (m *OrderMutation) Kind() (r string, exists bool) {
 	v := m.kind
 	if v == nil {
 		return
@@ -13138,7 +13138,7 @@ func (m *OrderMutation) Kind() (r order.Kind, exists bool) {
 // OldKind returns the old "kind" field's value of the Order entity.
 // If the Order object wasn't provided to the builder, the object is fetched from the database.
 // An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *OrderMutation) OldKind(ctx context.Context) (v order.Kind, err error) {
+func (m *OrderMutation) OldKind(ctx context.Context) (v string, err error) {
 	if !m.op.Is(OpUpdateOne) {
 		return v, errors.New("OldKind is only allowed on UpdateOne operations")
 	}
@@ -13999,7 +13999,7 @@ func (m *OrderMutation) SetField(name string, value ent.Value) error {
 		m.SetOperationID(v)
 		return nil
 	case order.FieldKind:
-		v, ok := value.(order.Kind)
+		v, ok := value.(string)
 		if !ok {
 			return fmt.Errorf("unexpected type %T for field %s", value, name)
 		}

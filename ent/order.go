@@ -22,7 +22,7 @@ type Order struct {
 	// OperationID holds the value of the "operation_id" field.
 	OperationID uuid.UUID `json:"operation_id,omitempty"`
 	// Kind holds the value of the "kind" field.
-	Kind order.Kind `json:"kind,omitempty"`
+	Kind string `json:"kind,omitempty"`
 	// Status holds the value of the "status" field.
 	Status order.Status `json:"status,omitempty"`
 	// Owner holds the value of the "owner" field.
@@ -104,7 +104,7 @@ func (_m *Order) assignValues(columns []string, values []any) error {
 			if value, ok := values[i].(*sql.NullString); !ok {
 				return fmt.Errorf("unexpected type %T for field kind", values[i])
 			} else if value.Valid {
-				_m.Kind = order.Kind(value.String)
+				_m.Kind = value.String
 			}
 		case order.FieldStatus:
 			if value, ok := values[i].(*sql.NullString); !ok {
@@ -241,7 +241,7 @@ func (_m *Order) String() string {
 	builder.WriteString(fmt.Sprintf("%v", _m.OperationID))
 	builder.WriteString(", ")
 	builder.WriteString("kind=")
-	builder.WriteString(fmt.Sprintf("%v", _m.Kind))
+	builder.WriteString(_m.Kind)
 	builder.WriteString(", ")
 	builder.WriteString("status=")
 	builder.WriteString(fmt.Sprintf("%v", _m.Status))

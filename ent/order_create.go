@@ -32,7 +32,7 @@ func (_c *OrderCreate) SetOperationID(v uuid.UUID) *OrderCreate {
 }
 
 // SetKind sets the "kind" field.
-func (_c *OrderCreate) SetKind(v order.Kind) *OrderCreate {
+func (_c *OrderCreate) SetKind(v string) *OrderCreate {
 	_c.mutation.SetKind(v)
 	return _c
 }
@@ -238,11 +238,6 @@ func (_c *OrderCreate) check() error {
 	if _, ok := _c.mutation.Kind(); !ok {
 		return &ValidationError{Name: "kind", err: errors.New(`ent: missing required field "Order.kind"`)}
 	}
-	if v, ok := _c.mutation.Kind(); ok {
-		if err := order.KindValidator(v); err != nil {
-			return &ValidationError{Name: "kind", err: fmt.Errorf(`ent: validator failed for field "Order.kind": %w`, err)}
-		}
-	}
 	if _, ok := _c.mutation.Status(); !ok {
 		return &ValidationError{Name: "status", err: errors.New(`ent: missing required field "Order.status"`)}
 	}
@@ -325,7 +320,7 @@ func (_c *OrderCreate) createSpec() (*Order, *sqlgraph.CreateSpec) {
 		_node.OperationID = value
 	}
 	if value, ok := _c.mutation.Kind(); ok {
-		_spec.SetField(order.FieldKind, field.TypeEnum, value)
+		_spec.SetField(order.FieldKind, field.TypeString, value)
 		_node.Kind = value
 	}
 	if value, ok := _c.mutation.Status(); ok {

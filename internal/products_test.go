@@ -18,7 +18,7 @@ import (
 
 // productNames are the words that name a product, in identifiers and in strings, import paths among them. That there
 // are cards is no secret: an issuer, an account and a fee are about them. What is one product is to buy one.
-var productNames = regexp.MustCompile(`(?i)esim|top[-_ ]?up|card[-_ ]?issue(?:[^r]|$)|\bcard\.kind\b`)
+var productNames = regexp.MustCompile(`(?i)esim|voucher|top[-_ ]?up|card[-_ ]?issue(?:[^r]|$)|\bcard\.kind\b`)
 
 // homes are where a product may be named: its module, its store file, its rpc file, its part of the wiring.
 var homes = map[string]string{
@@ -38,6 +38,7 @@ var homes = map[string]string{
 	"internal/agent/":                   "a client, with a tool for each product",
 	"internal/devtools/demo/":           "a client, which tells what it buys",
 	"cmd/roamcard/":                     "a client, with a command for each product",
+	"internal/testing/voucher/":         "a whole product, for tests",
 	"internal/testing/invariants/":      "states what each product promises, and believes no module",
 	"internal/reconcile/reconciletest/": "fills tables by hand",
 	"internal/testing/faultpoint/":      "lists the points of all modules",
@@ -175,6 +176,7 @@ func TestAProductNamedElsewhereIsFound(t *testing.T) {
 		"a path":          "const path = \"/api/esim/purchase\"\n",
 		"an import":       "import _ \"github.com/roamcard/roamcard/internal/product/esim\"\n",
 		"a kind":          "var kind = card.Kind\n",
+		"a test's":        "import _ \"github.com/roamcard/roamcard/internal/testing/voucher\"\n",
 		"words of buyers": "const text = \"Top up your card\"\n",
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -558,7 +558,7 @@ var (
 	OrdersColumns = []*schema.Column{
 		{Name: "id", Type: field.TypeString},
 		{Name: "operation_id", Type: field.TypeUUID},
-		{Name: "kind", Type: field.TypeEnum, Enums: []string{"card_issue", "card_topup", "esim"}},
+		{Name: "kind", Type: field.TypeString},
 		{Name: "status", Type: field.TypeEnum, Enums: []string{"payment_required", "settling", "settled", "provisioning", "fulfilled", "expired", "refund_pending", "refunded", "operator_review"}},
 		{Name: "owner", Type: field.TypeString},
 		{Name: "idempotency_key", Type: field.TypeString},
@@ -1061,7 +1061,7 @@ func init() {
 	}
 	KillSwitchesTable.Annotation = &entsql.Annotation{}
 	KillSwitchesTable.Annotation.Checks = map[string]string{
-		"kill_switches_product": "id IN ('card_issue', 'card_topup', 'esim')",
+		"kill_switches_product": "id ~ '^[a-z][a-z_]{0,31}$'",
 	}
 	LedgerEntriesTable.Annotation = &entsql.Annotation{
 		Table: "ledger_entries",
@@ -1077,7 +1077,7 @@ func init() {
 	}
 	OrdersTable.Annotation = &entsql.Annotation{}
 	OrdersTable.Annotation.Checks = map[string]string{
-		"orders_kind":   "kind IN ('card_issue', 'card_topup', 'esim')",
+		"orders_kind":   "kind ~ '^[a-z][a-z_]{0,31}$'",
 		"orders_price":  "price_usd_cents > 0",
 		"orders_status": "status IN ('payment_required', 'settling', 'settled', 'provisioning', 'fulfilled', 'expired', 'refund_pending', 'refunded', 'operator_review')",
 	}

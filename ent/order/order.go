@@ -92,30 +92,6 @@ var (
 	DefaultRefundReason string
 )
 
-// Kind defines the type for the "kind" enum field.
-type Kind string
-
-// Kind values.
-const (
-	KindCardIssue Kind = "card_issue"
-	KindCardTopup Kind = "card_topup"
-	KindEsim      Kind = "esim"
-)
-
-func (k Kind) String() string {
-	return string(k)
-}
-
-// KindValidator is a validator for the "kind" field enum values. It is called by the builders before save.
-func KindValidator(k Kind) error {
-	switch k {
-	case KindCardIssue, KindCardTopup, KindEsim:
-		return nil
-	default:
-		return fmt.Errorf("order: invalid enum value for kind field: %q", k)
-	}
-}
-
 // Status defines the type for the "status" enum field.
 type Status string
 

@@ -70,6 +70,11 @@ func OperationID(v uuid.UUID) predicate.Order {
 	return predicate.Order(sql.FieldEQ(FieldOperationID, v))
 }
 
+// Kind applies equality check predicate on the "kind" field. It's identical to KindEQ.
+func Kind(v string) predicate.Order {
+	return predicate.Order(sql.FieldEQ(FieldKind, v))
+}
+
 // Owner applies equality check predicate on the "owner" field. It's identical to OwnerEQ.
 func Owner(v string) predicate.Order {
 	return predicate.Order(sql.FieldEQ(FieldOwner, v))
@@ -176,23 +181,68 @@ func OperationIDLTE(v uuid.UUID) predicate.Order {
 }
 
 // KindEQ applies the EQ predicate on the "kind" field.
-func KindEQ(v Kind) predicate.Order {
+func KindEQ(v string) predicate.Order {
 	return predicate.Order(sql.FieldEQ(FieldKind, v))
 }
 
 // KindNEQ applies the NEQ predicate on the "kind" field.
-func KindNEQ(v Kind) predicate.Order {
+func KindNEQ(v string) predicate.Order {
 	return predicate.Order(sql.FieldNEQ(FieldKind, v))
 }
 
 // KindIn applies the In predicate on the "kind" field.
-func KindIn(vs ...Kind) predicate.Order {
+func KindIn(vs ...string) predicate.Order {
 	return predicate.Order(sql.FieldIn(FieldKind, vs...))
 }
 
 // KindNotIn applies the NotIn predicate on the "kind" field.
-func KindNotIn(vs ...Kind) predicate.Order {
+func KindNotIn(vs ...string) predicate.Order {
 	return predicate.Order(sql.FieldNotIn(FieldKind, vs...))
+}
+
+// KindGT applies the GT predicate on the "kind" field.
+func KindGT(v string) predicate.Order {
+	return predicate.Order(sql.FieldGT(FieldKind, v))
+}
+
+// KindGTE applies the GTE predicate on the "kind" field.
+func KindGTE(v string) predicate.Order {
+	return predicate.Order(sql.FieldGTE(FieldKind, v))
+}
+
+// KindLT applies the LT predicate on the "kind" field.
+func KindLT(v string) predicate.Order {
+	return predicate.Order(sql.FieldLT(FieldKind, v))
+}
+
+// KindLTE applies the LTE predicate on the "kind" field.
+func KindLTE(v string) predicate.Order {
+	return predicate.Order(sql.FieldLTE(FieldKind, v))
+}
+
+// KindContains applies the Contains predicate on the "kind" field.
+func KindContains(v string) predicate.Order {
+	return predicate.Order(sql.FieldContains(FieldKind, v))
+}
+
+// KindHasPrefix applies the HasPrefix predicate on the "kind" field.
+func KindHasPrefix(v string) predicate.Order {
+	return predicate.Order(sql.FieldHasPrefix(FieldKind, v))
+}
+
+// KindHasSuffix applies the HasSuffix predicate on the "kind" field.
+func KindHasSuffix(v string) predicate.Order {
+	return predicate.Order(sql.FieldHasSuffix(FieldKind, v))
+}
+
+// KindEqualFold applies the EqualFold predicate on the "kind" field.
+func KindEqualFold(v string) predicate.Order {
+	return predicate.Order(sql.FieldEqualFold(FieldKind, v))
+}
+
+// KindContainsFold applies the ContainsFold predicate on the "kind" field.
+func KindContainsFold(v string) predicate.Order {
+	return predicate.Order(sql.FieldContainsFold(FieldKind, v))
 }
 
 // StatusEQ applies the EQ predicate on the "status" field.

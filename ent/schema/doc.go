@@ -35,6 +35,9 @@ func oneOf(column string, values []string) string {
 	return column + " IN ('" + strings.Join(values, "', '") + "')"
 }
 
+// kindOf is the check of a column that names a product. The products are no list here: a new one is no migration.
+func kindOf(column string) string { return column + " ~ '^[a-z][a-z_]{0,31}$'" }
+
 // operation names the asynchronous work behind an order to the outside.
 func operation() ent.Field {
 	return field.UUID("operation_id", uuid.UUID{}).Immutable()

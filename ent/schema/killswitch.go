@@ -23,5 +23,5 @@ func (KillSwitch) Fields() []ent.Field {
 
 // Annotations of a kill switch.
 func (KillSwitch) Annotations() []schema.Annotation {
-	return []schema.Annotation{entsql.Checks(map[string]string{"kill_switches_product": oneOf("id", orderKinds)})}
+	return []schema.Annotation{entsql.Checks(map[string]string{"kill_switches_product": kindOf("id")})}
 }

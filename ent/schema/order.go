@@ -14,20 +14,18 @@ import (
 // Order is one thing asked for by one wallet.
 type Order struct{ ent.Schema }
 
-var (
-	orderKinds    = []string{"card_issue", "card_topup", "esim"}
-	orderStatuses = []string{
-		"payment_required", "settling", "settled", "provisioning", "fulfilled",
-		"expired", "refund_pending", "refunded", "operator_review",
-	}
-)
+var orderStatuses = []string{
+	"payment_required", "settling", "settled", "provisioning", "fulfilled",
+	"expired", "refund_pending", "refunded", "operator_review",
+}
 
 // Fields of an order.
 func (Order) Fields() []ent.Field {
 	return []ent.Field{
 		field.String("id").Immutable(),
 		operation(),
-		field.Enum("kind").Values(orderKinds...).Immutable(),
+		// Which product it is for. Each product names its own.
+		field.String("kind").Immutable(),
 		field.Enum("status").Values(orderStatuses...),
 		// The wallet that pays.
 		owner(),
@@ -78,7 +76,7 @@ func (Order) Indexes() []ent.Index {
 // Annotations of an order.
 func (Order) Annotations() []schema.Annotation {
 	return []schema.Annotation{entsql.Checks(map[string]string{
-		"orders_kind":   oneOf("kind", orderKinds),
+		"orders_kind":   kindOf("kind"),
 		"orders_status": oneOf("status", orderStatuses),
 		"orders_price":  "price_usd_cents > 0",
 	})}

@@ -57,7 +57,7 @@ type App struct {
 	// catchUp is nil in a process without a server.
 	catchUp *reconcile.CatchUp
 	// products are the products sold, and payments the checks that every sale depends on.
-	products []made
+	products []Made
 	payments *availability.Payments
 	metrics  *telemetry.Metrics
 	// page is nil when metrics are not served.
@@ -113,7 +113,7 @@ func New(ctx context.Context, c Config, o Options) (_ *App, err error) {
 
 func (a *App) openStore(ctx context.Context) (err error) {
 	a.store, err = store.Open(ctx, store.Config{
-		URL: a.config.DatabaseURL.Reveal(), MaxConns: 16, Log: a.log, Now: time.Now, Products: StoredProducts(),
+		URL: a.config.DatabaseURL.Reveal(), MaxConns: 16, Log: a.log, Now: time.Now, Products: a.config.StoredProducts(),
 	})
 	if err != nil {
 		return fmt.Errorf("open the store: %w", err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/settlement"
@@ -12,10 +11,10 @@ import (
 	"github.com/roamcard/roamcard/internal/transport/rpc"
 )
 
-func cardRegistration() registration {
-	return registration{
-		rows: store.CardProduct(), make: (*App).cards, provided: (*App).cardsProvided, settings: cardSettings,
-		examine: examineIssuer,
+func cardRegistration() Registration {
+	return Registration{
+		Rows: store.CardProduct(), Make: (*App).cards, Provided: (*App).cardsProvided, settings: cardSettings,
+		Examine: examineIssuer,
 	}
 }
 
@@ -32,19 +31,19 @@ func cardSettings(Modules) []setting {
 }
 
 // cards makes the card product over its issuer.
-func (a *App) cards(p *parts) (made, error) {
+func (a *App) cards(p *Parts) (Made, error) {
 	c := a.config
 	p.cards = card.New(card.Config{
 		Store: a.store.Cards(), Issuer: a.issuer, Vault: a.issuer, Stock: a.issuer, Roll: a.issuer, Traits: a.issuer.Traits(),
 		Capabilities: a.issuer.Capabilities(), Log: a.log, Now: time.Now,
-		Paused: c.IssuePaused, Switches: p.switches, Payments: a.payments,
-		Workers: availability.Workers(a.store.Jobs(), time.Now, settlement.Fulfilling, card.FeeJob),
+		Paused: c.IssuePaused, Switches: p.Switches, Payments: p.Payments,
+		Workers: p.Workers(settlement.Fulfilling, card.FeeJob),
 		Poll:    c.IssuerPoll, CallTimeout: c.IssuerCallTimeout, Deadline: c.IssuerDeadline,
 		UnsettledPercent: c.Fairness.UnsettledPercent, StatesEvery: c.IssuerStatesEvery,
 	})
-	return made{
-		product: p.cards, view: rpc.CardView(p.cards.Store), describe: rpc.DescribeCards,
-		serve: func(all *rpc.Services, s selling) {
+	return Made{
+		Product: p.cards, View: rpc.CardView(p.cards.Store), Describe: rpc.DescribeCards,
+		Serve: func(all *rpc.Services, s Selling) {
 			all.Cards = rpc.CardService{
 				Sales: s.Sales, Cards: p.cards, Credentials: p.cards, Reveals: s.who, Availability: s.availability,
 				Terms: c.terms(),

@@ -30,8 +30,8 @@ type Config struct {
 	ProductConfig
 	// Added are modules that a test adds to the program.
 	Added Modules
-	// ProviderSettings are the providers' own.
-	ProviderSettings provider.Values
+	// Own are the settings that providers and added products have to themselves.
+	Own provider.Values
 
 	Addr        string
 	BaseURL     string

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/provider"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
@@ -22,10 +21,10 @@ import (
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
-func esimRegistration() registration {
-	return registration{
-		rows: store.EsimProduct(), make: (*App).esims, provided: (*App).esimsProvided, settings: esimSettings,
-		mistakes: Config.esimMistakes, develop: developEsims, examine: examineSupplier,
+func esimRegistration() Registration {
+	return Registration{
+		Rows: store.EsimProduct(), Make: (*App).esims, Provided: (*App).esimsProvided, settings: esimSettings,
+		Mistakes: Config.esimMistakes, Develop: developEsims, Examine: examineSupplier,
 	}
 }
 
@@ -138,7 +137,7 @@ func (c Config) supplier() (provider.Supplier, error) {
 func (c Config) supplierConfig(log *slog.Logger, metrics *telemetry.Metrics) provider.Config {
 	return provider.Config{
 		URL: c.Esim.URL, Key: c.Esim.Key, CallTimeout: supplierCallTimeout, VisibilityDelay: supplierVisibilityDelay,
-		Production: c.Environment == Production, Own: c.ProviderSettings, Log: log, Metrics: metrics,
+		Production: c.Environment == Production, Own: c.Own, Log: log, Metrics: metrics,
 	}
 }
 
@@ -161,32 +160,32 @@ func (a *App) esimsProvided() (reconcile.Product, error) {
 }
 
 // esims makes the eSIM product over its supplier.
-func (a *App) esims(p *parts) (made, error) {
+func (a *App) esims(p *Parts) (Made, error) {
 	c := a.config.Esim
 	supplier, err := a.config.dialSupplier(a.log, a.metrics)
 	if err != nil {
-		return made{}, fmt.Errorf("dial the supplier: %w", err)
+		return Made{}, fmt.Errorf("dial the supplier: %w", err)
 	}
 	keys, err := esim.ParseKeyring(c.Keys)
 	if err != nil {
-		return made{}, fmt.Errorf("read esim.keys: %w", err)
+		return Made{}, fmt.Errorf("read esim.keys: %w", err)
 	}
 	tokenKey, err := hex.DecodeString(c.TokenKey.Reveal())
 	if err != nil || len(tokenKey) < 32 {
-		return made{}, errors.New("decode the token key: not 32 bytes in hex")
+		return Made{}, errors.New("decode the token key: not 32 bytes in hex")
 	}
 	e := esim.New(esim.Config{
 		Store: a.store.Esims(), Supplier: supplier, Traits: supplier.Traits(), Keys: keys, TokenKey: tokenKey, Log: a.log,
 		Now:    time.Now,
-		Paused: c.Paused, Switches: p.switches, Payments: a.payments,
-		Workers:   availability.Workers(a.store.Jobs(), time.Now, settlement.Fulfilling, esim.Syncing),
+		Paused: c.Paused, Switches: p.Switches, Payments: p.Payments,
+		Workers:   p.Workers(settlement.Fulfilling, esim.Syncing),
 		MarginBPS: c.MarginBPS, StaleAfter: c.StaleAfter, Poll: c.Poll, CallTimeout: supplierCallTimeout,
 		Deadline: c.Deadline,
 		Waiters:  c.Waiters, UnsettledPercent: a.config.Fairness.UnsettledPercent, SyncEvery: c.SyncEvery,
 	})
-	return made{
-		product: e, view: rpc.EsimView, describe: rpc.DescribeEsims, deliveries: e,
-		serve: func(all *rpc.Services, s selling) {
+	return Made{
+		Product: e, View: rpc.EsimView, Describe: rpc.DescribeEsims, Deliveries: e,
+		Serve: func(all *rpc.Services, s Selling) {
 			all.Esims = rpc.EsimService{
 				Sales: s.Sales, Orders: s.sells, Plans: e, Delivery: e, Session: rpcx.SessionOf(s.who), Limits: s.limits,
 				Availability: s.availability, Terms: a.config.terms(), Now: time.Now,

@@ -21,7 +21,7 @@ import (
 )
 
 // serveHTTP mounts the services on the edge, by their procedures and by their REST routes, and the documents.
-func (a *App) serveHTTP(listener net.Listener, p *parts) error {
+func (a *App) serveHTTP(listener net.Listener, p *Parts) error {
 	c := a.config
 	site, err := discovery.New(discovery.Config{
 		OpenAPI: gen.OpenAPI, BaseURL: c.BaseURL, Environment: c.Environment, Version: Version, Contact: c.Contact,
@@ -35,7 +35,8 @@ func (a *App) serveHTTP(listener net.Listener, p *parts) error {
 	if err != nil {
 		return fmt.Errorf("make the services: %w", err)
 	}
-	handlers := rpc.Handlers(a.services(p, site), before...)
+	sells := a.selling(p, site)
+	handlers := rpc.Handlers(a.services(sells), before...)
 	router := rest.New(rest.Config{Log: a.log})
 	services := make([]edge.Service, len(handlers))
 	for i, h := range handlers {
@@ -53,9 +54,18 @@ func (a *App) serveHTTP(listener net.Listener, p *parts) error {
 		return fmt.Errorf("make the MCP endpoint: %w", err)
 	}
 	maps.Copy(raw, toolbox)
+	rates := map[string]limit.Class{"POST /mcp": limit.MCP}
+	for _, m := range a.products {
+		if m.Routes == nil {
+			continue
+		}
+		for pattern, handler := range m.Routes(sells) {
+			raw[pattern], rates[pattern] = handler, limit.Unpaid
+		}
+	}
 	a.server, err = edge.New(edge.Config{
 		Listener: listener, Addr: c.Addr, BaseURL: c.BaseURL, Services: services, REST: router,
-		Raw: raw, Limits: p.limits, Rates: map[string]limit.Class{"POST /mcp": limit.MCP},
+		Raw: raw, Limits: p.limits, Rates: rates,
 		MaxRequests: c.MaxRequests, MaxConns: c.MaxConns, MaxConnsPerAddress: c.MaxConnsPerAddress,
 		TrustedProxies: c.TrustedProxies, NoCORS: []string{"/api/admin/", rpc.OperatorPath},
 		Log: a.log, Tracing: otel.GetTracerProvider(), Metrics: a.metrics, Now: time.Now,

@@ -3,11 +3,13 @@ package app
 import (
 	"context"
 	"fmt"
+	"net/http"
 
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/provider"
 	"github.com/roamcard/roamcard/internal/provider/sandbox/trigger"
 	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/settlement"
@@ -17,29 +19,33 @@ import (
 )
 
 // registered are the products, in the order in which they are shown: a line for each.
-func registered() []registration {
-	return []registration{
+func registered() []Registration {
+	return []Registration{
 		cardRegistration(),
 		topupRegistration(),
 		esimRegistration(),
 	}
 }
 
-// registration is one product, as the program takes it up.
-type registration struct {
-	// rows is what the store knows of it.
-	rows store.Product
-	// make makes it, with what the API shows of it.
-	make func(*App, *parts) (made, error)
-	// provided is what its provider has made.
-	provided func(*App) (reconcile.Product, error)
-	// settings are its own, and mistakes those that show only when several are seen together; nil when there are none.
+// Registration is one product, as the program takes it up.
+type Registration struct {
+	// Rows is what the store knows of it.
+	Rows store.Product
+	// Make makes it, with what the API shows of it. A product of another package needs Parts alone.
+	Make func(*App, *Parts) (Made, error)
+	// Provided is what its provider has made.
+	Provided func(*App) (reconcile.Product, error)
+	// Own are its settings in Config.Own, for a product that has no part of Config; nil when there are none. One without
+	// a default has to be set, unless it is optional.
+	Own []provider.Setting
+	// settings are its own in its part of Config; nil when there are none.
 	settings func(Modules) []setting
-	mistakes func(Config) []error
-	// develop configures it for a development server; nil when nothing has to be.
-	develop func(*Config, Development) error
-	// examine asks its provider; nil when another product's examination does.
-	examine func(context.Context, Config) Examination
+	// Mistakes are those that show only when several settings are seen together; nil when there are none.
+	Mistakes func(Config) []error
+	// Develop configures it for a development server; nil when nothing has to be.
+	Develop func(*Config, Development) error
+	// Examine asks its provider; nil when another product's examination does.
+	Examine func(context.Context, Config) Examination
 }
 
 // Development is a development server, as products are configured for it.
@@ -66,16 +72,19 @@ type ProductConfig struct {
 	Esim EsimConfig
 }
 
-// made is a product, and how the API gets it.
-type made struct {
-	product
-	// view shows its orders, and describe its terms.
-	view     rpc.View
-	describe rpc.Describe
-	// serve adds its service; nil when another product's service has its methods.
-	serve func(*rpc.Services, selling)
-	// deliveries knows the tokens that open its orders; nil when it has none.
-	deliveries rpcx.Deliveries
+// Made is a product, and how the API gets it.
+type Made struct {
+	Product
+	// View shows its orders, and Describe its terms; nil where there is nothing to add to those of all products.
+	View     rpc.View
+	Describe rpc.Describe
+	// Serve adds its service; nil when another product's service has its methods.
+	Serve func(*rpc.Services, Selling)
+	// Routes are its handlers outside of the Connect services, by patterns of http.ServeMux; nil when there are none.
+	// Their requests are counted as requests for terms.
+	Routes func(Selling) map[string]http.Handler
+	// Deliveries knows the tokens that open its orders; nil when it has none.
+	Deliveries rpcx.Deliveries
 }
 
 // sold is what checkout sells and settlement delivers.
@@ -84,36 +93,40 @@ type sold interface {
 	settlement.Product
 }
 
-// product is what is sold and delivered, with its jobs.
-type product interface {
+// Product is what is sold and delivered, with its jobs.
+type Product interface {
 	sold
 	// Jobs are those that are its own; an order's delivery is none of them.
 	Jobs() []job.Work
 }
 
+// registered are the products of the program, and those that are added to it.
+func (m Modules) registered() []Registration { return append(registered(), m.Products...) }
+
 // StoredProducts are the products as the store knows them.
-func StoredProducts() (all []store.Product) {
-	for _, r := range registered() {
-		all = append(all, r.rows)
+func (c Config) StoredProducts() (all []store.Product) {
+	for _, r := range c.Added.registered() {
+		all = append(all, r.Rows)
 	}
 	return all
 }
 
 // productSettings are those of all products.
 func (m Modules) productSettings() (all []setting) {
-	for _, r := range registered() {
+	for _, r := range m.registered() {
 		if r.settings != nil {
 			all = append(all, r.settings(m)...)
 		}
+		all = append(all, ownSettings(r.Own)...)
 	}
 	return all
 }
 
 // productMistakes are those of all products.
 func (c Config) productMistakes() (all []error) {
-	for _, r := range registered() {
-		if r.mistakes != nil {
-			all = append(all, r.mistakes(c)...)
+	for _, r := range c.Added.registered() {
+		if r.Mistakes != nil {
+			all = append(all, r.Mistakes(c)...)
 		}
 	}
 	return all
@@ -121,11 +134,11 @@ func (c Config) productMistakes() (all []error) {
 
 // Develop configures all products for a development server.
 func (c *Config) Develop(d Development) error {
-	for _, r := range registered() {
-		if r.develop == nil {
+	for _, r := range c.Added.registered() {
+		if r.Develop == nil {
 			continue
 		}
-		if err := r.develop(c, d); err != nil {
+		if err := r.Develop(c, d); err != nil {
 			return err
 		}
 	}
@@ -134,27 +147,27 @@ func (c *Config) Develop(d Development) error {
 
 // ExamineProviders asks the providers of all products.
 func (c Config) ExamineProviders(ctx context.Context) (all []Examination) {
-	for _, r := range registered() {
-		if r.examine != nil {
-			all = append(all, r.examine(ctx, c))
+	for _, r := range c.Added.registered() {
+		if r.Examine != nil {
+			all = append(all, r.Examine(ctx, c))
 		}
 	}
 	return all
 }
 
 // makeProducts makes all that is sold.
-func (a *App) makeProducts(p *parts) error {
-	for _, r := range registered() {
-		made, err := r.make(a, p)
+func (a *App) makeProducts(p *Parts) error {
+	for _, r := range a.config.Added.registered() {
+		made, err := r.Make(a, p)
 		if err != nil {
 			return err
 		}
 		a.products = append(a.products, made)
-		if made.deliveries != nil {
-			p.deliveries = made.deliveries
+		if made.Deliveries != nil {
+			p.deliveries = made.Deliveries
 		}
 		// The product itself: checkout asks it for more than the interface promises.
-		p.products = append(p.products, a.config.triggered(made.product))
+		p.products = append(p.products, a.config.triggered(made.Product))
 	}
 	return nil
 }
@@ -186,8 +199,8 @@ func listed[T any](products []sold, as func(sold) T) []T {
 
 // recoverable are the products as their providers' books have them.
 func (a *App) recoverable() (all []reconcile.Product, err error) {
-	for _, r := range registered() {
-		made, err := r.provided(a)
+	for _, r := range a.config.Added.registered() {
+		made, err := r.Provided(a)
 		if err != nil {
 			return nil, err
 		}
@@ -208,7 +221,7 @@ func (a *App) pathOf(kind order.Kind) string {
 
 // pausedPaths names what is not sold by where it is bought. What cannot be read counts as sold: the purchase itself
 // says more.
-func pausedPaths(products []made) func(context.Context) map[string]bool {
+func pausedPaths(products []Made) func(context.Context) map[string]bool {
 	return func(ctx context.Context) map[string]bool {
 		all := map[string]bool{}
 		for _, p := range products {
@@ -220,7 +233,7 @@ func pausedPaths(products []made) func(context.Context) map[string]bool {
 	}
 }
 
-func availabilities(products []made) map[order.Kind]availability.Product {
+func availabilities(products []Made) map[order.Kind]availability.Product {
 	all := map[order.Kind]availability.Product{}
 	for _, p := range products {
 		all[p.Kind()] = p.Availability()

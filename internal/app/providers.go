@@ -28,6 +28,7 @@ func suppliers() []provider.Supplier {
 // Modules are what a program has in addition to what is registered here. Tests add modules of their own; the program
 // that is released has none.
 type Modules struct {
+	Products  []Registration
 	Issuers   []provider.Issuer
 	Suppliers []provider.Supplier
 }
@@ -53,19 +54,28 @@ func (m Modules) supplierNames() (all []string) {
 // providerSettings are the providers' own.
 func (m Modules) providerSettings() (all []setting) {
 	for _, i := range m.issuers() {
-		all = append(all, ownSettings(i.Registration)...)
+		all = append(all, unlessChosen(i.Settings)...)
 	}
 	for _, s := range m.suppliers() {
-		all = append(all, ownSettings(s.Registration)...)
+		all = append(all, unlessChosen(s.Settings)...)
 	}
 	return all
 }
 
-// ownSettings are those of one provider. None of them has to be set while another provider is chosen.
-func ownSettings(r provider.Registration) (all []setting) {
-	for _, own := range r.Settings {
+// unlessChosen are a provider's settings. None of them has to be set while another provider is chosen.
+func unlessChosen(of []provider.Setting) []setting {
+	optional := slices.Clone(of)
+	for i := range optional {
+		optional[i].Optional = true
+	}
+	return ownSettings(optional)
+}
+
+// ownSettings are read into Config.Own.
+func ownSettings(of []provider.Setting) (all []setting) {
+	for _, own := range of {
 		s := setting{key: own.Key, help: own.Help, byDefault: own.Default, secret: own.Secret}
-		if s.byDefault == "" {
+		if s.byDefault == "" && own.Optional {
 			s.byDefault = none
 		}
 		s.set = func(c *Config, text string) error {
@@ -74,10 +84,10 @@ func ownSettings(r provider.Registration) (all []setting) {
 					return err
 				}
 			}
-			if c.ProviderSettings == nil {
-				c.ProviderSettings = provider.Values{}
+			if c.Own == nil {
+				c.Own = provider.Values{}
 			}
-			c.ProviderSettings[own.Key] = secret.New(text)
+			c.Own[own.Key] = secret.New(text)
 			return nil
 		}
 		all = append(all, s)
@@ -98,7 +108,7 @@ func (c Config) issuer() (provider.Issuer, error) {
 func (c Config) issuerConfig(log *slog.Logger, metrics *telemetry.Metrics) provider.Config {
 	return provider.Config{
 		URL: c.IssuerURL, Key: c.IssuerKey, CallTimeout: c.IssuerCallTimeout, VisibilityDelay: c.IssuerVisibilityDelay,
-		SpendLimits: c.IssuerLimits, Production: c.Environment == Production, Own: c.ProviderSettings,
+		SpendLimits: c.IssuerLimits, Production: c.Environment == Production, Own: c.Own,
 		Log: log, Metrics: metrics,
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/provider"
 	"github.com/roamcard/roamcard/internal/testing/paperissuer"
+	"github.com/roamcard/roamcard/internal/testing/voucher"
 )
 
 // paperLoad loads a configuration in a program that has the issuer of the tests, too.
@@ -26,7 +27,7 @@ func TestSettingsOfAnAddedIssuerAreRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if bin, stamp := c.ProviderSettings.Text("paper.bin"), c.ProviderSettings.Text("paper.stamp"); bin != "400001" ||
+	if bin, stamp := c.Own.Text("paper.bin"), c.Own.Text("paper.stamp"); bin != "400001" ||
 		stamp != "blue" {
 		t.Errorf("bin %q, stamp %q; want the default and what is set", bin, stamp)
 	}
@@ -52,6 +53,23 @@ func TestMistakesOfAnAddedIssuerAreToldTogether(t *testing.T) {
 func TestAnIssuerThatIsNotChosenNeedsNoSettings(t *testing.T) {
 	if _, err := paperLoad(map[string]string{"issuer.provider": "sandbox", "issuer.spend_limits": "true"}); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestSettingsOfAnAddedProductAreRead(t *testing.T) {
+	load := func(more map[string]string) (app.Config, error) {
+		added := app.Modules{Products: []app.Registration{voucher.NewPress().Register()}}
+		maps.Copy(more, map[string]string{"relayer.keys": "0x01"})
+		return added.Load(settlementSettings(more), func(string) (string, bool) { return "", false },
+			func(string) ([]byte, error) { return nil, errors.New("no file") })
+	}
+	for text, more := range map[string]map[string]string{"false": {}, "true": {"voucher.paused": "true"}} {
+		if c, err := load(more); err != nil || c.Own.Text("voucher.paused") != text {
+			t.Errorf("voucher.paused is %q, %v; want %s", c.Own.Text("voucher.paused"), err, text)
+		}
+	}
+	if _, err := load(map[string]string{"voucher.paused": "maybe"}); err == nil {
+		t.Error("a setting that its check refuses is read")
 	}
 }
 

@@ -141,7 +141,7 @@ func MigrationStatus(ctx context.Context, file string) error {
 		return fmt.Errorf("configuration:\n%w", err)
 	}
 	s, err := store.Open(ctx, store.Config{
-		URL: cfg.DatabaseURL.Reveal(), MaxConns: 1, Now: time.Now, Products: StoredProducts(),
+		URL: cfg.DatabaseURL.Reveal(), MaxConns: 1, Now: time.Now, Products: cfg.StoredProducts(),
 	})
 	if err != nil {
 		return err

@@ -10,18 +10,29 @@ import (
 	"github.com/roamcard/roamcard/internal/transport/rpc"
 )
 
+// selling makes the dependencies that the services of all products share.
+func (a *App) selling(p *Parts, site *discovery.Site) Selling {
+	views := rpc.OrderViews{Views: map[order.Kind]rpc.View{}, BaseURL: a.config.BaseURL}
+	for _, m := range a.products {
+		if m.View != nil {
+			views.Views[m.Kind()] = m.View
+		}
+	}
+	return Selling{
+		Sales:        rpc.Sales{OrderViews: views, Checkout: p.sells, Extensions: site.Bazaar, Metrics: a.metrics},
+		Parts:        p,
+		availability: availabilities(a.products),
+	}
+}
+
 // services makes the Connect services. Each product adds its own.
-func (a *App) services(p *parts, site *discovery.Site) rpc.Services {
-	c := a.config
-	views := rpc.OrderViews{Views: map[order.Kind]rpc.View{}, BaseURL: c.BaseURL}
+func (a *App) services(s Selling) rpc.Services {
+	c, p := a.config, s.Parts
 	described := map[order.Kind]rpc.Describe{}
 	for _, m := range a.products {
-		views.Views[m.Kind()], described[m.Kind()] = m.view, m.describe
-	}
-	s := selling{
-		Sales:        rpc.Sales{OrderViews: views, Checkout: p.sells, Extensions: site.Bazaar, Metrics: a.metrics},
-		parts:        p,
-		availability: availabilities(a.products),
+		if m.Describe != nil {
+			described[m.Kind()] = m.Describe
+		}
 	}
 	all := rpc.Services{
 		Orders: rpc.OrderService{Sales: s.Sales, Orders: p.sells},
@@ -31,28 +42,28 @@ func (a *App) services(p *parts, site *discovery.Site) rpc.Services {
 			Terms: c.terms(), Environment: c.Environment, Version: Version,
 		},
 		Operator: rpc.OperatorService{
-			OrderViews: views, Queue: a.admin(p), Switches: a.admin(p),
+			OrderViews: s.OrderViews, Queue: a.admin(p), Switches: a.admin(p),
 			FeeJobs:        card.FeeAdmin{Jobs: a.store.FeeJobs(), Issuer: a.issuer, CallTimeout: c.IssuerCallTimeout},
 			Reconciliation: p.treasury, Findings: p.treasury, Transfers: p.treasury, Challenges: p.signIns,
 		},
 		Activity: rpc.ActivityService{Events: p.events, Metrics: a.metrics},
 	}
 	for _, m := range a.products {
-		if m.serve != nil {
-			m.serve(&all, s)
+		if m.Serve != nil {
+			m.Serve(&all, s)
 		}
 	}
 	return all
 }
 
-// selling are the dependencies that the services of all products share.
-type selling struct {
+// Selling are the dependencies that the services of all products share.
+type Selling struct {
 	rpc.Sales
-	*parts
+	*Parts
 	availability map[order.Kind]availability.Product
 }
 
-func (a *App) admin(p *parts) admin.Admin {
+func (a *App) admin(p *Parts) admin.Admin {
 	return admin.Admin{
 		Records: a.store.Admin(), Switches: a.store.Admin(), Refunds: p.refunds, Evidence: a.chain,
 		Products: listed(p.products, func(p sold) admin.Product { return p }), Confirm: settlement.ConfirmJob,

@@ -11,10 +11,10 @@ import (
 	"github.com/roamcard/roamcard/internal/transport/rpc"
 )
 
-func topupRegistration() registration {
-	return registration{
-		rows: store.TopupProduct(), make: (*App).topups, provided: (*App).topupsProvided, settings: topupSettings,
-		develop: func(c *Config, _ Development) error { c.ReconcileGate = true; return nil },
+func topupRegistration() Registration {
+	return Registration{
+		Rows: store.TopupProduct(), Make: (*App).topups, Provided: (*App).topupsProvided, settings: topupSettings,
+		Develop: func(c *Config, _ Development) error { c.ReconcileGate = true; return nil },
 	}
 }
 
@@ -42,11 +42,11 @@ func topupSettings(Modules) []setting {
 const gatePeriods = 3
 
 // topups makes the top-up product over the issuer of cards.
-func (a *App) topups(p *parts) (made, error) {
+func (a *App) topups(p *Parts) (Made, error) {
 	t := topup.Topups{
-		Cards: p.cards, Paused: a.config.TopupPaused, Switches: p.switches, Payments: a.payments, Books: a.gate(),
+		Cards: p.cards, Paused: a.config.TopupPaused, Switches: p.Switches, Payments: p.Payments, Books: a.gate(),
 	}
-	return made{product: t, view: rpc.TopupView, describe: rpc.DescribeTopups}, nil
+	return Made{Product: t, View: rpc.TopupView, Describe: rpc.DescribeTopups}, nil
 }
 
 // gate says whether top-ups may be sold, as far as the treasury goes; nil when nothing decides that.

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/url"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/provider"
 	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/screening"
 	"github.com/roamcard/roamcard/internal/settlement"
@@ -25,10 +27,19 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// parts are the domain packages, wired with the adapters.
-type parts struct {
-	limits   *limit.Limiter
-	switches *availability.Switches
+// Parts are the domain packages, wired with the adapters. The exported ones are for products.
+type Parts struct {
+	Log *slog.Logger
+	Now func() time.Time
+	// Switches are the operators', and Payments what every payment depends on; see availability.Product.
+	Switches *availability.Switches
+	Payments *availability.Payments
+	// Workers checks that every kind of job has a live worker.
+	Workers func(kinds ...job.Kind) availability.Check
+	// Own are the settings of Registration.Own.
+	Own provider.Values
+
+	limits *limit.Limiter
 
 	cards    *card.Cards
 	products []sold
@@ -60,11 +71,15 @@ func (a *App) wire(listener net.Listener) error {
 	return a.serveHTTP(listener, p)
 }
 
-func (a *App) parts() (p *parts, err error) {
+func (a *App) parts() (p *Parts, err error) {
 	c := a.config
-	p = &parts{
+	p = &Parts{
+		Log: a.log, Now: time.Now, Own: c.Own,
+		Switches: availability.NewSwitches(a.store.Admin(), time.Now),
+		Workers: func(kinds ...job.Kind) availability.Check {
+			return availability.Workers(a.store.Jobs(), time.Now, kinds...)
+		},
 		limits:   a.limiter(),
-		switches: availability.NewSwitches(a.store.Admin(), time.Now),
 		treasury: a.newReconciler(),
 		catchUp:  a.newCatchUp(),
 		events:   c.activity(a.store),
@@ -76,6 +91,7 @@ func (a *App) parts() (p *parts, err error) {
 	if a.payments, err = a.newPayments(p.catchUp, p.screening); err != nil {
 		return nil, err
 	}
+	p.Payments = a.payments
 	if err := a.makeProducts(p); err != nil {
 		return nil, err
 	}
@@ -102,7 +118,7 @@ func (a *App) limiter() *limit.Limiter {
 }
 
 // newRunner makes the job runner. An order whose job has used up its attempts goes to an operator.
-func (a *App) newRunner(p *parts) *job.Runner {
+func (a *App) newRunner(p *Parts) *job.Runner {
 	c := a.config
 	return job.NewRunner(job.Config{
 		Queue: a.store.Jobs(), Log: a.log, Now: time.Now, Slots: c.Slots, ClassSlots: c.classSlots(), TTL: c.LeaseTTL,
@@ -116,7 +132,7 @@ func (a *App) newRunner(p *parts) *job.Runner {
 	})
 }
 
-func (a *App) settlement(p *parts) *settlement.Settlement {
+func (a *App) settlement(p *Parts) *settlement.Settlement {
 	return settlement.New(settlement.Config{
 		Store: a.store.Orders(), Products: listed(p.products, func(p sold) settlement.Product { return p }),
 		Chain: a.simulating(), Final: a.chain.Final(), Evidence: a.chain.Final(),
@@ -127,7 +143,7 @@ func (a *App) settlement(p *parts) *settlement.Settlement {
 	})
 }
 
-func (a *App) checkout(p *parts) (*checkout.Checkout, error) {
+func (a *App) checkout(p *Parts) (*checkout.Checkout, error) {
 	c := a.config
 	made, err := a.recoverable()
 	if err != nil {
@@ -151,7 +167,7 @@ func (a *App) checkout(p *parts) (*checkout.Checkout, error) {
 	return checkout.New(config), nil
 }
 
-func (a *App) registerJobs(p *parts) {
+func (a *App) registerJobs(p *Parts) {
 	a.runner.Register(settlement.Fulfilling, p.settles.Fulfill)
 	a.runner.Register(settlement.Confirming, p.settles.Confirm)
 	a.runner.Register(settlement.RefundConfirming, p.settles.ConfirmRefund)

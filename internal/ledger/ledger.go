@@ -202,10 +202,11 @@ func Supplied(order string, cost money.USDC) Posting {
 	return posting(KindSupplied, order, order, Entry{SupplierFloat, -cost}, Entry{EsimCost, cost})
 }
 
-// Sold records that the eSIM of an order is its buyer's, and what was paid for it ours.
-func Sold(order string, price money.Cents) Posting {
+// Sold records that the goods of an order are their buyer's, and what was paid for them ours: it is earned in the
+// account of the product's revenue.
+func Sold(order string, price money.Cents, revenue Account) Posting {
 	u := price.USDC()
-	return posting(KindSold, order, order, Entry{Customer(order), u}, Entry{EsimRevenue, -u})
+	return posting(KindSold, order, order, Entry{Customer(order), u}, Entry{revenue, -u})
 }
 
 // Refunded records that an order's payment went back to its payer. There is at most one for an order.

@@ -42,7 +42,7 @@ func TestEveryPostingBalances(t *testing.T) {
 			},
 		},
 		"an eSIM": {
-			[]Posting{Settled("o", 5_000_000), Supplied("o", 4_000_001), Sold("o", 500)},
+			[]Posting{Settled("o", 5_000_000), Supplied("o", 4_000_001), Sold("o", 500, EsimRevenue)},
 			map[Account]money.USDC{
 				Treasury: 5_000_000, SupplierFloat: -4_000_001, EsimCost: 4_000_001, Customer("o"): 0, EsimRevenue: -5_000_000,
 			},
@@ -92,7 +92,7 @@ func TestAPostingIsNamedByWhatItRecords(t *testing.T) {
 	seen := map[ID]bool{}
 	for _, p := range []Posting{
 		Settled("o", 1), Settled("p", 1), Loaded("o", "c", 1), LoadFee("o", 1), FeeWithdrawn("o", "c", 1), Refunded("o", 1),
-		Supplied("o", 1), Sold("o", 1),
+		Supplied("o", 1), Sold("o", 1, EsimRevenue),
 		Unmatched("0xaa", 1, 1), Unmatched("0xaa", 2, 1), Unmatched("0xab", 1, 1),
 	} {
 		if seen[p.ID] {

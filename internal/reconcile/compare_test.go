@@ -128,7 +128,8 @@ func good() (books, card.Statement) {
 		ledger.FeeWithdrawn("ord_issue", cardID.String(), 1000),
 		ledger.Settled("ord_topup", 50_000_000), ledger.Settled("ord_open", 25_000_000),
 	}, topup.Split{Fee: 100, Credit: 4900, Card: cardID}.Postings("ord_topup"), []ledger.Posting{
-		ledger.Settled("ord_esim", 5_000_000), ledger.Supplied("ord_esim", 4_000_000), ledger.Sold("ord_esim", 500),
+		ledger.Settled("ord_esim", 5_000_000), ledger.Supplied("ord_esim", 4_000_000),
+		ledger.Sold("ord_esim", 500, ledger.EsimRevenue),
 	})
 	first := feeArgs
 	first.Version = 1
@@ -271,7 +272,9 @@ func TestEachDifferenceHasItsCode(t *testing.T) {
 		"no posting of an eSIM's cost": {func(r *books, _ *card.Statement) { r.Postings = slices.Delete(r.Postings, 8, 9) },
 			[]Code{PostingMissing}},
 		"an eSIM of another cost": {func(r *books, _ *card.Statement) { r.Esims[0].Cost++ }, []Code{PostingDiffers}},
-		"an eSIM of another price": {func(r *books, _ *card.Statement) { r.Postings[9] = ledger.Sold("ord_esim", 501) },
+		"an eSIM of another price": {func(r *books, _ *card.Statement) {
+			r.Postings[9] = ledger.Sold("ord_esim", 501, ledger.EsimRevenue)
+		},
 			[]Code{PostingDiffers}},
 		"an eSIM whose cost nobody knows": {func(r *books, _ *card.Statement) {
 			r.Esims[0].Cost = 0

@@ -110,14 +110,13 @@ func (t Treasury) OfOrders(ctx context.Context, orders []order.ID, lines []strin
 			return err
 		}
 		for _, p := range t.s.products {
-			if p.records == nil {
-				continue
-			}
-			goods, err := p.records(b, ids)
+			goods, err := p.goods(b, ids)
 			if err != nil {
 				return err
 			}
-			r.Goods = append(r.Goods, goods)
+			if goods != nil {
+				r.Goods = append(r.Goods, goods)
+			}
 		}
 		return b.issuerLines(&r, ids, lines)
 	})

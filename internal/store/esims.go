@@ -187,7 +187,7 @@ func (e Esims) Withdraw(ctx context.Context, id esim.PlanID) error {
 
 // Order implements esim.Store.
 func (e Esims) Order(ctx context.Context, id order.ID) (order.Order, error) {
-	row, err := e.s.ent.Order.Query().Where(entorder.ID(string(id)), entorder.KindEQ(entorder.KindEsim)).Only(ctx)
+	row, err := e.s.ent.Order.Query().Where(entorder.ID(string(id)), entorder.Kind(string(esim.Kind))).Only(ctx)
 	if ent.IsNotFound(err) {
 		return order.Order{}, esim.ErrNotFound
 	}

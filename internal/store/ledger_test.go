@@ -156,7 +156,7 @@ func TestAnESIMIsPostedOnceWithItsCost(t *testing.T) {
 			}); n != 1 {
 				t.Errorf("fulfilled %d times", n)
 			}
-			wantPosted(t, s, append(want, ledger.Sold(id, 500))...)
+			wantPosted(t, s, append(want, ledger.Sold(id, 500, ledger.EsimRevenue))...)
 		})
 	}
 }

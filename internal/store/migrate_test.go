@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -125,6 +126,27 @@ func TestRowsOfAnOrderHaveAnOwner(t *testing.T) {
 	for _, table := range tables {
 		if !telling[table] && !slices.Contains(orderRows, table) {
 			t.Errorf("%s names an order and is not among the tables of its owner", table)
+		}
+	}
+}
+
+// The products are no list in the schema; what names one is checked to be a name.
+func TestKindsAreNamesOfProducts(t *testing.T) {
+	s := storetest.New(t)
+	for kind, ok := range map[string]bool{
+		"esim": true, "card_topup": true, "something_new": true, "": false, "Esim": false, "e-sim": false, "_esim": false,
+		strings.Repeat("a", 33): false,
+	} {
+		_, err := s.Pool().Exec(t.Context(), `INSERT INTO kill_switches (id, paused, reason, actor, changed_at)
+			VALUES ($1, false, '', '', now())`, kind)
+		if (err == nil) != ok {
+			t.Errorf("%q as a product: %v", kind, err)
+		}
+		_, err = s.Pool().Exec(t.Context(), `INSERT INTO orders (id, operation_id, kind, status, owner, idempotency_key,
+			fingerprint, price_usd_cents, item, version, created_at, updated_at)
+			VALUES ('ord_' || $1, $2, $1, 'fulfilled', '0x1', '', '', 1, '{}', 1, now(), now())`, kind, uuid.New())
+		if (err == nil) != ok {
+			t.Errorf("an order of %q: %v", kind, err)
 		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 )
 
 func insertOrder(ctx context.Context, tx *ent.Tx, o order.Order) error {
-	return tx.Order.Create().SetID(string(o.ID)).SetOperationID(o.Operation).SetKind(entorder.Kind(o.Kind)).
+	return tx.Order.Create().SetID(string(o.ID)).SetOperationID(o.Operation).SetKind(string(o.Kind)).
 		SetStatus(entorder.Status(o.Status)).SetOwner(o.Owner.Lower()).SetIdempotencyKey(o.Key).
 		SetFingerprint(o.Fingerprint[:]).SetPriceUsdCents(int64(o.Price)).SetItem(o.Item).SetResource(o.Resource).
 		SetNillableReference(o.Reference).SetNillableAdoptedReference(o.RecoveredReference).SetRefundReason(o.RefundReason).

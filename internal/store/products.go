@@ -5,22 +5,36 @@ import (
 	"fmt"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/reconcile"
 )
 
-// Product is the store's part of a product. Its tables and statements are in the product's own file.
+// Product is the store's part of a product. Its tables and statements are in the product's own file; a product without
+// any has Goods and RefOf instead.
 type Product struct {
 	Kind order.Kind
+	// Goods is what is compared with the books for a product without rows; nil for one that has them.
+	Goods reconcile.Goods
+	// RefOf derives the reference of an attempt at the delivery of an order by the order's name, for a product whose rows
+	// do not keep it; nil for one whose rows do.
+	RefOf func(name string, attempt int) fulfilment.Ref
 	// atIssuer says that its provider is the card issuer.
 	atIssuer bool
 	// records reads the product's records of some orders, for comparisons; nil when there are none.
 	records func(b booksReader, orders []string) (reconcile.Goods, error)
 	// referencesSQL selects those of some references that its rows have; empty when it stores none.
 	referencesSQL string
-	// explains reports whether each of some references belongs to an order, for a product that stores none.
-	explains func(s *Store, ctx context.Context, references []uuid.UUID) (bool, error)
+}
+
+// goods is what is compared with the books of some orders; nil when there is nothing.
+func (p Product) goods(b booksReader, orders []string) (reconcile.Goods, error) {
+	if p.records == nil {
+		return p.Goods, nil
+	}
+	return p.records(b, orders)
 }
 
 // Explains reports whether all goods of a product, by their references at the provider, belong to orders of ours. Read
@@ -31,8 +45,8 @@ func (s *Store) Explains(ctx context.Context, kind order.Kind, references []uuid
 	for _, p := range s.products {
 		switch {
 		case p.Kind != kind:
-		case p.explains != nil:
-			return p.explains(s, ctx, references)
+		case p.RefOf != nil:
+			return s.derives(ctx, p, references)
 		case p.referencesSQL != "":
 			unknown := `SELECT EXISTS (SELECT FROM unnest($1::uuid[]) r WHERE r NOT IN (` + p.referencesSQL + `))`
 			var found bool
@@ -41,4 +55,35 @@ func (s *Store) Explains(ctx context.Context, kind order.Kind, references []uuid
 		}
 	}
 	return false, fmt.Errorf("explain the goods of %s: no such product", kind)
+}
+
+// namesSQL reads what references are derived from: the orders' names and their attempts.
+const namesSQL = `SELECT coalesce('adopted:' || adopted_reference, reference::text, id), delivery_attempt FROM orders
+	WHERE kind = $1 AND status NOT IN ('payment_required', 'settling', 'expired')`
+
+// derives reports whether each of some references is derived from an order.
+func (s *Store) derives(ctx context.Context, p Product, references []uuid.UUID) (bool, error) {
+	unknown := map[uuid.UUID]bool{}
+	for _, ref := range references {
+		unknown[ref] = true
+	}
+	if len(unknown) == 0 {
+		return true, nil
+	}
+	rows, err := s.pool.Query(ctx, namesSQL, p.Kind)
+	if err != nil {
+		return false, mapError(err)
+	}
+	var name string
+	var attempts int
+	_, err = pgx.ForEachRow(rows, []any{&name, &attempts}, func() error {
+		for n := 1; n <= attempts; n++ {
+			delete(unknown, uuid.UUID(p.RefOf(name, n)))
+		}
+		return nil
+	})
+	if err != nil {
+		return false, fmt.Errorf("read the orders of %s: %w", p.Kind, mapError(err))
+	}
+	return len(unknown) == 0, nil
 }

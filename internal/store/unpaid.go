@@ -92,7 +92,7 @@ func (o Orders) roomForAnother(ctx context.Context, tx *ent.Tx, ord order.Order,
 
 // unpaid finds the owner's newest unpaid order of a kind that has not expired.
 func (o Orders) unpaid(ctx context.Context, tx *ent.Tx, like order.Order) (order.Order, error) {
-	row, err := tx.Order.Query().Where(entorder.KindEQ(entorder.Kind(like.Kind)), entorder.Owner(like.Owner.Lower()),
+	row, err := tx.Order.Query().Where(entorder.Kind(string(like.Kind)), entorder.Owner(like.Owner.Lower()),
 		entorder.StatusEQ(entorder.StatusPaymentRequired), o.s.inTime()).Order(entorder.ByID(sql.OrderDesc())).First(ctx)
 	if ent.IsNotFound(err) {
 		return order.Order{}, order.ErrNotFound

@@ -100,7 +100,7 @@ func examineService(ctx context.Context, file string) []finding {
 
 func examineDatabase(ctx context.Context, cfg app.Config) []finding {
 	s, err := store.Open(ctx, store.Config{
-		URL: cfg.DatabaseURL.Reveal(), MaxConns: 2, Now: time.Now, Products: app.StoredProducts(),
+		URL: cfg.DatabaseURL.Reveal(), MaxConns: 2, Now: time.Now, Products: cfg.StoredProducts(),
 	})
 	if err != nil {
 		return []finding{

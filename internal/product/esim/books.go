@@ -22,7 +22,7 @@ func (r Records) Differs(order.Sale) string { return "" }
 func (r Records) Postings(sales []order.Sale) (all []ledger.Posting) {
 	for _, s := range sales {
 		if s.Kind == Kind && s.Status == order.Fulfilled {
-			all = append(all, ledger.Sold(string(s.ID), s.Price))
+			all = append(all, ledger.Sold(string(s.ID), s.Price, ledger.EsimRevenue))
 		}
 	}
 	for _, p := range r.Profiles {

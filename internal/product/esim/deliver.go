@@ -111,7 +111,7 @@ func (e *Esims) install(
 
 // Postings implements settlement.Product. The cost is posted when the eSIM is made, independently of its order.
 func (e *Esims) Postings(o order.Order) ([]ledger.Posting, error) {
-	return []ledger.Posting{ledger.Sold(string(o.ID), o.Price)}, nil
+	return []ledger.Posting{ledger.Sold(string(o.ID), o.Price, ledger.EsimRevenue)}, nil
 }
 
 const ready = "eSIM ready"

@@ -8,6 +8,7 @@ import (
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
@@ -17,6 +18,20 @@ func Problem(w http.ResponseWriter, r *http.Request, f *fault.Fault) {
 		w.Header().Set("Retry-After", rpcx.RetryAfterSeconds(f.RetryAfter))
 	}
 	write(w, rpcx.ProblemOf(r.Context(), f))
+}
+
+// Refuse answers with the problem of an error, and with the headers that the error asks for, as a transcoded route
+// answers. It is for handlers of paid requests that are no Connect methods.
+func Refuse(w http.ResponseWriter, r *http.Request, err error) {
+	if excess := limit.Excess(r.Context()); excess != nil {
+		err = excess // as in rpcx.Errors
+	}
+	info := &rpcx.CallInfo{WritesProblem: true}
+	shown := rpcx.ToConnect(rpcx.WithCallInfo(r.Context(), info), err)
+	for name, values := range shown.Meta() {
+		w.Header()[name] = values
+	}
+	write(w, info.Problem())
 }
 
 // document is the problem's JSON form; the order of its members is part of the documentation.
