@@ -33,6 +33,9 @@ func cardSettings(Modules) []setting {
 // cards makes the card product over its issuer.
 func (a *App) cards(p *Parts) (Made, error) {
 	c := a.config
+	if err := a.issuer.Capabilities().Check(); err != nil {
+		return Made{}, err
+	}
 	p.cards = card.New(card.Config{
 		Store: a.store.Cards(), Issuer: a.issuer, Vault: a.issuer, Stock: a.issuer, Roll: a.issuer, Traits: a.issuer.Traits(),
 		Capabilities: a.issuer.Capabilities(), Log: a.log, Now: time.Now,
