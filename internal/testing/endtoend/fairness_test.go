@@ -92,15 +92,16 @@ func TestPayersDeceivingSimulationDelayNobody(t *testing.T) {
 
 	answers := w.buyEsimsAtOnce(wallets, 6)
 	paid, there := w.measureCards("attacked", 3)
-	if most := 4*quietPaid + 2*time.Second; paid > most {
+	// On a busy machine five cards at once take longer than three; without slots of their own they took minutes.
+	if most := 4*quietPaid + 8*time.Second; paid > most {
 		t.Errorf("a card was paid in %v, want at most %v", paid, most)
 	}
-	if most := 4*quietThere + 3*time.Second; there > most {
+	if most := 4*quietThere + 10*time.Second; there > most {
 		t.Errorf("a card was there in %v, want at most %v", there, most)
 	}
 	told := answers()
-	if paid, there := w.measureCards("afterwards", 3); paid > 4*quietPaid+2*time.Second ||
-		there > 4*quietThere+3*time.Second {
+	if paid, there := w.measureCards("afterwards", 3); paid > 4*quietPaid+8*time.Second ||
+		there > 4*quietThere+10*time.Second {
 		t.Errorf("once all were answered, a card was paid in %v and there in %v", paid, there)
 	}
 	for _, a := range told {
@@ -163,10 +164,11 @@ func TestManyClaimsOnOneBalanceDelayNobody(t *testing.T) {
 		return n == len(wallets), fmt.Sprint(n, " eSIMs are paid")
 	})
 	paid, there := w.measureCards("attacked", 5)
-	if most := 4*quietPaid + 2*time.Second; paid > most {
+	// On a busy machine five cards at once take longer than three; without slots of their own they took minutes.
+	if most := 4*quietPaid + 8*time.Second; paid > most {
 		t.Errorf("a card was paid in %v, want at most %v", paid, most)
 	}
-	if most := 4*quietThere + 3*time.Second; there > most {
+	if most := 4*quietThere + 10*time.Second; there > most {
 		t.Errorf("a card was there in %v, want at most %v", there, most)
 	}
 	if n := w.count("SELECT count(*) FROM payments WHERE status = 'claimed'"); n != 3*len(wallets) {
