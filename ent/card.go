@@ -32,6 +32,14 @@ type Card struct {
 	Account string `json:"account,omitempty"`
 	// Last4 holds the value of the "last4" field.
 	Last4 string `json:"last4,omitempty"`
+	// MovingOrder holds the value of the "moving_order" field.
+	MovingOrder string `json:"moving_order,omitempty"`
+	// MovingJob holds the value of the "moving_job" field.
+	MovingJob *uuid.UUID `json:"moving_job,omitempty"`
+	// MovingReference holds the value of the "moving_reference" field.
+	MovingReference *uuid.UUID `json:"moving_reference,omitempty"`
+	// MovingTargetUsdCents holds the value of the "moving_target_usd_cents" field.
+	MovingTargetUsdCents int64 `json:"moving_target_usd_cents,omitempty"`
 	// CreatedAt holds the value of the "created_at" field.
 	CreatedAt time.Time `json:"created_at,omitempty"`
 	// UpdatedAt holds the value of the "updated_at" field.
@@ -44,9 +52,11 @@ func (*Card) scanValues(columns []string) ([]any, error) {
 	values := make([]any, len(columns))
 	for i := range columns {
 		switch columns[i] {
-		case card.FieldLoadUsdCents:
+		case card.FieldMovingJob, card.FieldMovingReference:
+			values[i] = &sql.NullScanner{S: new(uuid.UUID)}
+		case card.FieldLoadUsdCents, card.FieldMovingTargetUsdCents:
 			values[i] = new(sql.NullInt64)
-		case card.FieldOrderID, card.FieldOwner, card.FieldStatus, card.FieldAccount, card.FieldLast4:
+		case card.FieldOrderID, card.FieldOwner, card.FieldStatus, card.FieldAccount, card.FieldLast4, card.FieldMovingOrder:
 			values[i] = new(sql.NullString)
 		case card.FieldCreatedAt, card.FieldUpdatedAt:
 			values[i] = new(sql.NullTime)
@@ -114,6 +124,32 @@ func (_m *Card) assignValues(columns []string, values []any) error {
 				return fmt.Errorf("unexpected type %T for field last4", values[i])
 			} else if value.Valid {
 				_m.Last4 = value.String
+			}
+		case card.FieldMovingOrder:
+			if value, ok := values[i].(*sql.NullString); !ok {
+				return fmt.Errorf("unexpected type %T for field moving_order", values[i])
+			} else if value.Valid {
+				_m.MovingOrder = value.String
+			}
+		case card.FieldMovingJob:
+			if value, ok := values[i].(*sql.NullScanner); !ok {
+				return fmt.Errorf("unexpected type %T for field moving_job", values[i])
+			} else if value.Valid {
+				_m.MovingJob = new(uuid.UUID)
+				*_m.MovingJob = *value.S.(*uuid.UUID)
+			}
+		case card.FieldMovingReference:
+			if value, ok := values[i].(*sql.NullScanner); !ok {
+				return fmt.Errorf("unexpected type %T for field moving_reference", values[i])
+			} else if value.Valid {
+				_m.MovingReference = new(uuid.UUID)
+				*_m.MovingReference = *value.S.(*uuid.UUID)
+			}
+		case card.FieldMovingTargetUsdCents:
+			if value, ok := values[i].(*sql.NullInt64); !ok {
+				return fmt.Errorf("unexpected type %T for field moving_target_usd_cents", values[i])
+			} else if value.Valid {
+				_m.MovingTargetUsdCents = value.Int64
 			}
 		case card.FieldCreatedAt:
 			if value, ok := values[i].(*sql.NullTime); !ok {
@@ -183,6 +219,22 @@ func (_m *Card) String() string {
 	builder.WriteString(", ")
 	builder.WriteString("last4=")
 	builder.WriteString(_m.Last4)
+	builder.WriteString(", ")
+	builder.WriteString("moving_order=")
+	builder.WriteString(_m.MovingOrder)
+	builder.WriteString(", ")
+	if v := _m.MovingJob; v != nil {
+		builder.WriteString("moving_job=")
+		builder.WriteString(fmt.Sprintf("%v", *v))
+	}
+	builder.WriteString(", ")
+	if v := _m.MovingReference; v != nil {
+		builder.WriteString("moving_reference=")
+		builder.WriteString(fmt.Sprintf("%v", *v))
+	}
+	builder.WriteString(", ")
+	builder.WriteString("moving_target_usd_cents=")
+	builder.WriteString(fmt.Sprintf("%v", _m.MovingTargetUsdCents))
 	builder.WriteString(", ")
 	builder.WriteString("created_at=")
 	builder.WriteString(_m.CreatedAt.Format(time.ANSIC))

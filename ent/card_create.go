@@ -90,6 +90,62 @@ func (_c *CardCreate) SetNillableLast4(v *string) *CardCreate {
 	return _c
 }
 
+// SetMovingOrder sets the "moving_order" field.
+func (_c *CardCreate) SetMovingOrder(v string) *CardCreate {
+	_c.mutation.SetMovingOrder(v)
+	return _c
+}
+
+// SetNillableMovingOrder sets the "moving_order" field if the given value is not nil.
+func (_c *CardCreate) SetNillableMovingOrder(v *string) *CardCreate {
+	if v != nil {
+		_c.SetMovingOrder(*v)
+	}
+	return _c
+}
+
+// SetMovingJob sets the "moving_job" field.
+func (_c *CardCreate) SetMovingJob(v uuid.UUID) *CardCreate {
+	_c.mutation.SetMovingJob(v)
+	return _c
+}
+
+// SetNillableMovingJob sets the "moving_job" field if the given value is not nil.
+func (_c *CardCreate) SetNillableMovingJob(v *uuid.UUID) *CardCreate {
+	if v != nil {
+		_c.SetMovingJob(*v)
+	}
+	return _c
+}
+
+// SetMovingReference sets the "moving_reference" field.
+func (_c *CardCreate) SetMovingReference(v uuid.UUID) *CardCreate {
+	_c.mutation.SetMovingReference(v)
+	return _c
+}
+
+// SetNillableMovingReference sets the "moving_reference" field if the given value is not nil.
+func (_c *CardCreate) SetNillableMovingReference(v *uuid.UUID) *CardCreate {
+	if v != nil {
+		_c.SetMovingReference(*v)
+	}
+	return _c
+}
+
+// SetMovingTargetUsdCents sets the "moving_target_usd_cents" field.
+func (_c *CardCreate) SetMovingTargetUsdCents(v int64) *CardCreate {
+	_c.mutation.SetMovingTargetUsdCents(v)
+	return _c
+}
+
+// SetNillableMovingTargetUsdCents sets the "moving_target_usd_cents" field if the given value is not nil.
+func (_c *CardCreate) SetNillableMovingTargetUsdCents(v *int64) *CardCreate {
+	if v != nil {
+		_c.SetMovingTargetUsdCents(*v)
+	}
+	return _c
+}
+
 // SetCreatedAt sets the "created_at" field.
 func (_c *CardCreate) SetCreatedAt(v time.Time) *CardCreate {
 	_c.mutation.SetCreatedAt(v)
@@ -163,6 +219,14 @@ func (_c *CardCreate) defaults() {
 		v := card.DefaultLast4
 		_c.mutation.SetLast4(v)
 	}
+	if _, ok := _c.mutation.MovingOrder(); !ok {
+		v := card.DefaultMovingOrder
+		_c.mutation.SetMovingOrder(v)
+	}
+	if _, ok := _c.mutation.MovingTargetUsdCents(); !ok {
+		v := card.DefaultMovingTargetUsdCents
+		_c.mutation.SetMovingTargetUsdCents(v)
+	}
 	if _, ok := _c.mutation.ID(); !ok {
 		v := card.DefaultID()
 		_c.mutation.SetID(v)
@@ -196,6 +260,12 @@ func (_c *CardCreate) check() error {
 	}
 	if _, ok := _c.mutation.Last4(); !ok {
 		return &ValidationError{Name: "last4", err: errors.New(`ent: missing required field "Card.last4"`)}
+	}
+	if _, ok := _c.mutation.MovingOrder(); !ok {
+		return &ValidationError{Name: "moving_order", err: errors.New(`ent: missing required field "Card.moving_order"`)}
+	}
+	if _, ok := _c.mutation.MovingTargetUsdCents(); !ok {
+		return &ValidationError{Name: "moving_target_usd_cents", err: errors.New(`ent: missing required field "Card.moving_target_usd_cents"`)}
 	}
 	if _, ok := _c.mutation.CreatedAt(); !ok {
 		return &ValidationError{Name: "created_at", err: errors.New(`ent: missing required field "Card.created_at"`)}
@@ -266,6 +336,22 @@ func (_c *CardCreate) createSpec() (*Card, *sqlgraph.CreateSpec) {
 	if value, ok := _c.mutation.Last4(); ok {
 		_spec.SetField(card.FieldLast4, field.TypeString, value)
 		_node.Last4 = value
+	}
+	if value, ok := _c.mutation.MovingOrder(); ok {
+		_spec.SetField(card.FieldMovingOrder, field.TypeString, value)
+		_node.MovingOrder = value
+	}
+	if value, ok := _c.mutation.MovingJob(); ok {
+		_spec.SetField(card.FieldMovingJob, field.TypeUUID, value)
+		_node.MovingJob = &value
+	}
+	if value, ok := _c.mutation.MovingReference(); ok {
+		_spec.SetField(card.FieldMovingReference, field.TypeUUID, value)
+		_node.MovingReference = &value
+	}
+	if value, ok := _c.mutation.MovingTargetUsdCents(); ok {
+		_spec.SetField(card.FieldMovingTargetUsdCents, field.TypeInt64, value)
+		_node.MovingTargetUsdCents = value
 	}
 	if value, ok := _c.mutation.CreatedAt(); ok {
 		_spec.SetField(card.FieldCreatedAt, field.TypeTime, value)
@@ -360,6 +446,72 @@ func (u *CardUpsert) SetLast4(v string) *CardUpsert {
 // UpdateLast4 sets the "last4" field to the value that was provided on create.
 func (u *CardUpsert) UpdateLast4() *CardUpsert {
 	u.SetExcluded(card.FieldLast4)
+	return u
+}
+
+// SetMovingOrder sets the "moving_order" field.
+func (u *CardUpsert) SetMovingOrder(v string) *CardUpsert {
+	u.Set(card.FieldMovingOrder, v)
+	return u
+}
+
+// UpdateMovingOrder sets the "moving_order" field to the value that was provided on create.
+func (u *CardUpsert) UpdateMovingOrder() *CardUpsert {
+	u.SetExcluded(card.FieldMovingOrder)
+	return u
+}
+
+// SetMovingJob sets the "moving_job" field.
+func (u *CardUpsert) SetMovingJob(v uuid.UUID) *CardUpsert {
+	u.Set(card.FieldMovingJob, v)
+	return u
+}
+
+// UpdateMovingJob sets the "moving_job" field to the value that was provided on create.
+func (u *CardUpsert) UpdateMovingJob() *CardUpsert {
+	u.SetExcluded(card.FieldMovingJob)
+	return u
+}
+
+// ClearMovingJob clears the value of the "moving_job" field.
+func (u *CardUpsert) ClearMovingJob() *CardUpsert {
+	u.SetNull(card.FieldMovingJob)
+	return u
+}
+
+// SetMovingReference sets the "moving_reference" field.
+func (u *CardUpsert) SetMovingReference(v uuid.UUID) *CardUpsert {
+	u.Set(card.FieldMovingReference, v)
+	return u
+}
+
+// UpdateMovingReference sets the "moving_reference" field to the value that was provided on create.
+func (u *CardUpsert) UpdateMovingReference() *CardUpsert {
+	u.SetExcluded(card.FieldMovingReference)
+	return u
+}
+
+// ClearMovingReference clears the value of the "moving_reference" field.
+func (u *CardUpsert) ClearMovingReference() *CardUpsert {
+	u.SetNull(card.FieldMovingReference)
+	return u
+}
+
+// SetMovingTargetUsdCents sets the "moving_target_usd_cents" field.
+func (u *CardUpsert) SetMovingTargetUsdCents(v int64) *CardUpsert {
+	u.Set(card.FieldMovingTargetUsdCents, v)
+	return u
+}
+
+// UpdateMovingTargetUsdCents sets the "moving_target_usd_cents" field to the value that was provided on create.
+func (u *CardUpsert) UpdateMovingTargetUsdCents() *CardUpsert {
+	u.SetExcluded(card.FieldMovingTargetUsdCents)
+	return u
+}
+
+// AddMovingTargetUsdCents adds v to the "moving_target_usd_cents" field.
+func (u *CardUpsert) AddMovingTargetUsdCents(v int64) *CardUpsert {
+	u.Add(card.FieldMovingTargetUsdCents, v)
 	return u
 }
 
@@ -477,6 +629,83 @@ func (u *CardUpsertOne) SetLast4(v string) *CardUpsertOne {
 func (u *CardUpsertOne) UpdateLast4() *CardUpsertOne {
 	return u.Update(func(s *CardUpsert) {
 		s.UpdateLast4()
+	})
+}
+
+// SetMovingOrder sets the "moving_order" field.
+func (u *CardUpsertOne) SetMovingOrder(v string) *CardUpsertOne {
+	return u.Update(func(s *CardUpsert) {
+		s.SetMovingOrder(v)
+	})
+}
+
+// UpdateMovingOrder sets the "moving_order" field to the value that was provided on create.
+func (u *CardUpsertOne) UpdateMovingOrder() *CardUpsertOne {
+	return u.Update(func(s *CardUpsert) {
+		s.UpdateMovingOrder()
+	})
+}
+
+// SetMovingJob sets the "moving_job" field.
+func (u *CardUpsertOne) SetMovingJob(v uuid.UUID) *CardUpsertOne {
+	return u.Update(func(s *CardUpsert) {
+		s.SetMovingJob(v)
+	})
+}
+
+// UpdateMovingJob sets the "moving_job" field to the value that was provided on create.
+func (u *CardUpsertOne) UpdateMovingJob() *CardUpsertOne {
+	return u.Update(func(s *CardUpsert) {
+		s.UpdateMovingJob()
+	})
+}
+
+// ClearMovingJob clears the value of the "moving_job" field.
+func (u *CardUpsertOne) ClearMovingJob() *CardUpsertOne {
+	return u.Update(func(s *CardUpsert) {
+		s.ClearMovingJob()
+	})
+}
+
+// SetMovingReference sets the "moving_reference" field.
+func (u *CardUpsertOne) SetMovingReference(v uuid.UUID) *CardUpsertOne {
+	return u.Update(func(s *CardUpsert) {
+		s.SetMovingReference(v)
+	})
+}
+
+// UpdateMovingReference sets the "moving_reference" field to the value that was provided on create.
+func (u *CardUpsertOne) UpdateMovingReference() *CardUpsertOne {
+	return u.Update(func(s *CardUpsert) {
+		s.UpdateMovingReference()
+	})
+}
+
+// ClearMovingReference clears the value of the "moving_reference" field.
+func (u *CardUpsertOne) ClearMovingReference() *CardUpsertOne {
+	return u.Update(func(s *CardUpsert) {
+		s.ClearMovingReference()
+	})
+}
+
+// SetMovingTargetUsdCents sets the "moving_target_usd_cents" field.
+func (u *CardUpsertOne) SetMovingTargetUsdCents(v int64) *CardUpsertOne {
+	return u.Update(func(s *CardUpsert) {
+		s.SetMovingTargetUsdCents(v)
+	})
+}
+
+// AddMovingTargetUsdCents adds v to the "moving_target_usd_cents" field.
+func (u *CardUpsertOne) AddMovingTargetUsdCents(v int64) *CardUpsertOne {
+	return u.Update(func(s *CardUpsert) {
+		s.AddMovingTargetUsdCents(v)
+	})
+}
+
+// UpdateMovingTargetUsdCents sets the "moving_target_usd_cents" field to the value that was provided on create.
+func (u *CardUpsertOne) UpdateMovingTargetUsdCents() *CardUpsertOne {
+	return u.Update(func(s *CardUpsert) {
+		s.UpdateMovingTargetUsdCents()
 	})
 }
 
@@ -763,6 +992,83 @@ func (u *CardUpsertBulk) SetLast4(v string) *CardUpsertBulk {
 func (u *CardUpsertBulk) UpdateLast4() *CardUpsertBulk {
 	return u.Update(func(s *CardUpsert) {
 		s.UpdateLast4()
+	})
+}
+
+// SetMovingOrder sets the "moving_order" field.
+func (u *CardUpsertBulk) SetMovingOrder(v string) *CardUpsertBulk {
+	return u.Update(func(s *CardUpsert) {
+		s.SetMovingOrder(v)
+	})
+}
+
+// UpdateMovingOrder sets the "moving_order" field to the value that was provided on create.
+func (u *CardUpsertBulk) UpdateMovingOrder() *CardUpsertBulk {
+	return u.Update(func(s *CardUpsert) {
+		s.UpdateMovingOrder()
+	})
+}
+
+// SetMovingJob sets the "moving_job" field.
+func (u *CardUpsertBulk) SetMovingJob(v uuid.UUID) *CardUpsertBulk {
+	return u.Update(func(s *CardUpsert) {
+		s.SetMovingJob(v)
+	})
+}
+
+// UpdateMovingJob sets the "moving_job" field to the value that was provided on create.
+func (u *CardUpsertBulk) UpdateMovingJob() *CardUpsertBulk {
+	return u.Update(func(s *CardUpsert) {
+		s.UpdateMovingJob()
+	})
+}
+
+// ClearMovingJob clears the value of the "moving_job" field.
+func (u *CardUpsertBulk) ClearMovingJob() *CardUpsertBulk {
+	return u.Update(func(s *CardUpsert) {
+		s.ClearMovingJob()
+	})
+}
+
+// SetMovingReference sets the "moving_reference" field.
+func (u *CardUpsertBulk) SetMovingReference(v uuid.UUID) *CardUpsertBulk {
+	return u.Update(func(s *CardUpsert) {
+		s.SetMovingReference(v)
+	})
+}
+
+// UpdateMovingReference sets the "moving_reference" field to the value that was provided on create.
+func (u *CardUpsertBulk) UpdateMovingReference() *CardUpsertBulk {
+	return u.Update(func(s *CardUpsert) {
+		s.UpdateMovingReference()
+	})
+}
+
+// ClearMovingReference clears the value of the "moving_reference" field.
+func (u *CardUpsertBulk) ClearMovingReference() *CardUpsertBulk {
+	return u.Update(func(s *CardUpsert) {
+		s.ClearMovingReference()
+	})
+}
+
+// SetMovingTargetUsdCents sets the "moving_target_usd_cents" field.
+func (u *CardUpsertBulk) SetMovingTargetUsdCents(v int64) *CardUpsertBulk {
+	return u.Update(func(s *CardUpsert) {
+		s.SetMovingTargetUsdCents(v)
+	})
+}
+
+// AddMovingTargetUsdCents adds v to the "moving_target_usd_cents" field.
+func (u *CardUpsertBulk) AddMovingTargetUsdCents(v int64) *CardUpsertBulk {
+	return u.Update(func(s *CardUpsert) {
+		s.AddMovingTargetUsdCents(v)
+	})
+}
+
+// UpdateMovingTargetUsdCents sets the "moving_target_usd_cents" field to the value that was provided on create.
+func (u *CardUpsertBulk) UpdateMovingTargetUsdCents() *CardUpsertBulk {
+	return u.Update(func(s *CardUpsert) {
+		s.UpdateMovingTargetUsdCents()
 	})
 }
 

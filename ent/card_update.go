@@ -11,6 +11,7 @@ import (
 	"entgo.io/ent/dialect/sql"
 	"entgo.io/ent/dialect/sql/sqlgraph"
 	"entgo.io/ent/schema/field"
+	"github.com/google/uuid"
 	"github.com/roamcard/roamcard/ent/card"
 	"github.com/roamcard/roamcard/ent/predicate"
 )
@@ -68,6 +69,81 @@ func (_u *CardUpdate) SetNillableLast4(v *string) *CardUpdate {
 	if v != nil {
 		_u.SetLast4(*v)
 	}
+	return _u
+}
+
+// SetMovingOrder sets the "moving_order" field.
+func (_u *CardUpdate) SetMovingOrder(v string) *CardUpdate {
+	_u.mutation.SetMovingOrder(v)
+	return _u
+}
+
+// SetNillableMovingOrder sets the "moving_order" field if the given value is not nil.
+func (_u *CardUpdate) SetNillableMovingOrder(v *string) *CardUpdate {
+	if v != nil {
+		_u.SetMovingOrder(*v)
+	}
+	return _u
+}
+
+// SetMovingJob sets the "moving_job" field.
+func (_u *CardUpdate) SetMovingJob(v uuid.UUID) *CardUpdate {
+	_u.mutation.SetMovingJob(v)
+	return _u
+}
+
+// SetNillableMovingJob sets the "moving_job" field if the given value is not nil.
+func (_u *CardUpdate) SetNillableMovingJob(v *uuid.UUID) *CardUpdate {
+	if v != nil {
+		_u.SetMovingJob(*v)
+	}
+	return _u
+}
+
+// ClearMovingJob clears the value of the "moving_job" field.
+func (_u *CardUpdate) ClearMovingJob() *CardUpdate {
+	_u.mutation.ClearMovingJob()
+	return _u
+}
+
+// SetMovingReference sets the "moving_reference" field.
+func (_u *CardUpdate) SetMovingReference(v uuid.UUID) *CardUpdate {
+	_u.mutation.SetMovingReference(v)
+	return _u
+}
+
+// SetNillableMovingReference sets the "moving_reference" field if the given value is not nil.
+func (_u *CardUpdate) SetNillableMovingReference(v *uuid.UUID) *CardUpdate {
+	if v != nil {
+		_u.SetMovingReference(*v)
+	}
+	return _u
+}
+
+// ClearMovingReference clears the value of the "moving_reference" field.
+func (_u *CardUpdate) ClearMovingReference() *CardUpdate {
+	_u.mutation.ClearMovingReference()
+	return _u
+}
+
+// SetMovingTargetUsdCents sets the "moving_target_usd_cents" field.
+func (_u *CardUpdate) SetMovingTargetUsdCents(v int64) *CardUpdate {
+	_u.mutation.ResetMovingTargetUsdCents()
+	_u.mutation.SetMovingTargetUsdCents(v)
+	return _u
+}
+
+// SetNillableMovingTargetUsdCents sets the "moving_target_usd_cents" field if the given value is not nil.
+func (_u *CardUpdate) SetNillableMovingTargetUsdCents(v *int64) *CardUpdate {
+	if v != nil {
+		_u.SetMovingTargetUsdCents(*v)
+	}
+	return _u
+}
+
+// AddMovingTargetUsdCents adds value to the "moving_target_usd_cents" field.
+func (_u *CardUpdate) AddMovingTargetUsdCents(v int64) *CardUpdate {
+	_u.mutation.AddMovingTargetUsdCents(v)
 	return _u
 }
 
@@ -154,6 +230,27 @@ func (_u *CardUpdate) sqlSave(ctx context.Context) (_node int, err error) {
 	if value, ok := _u.mutation.Last4(); ok {
 		_spec.SetField(card.FieldLast4, field.TypeString, value)
 	}
+	if value, ok := _u.mutation.MovingOrder(); ok {
+		_spec.SetField(card.FieldMovingOrder, field.TypeString, value)
+	}
+	if value, ok := _u.mutation.MovingJob(); ok {
+		_spec.SetField(card.FieldMovingJob, field.TypeUUID, value)
+	}
+	if _u.mutation.MovingJobCleared() {
+		_spec.ClearField(card.FieldMovingJob, field.TypeUUID)
+	}
+	if value, ok := _u.mutation.MovingReference(); ok {
+		_spec.SetField(card.FieldMovingReference, field.TypeUUID, value)
+	}
+	if _u.mutation.MovingReferenceCleared() {
+		_spec.ClearField(card.FieldMovingReference, field.TypeUUID)
+	}
+	if value, ok := _u.mutation.MovingTargetUsdCents(); ok {
+		_spec.SetField(card.FieldMovingTargetUsdCents, field.TypeInt64, value)
+	}
+	if value, ok := _u.mutation.AddedMovingTargetUsdCents(); ok {
+		_spec.AddField(card.FieldMovingTargetUsdCents, field.TypeInt64, value)
+	}
 	if value, ok := _u.mutation.UpdatedAt(); ok {
 		_spec.SetField(card.FieldUpdatedAt, field.TypeTime, value)
 	}
@@ -218,6 +315,81 @@ func (_u *CardUpdateOne) SetNillableLast4(v *string) *CardUpdateOne {
 	if v != nil {
 		_u.SetLast4(*v)
 	}
+	return _u
+}
+
+// SetMovingOrder sets the "moving_order" field.
+func (_u *CardUpdateOne) SetMovingOrder(v string) *CardUpdateOne {
+	_u.mutation.SetMovingOrder(v)
+	return _u
+}
+
+// SetNillableMovingOrder sets the "moving_order" field if the given value is not nil.
+func (_u *CardUpdateOne) SetNillableMovingOrder(v *string) *CardUpdateOne {
+	if v != nil {
+		_u.SetMovingOrder(*v)
+	}
+	return _u
+}
+
+// SetMovingJob sets the "moving_job" field.
+func (_u *CardUpdateOne) SetMovingJob(v uuid.UUID) *CardUpdateOne {
+	_u.mutation.SetMovingJob(v)
+	return _u
+}
+
+// SetNillableMovingJob sets the "moving_job" field if the given value is not nil.
+func (_u *CardUpdateOne) SetNillableMovingJob(v *uuid.UUID) *CardUpdateOne {
+	if v != nil {
+		_u.SetMovingJob(*v)
+	}
+	return _u
+}
+
+// ClearMovingJob clears the value of the "moving_job" field.
+func (_u *CardUpdateOne) ClearMovingJob() *CardUpdateOne {
+	_u.mutation.ClearMovingJob()
+	return _u
+}
+
+// SetMovingReference sets the "moving_reference" field.
+func (_u *CardUpdateOne) SetMovingReference(v uuid.UUID) *CardUpdateOne {
+	_u.mutation.SetMovingReference(v)
+	return _u
+}
+
+// SetNillableMovingReference sets the "moving_reference" field if the given value is not nil.
+func (_u *CardUpdateOne) SetNillableMovingReference(v *uuid.UUID) *CardUpdateOne {
+	if v != nil {
+		_u.SetMovingReference(*v)
+	}
+	return _u
+}
+
+// ClearMovingReference clears the value of the "moving_reference" field.
+func (_u *CardUpdateOne) ClearMovingReference() *CardUpdateOne {
+	_u.mutation.ClearMovingReference()
+	return _u
+}
+
+// SetMovingTargetUsdCents sets the "moving_target_usd_cents" field.
+func (_u *CardUpdateOne) SetMovingTargetUsdCents(v int64) *CardUpdateOne {
+	_u.mutation.ResetMovingTargetUsdCents()
+	_u.mutation.SetMovingTargetUsdCents(v)
+	return _u
+}
+
+// SetNillableMovingTargetUsdCents sets the "moving_target_usd_cents" field if the given value is not nil.
+func (_u *CardUpdateOne) SetNillableMovingTargetUsdCents(v *int64) *CardUpdateOne {
+	if v != nil {
+		_u.SetMovingTargetUsdCents(*v)
+	}
+	return _u
+}
+
+// AddMovingTargetUsdCents adds value to the "moving_target_usd_cents" field.
+func (_u *CardUpdateOne) AddMovingTargetUsdCents(v int64) *CardUpdateOne {
+	_u.mutation.AddMovingTargetUsdCents(v)
 	return _u
 }
 
@@ -333,6 +505,27 @@ func (_u *CardUpdateOne) sqlSave(ctx context.Context) (_node *Card, err error) {
 	}
 	if value, ok := _u.mutation.Last4(); ok {
 		_spec.SetField(card.FieldLast4, field.TypeString, value)
+	}
+	if value, ok := _u.mutation.MovingOrder(); ok {
+		_spec.SetField(card.FieldMovingOrder, field.TypeString, value)
+	}
+	if value, ok := _u.mutation.MovingJob(); ok {
+		_spec.SetField(card.FieldMovingJob, field.TypeUUID, value)
+	}
+	if _u.mutation.MovingJobCleared() {
+		_spec.ClearField(card.FieldMovingJob, field.TypeUUID)
+	}
+	if value, ok := _u.mutation.MovingReference(); ok {
+		_spec.SetField(card.FieldMovingReference, field.TypeUUID, value)
+	}
+	if _u.mutation.MovingReferenceCleared() {
+		_spec.ClearField(card.FieldMovingReference, field.TypeUUID)
+	}
+	if value, ok := _u.mutation.MovingTargetUsdCents(); ok {
+		_spec.SetField(card.FieldMovingTargetUsdCents, field.TypeInt64, value)
+	}
+	if value, ok := _u.mutation.AddedMovingTargetUsdCents(); ok {
+		_spec.AddField(card.FieldMovingTargetUsdCents, field.TypeInt64, value)
 	}
 	if value, ok := _u.mutation.UpdatedAt(); ok {
 		_spec.SetField(card.FieldUpdatedAt, field.TypeTime, value)

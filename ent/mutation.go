@@ -1614,23 +1614,28 @@ func (m *AuditMutation) ResetEdge(name string) error {
 // CardMutation represents an operation that mutates the Card nodes in the graph.
 type CardMutation struct {
 	config
-	op                Op
-	typ               string
-	id                *uuid.UUID
-	order_id          *string
-	owner             *string
-	status            *card.Status
-	reference         *uuid.UUID
-	load_usd_cents    *int64
-	addload_usd_cents *int64
-	account           *string
-	last4             *string
-	created_at        *time.Time
-	updated_at        *time.Time
-	clearedFields     map[string]struct{}
-	done              bool
-	oldValue          func(context.Context) (*Card, error)
-	predicates        []predicate.Card
+	op                         Op
+	typ                        string
+	id                         *uuid.UUID
+	order_id                   *string
+	owner                      *string
+	status                     *card.Status
+	reference                  *uuid.UUID
+	load_usd_cents             *int64
+	addload_usd_cents          *int64
+	account                    *string
+	last4                      *string
+	moving_order               *string
+	moving_job                 *uuid.UUID
+	moving_reference           *uuid.UUID
+	moving_target_usd_cents    *int64
+	addmoving_target_usd_cents *int64
+	created_at                 *time.Time
+	updated_at                 *time.Time
+	clearedFields              map[string]struct{}
+	done                       bool
+	oldValue                   func(context.Context) (*Card, error)
+	predicates                 []predicate.Card
 }
 
 var _ ent.Mutation = (*CardMutation)(nil)
@@ -2009,6 +2014,196 @@ func (m *CardMutation) ResetLast4() {
 	m.last4 = nil
 }
 
+// SetMovingOrder sets the "moving_order" field.
+func (m *CardMutation) SetMovingOrder(s string) {
+	m.moving_order = &s
+}
+
+// MovingOrder returns the value of the "moving_order" field in the mutation.
+func (m *CardMutation) MovingOrder() (r string, exists bool) {
+	v := m.moving_order
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldMovingOrder returns the old "moving_order" field's value of the Card entity.
+// If the Card object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *CardMutation) OldMovingOrder(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldMovingOrder is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldMovingOrder requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldMovingOrder: %w", err)
+	}
+	return oldValue.MovingOrder, nil
+}
+
+// ResetMovingOrder resets all changes to the "moving_order" field.
+func (m *CardMutation) ResetMovingOrder() {
+	m.moving_order = nil
+}
+
+// SetMovingJob sets the "moving_job" field.
+func (m *CardMutation) SetMovingJob(u uuid.UUID) {
+	m.moving_job = &u
+}
+
+// MovingJob returns the value of the "moving_job" field in the mutation.
+func (m *CardMutation) MovingJob() (r uuid.UUID, exists bool) {
+	v := m.moving_job
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldMovingJob returns the old "moving_job" field's value of the Card entity.
+// If the Card object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *CardMutation) OldMovingJob(ctx context.Context) (v *uuid.UUID, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldMovingJob is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldMovingJob requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldMovingJob: %w", err)
+	}
+	return oldValue.MovingJob, nil
+}
+
+// ClearMovingJob clears the value of the "moving_job" field.
+func (m *CardMutation) ClearMovingJob() {
+	m.moving_job = nil
+	m.clearedFields[card.FieldMovingJob] = struct{}{}
+}
+
+// MovingJobCleared returns if the "moving_job" field was cleared in this mutation.
+func (m *CardMutation) MovingJobCleared() bool {
+	_, ok := m.clearedFields[card.FieldMovingJob]
+	return ok
+}
+
+// ResetMovingJob resets all changes to the "moving_job" field.
+func (m *CardMutation) ResetMovingJob() {
+	m.moving_job = nil
+	delete(m.clearedFields, card.FieldMovingJob)
+}
+
+// SetMovingReference sets the "moving_reference" field.
+func (m *CardMutation) SetMovingReference(u uuid.UUID) {
+	m.moving_reference = &u
+}
+
+// MovingReference returns the value of the "moving_reference" field in the mutation.
+func (m *CardMutation) MovingReference() (r uuid.UUID, exists bool) {
+	v := m.moving_reference
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldMovingReference returns the old "moving_reference" field's value of the Card entity.
+// If the Card object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *CardMutation) OldMovingReference(ctx context.Context) (v *uuid.UUID, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldMovingReference is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldMovingReference requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldMovingReference: %w", err)
+	}
+	return oldValue.MovingReference, nil
+}
+
+// ClearMovingReference clears the value of the "moving_reference" field.
+func (m *CardMutation) ClearMovingReference() {
+	m.moving_reference = nil
+	m.clearedFields[card.FieldMovingReference] = struct{}{}
+}
+
+// MovingReferenceCleared returns if the "moving_reference" field was cleared in this mutation.
+func (m *CardMutation) MovingReferenceCleared() bool {
+	_, ok := m.clearedFields[card.FieldMovingReference]
+	return ok
+}
+
+// ResetMovingReference resets all changes to the "moving_reference" field.
+func (m *CardMutation) ResetMovingReference() {
+	m.moving_reference = nil
+	delete(m.clearedFields, card.FieldMovingReference)
+}
+
+// SetMovingTargetUsdCents sets the "moving_target_usd_cents" field.
+func (m *CardMutation) SetMovingTargetUsdCents(i int64) {
+	m.moving_target_usd_cents = &i
+	m.addmoving_target_usd_cents = nil
+}
+
+// MovingTargetUsdCents returns the value of the "moving_target_usd_cents" field in the mutation.
+func (m *CardMutation) MovingTargetUsdCents() (r int64, exists bool) {
+	v := m.moving_target_usd_cents
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldMovingTargetUsdCents returns the old "moving_target_usd_cents" field's value of the Card entity.
+// If the Card object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *CardMutation) OldMovingTargetUsdCents(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldMovingTargetUsdCents is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldMovingTargetUsdCents requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldMovingTargetUsdCents: %w", err)
+	}
+	return oldValue.MovingTargetUsdCents, nil
+}
+
+// AddMovingTargetUsdCents adds i to the "moving_target_usd_cents" field.
+func (m *CardMutation) AddMovingTargetUsdCents(i int64) {
+	if m.addmoving_target_usd_cents != nil {
+		*m.addmoving_target_usd_cents += i
+	} else {
+		m.addmoving_target_usd_cents = &i
+	}
+}
+
+// AddedMovingTargetUsdCents returns the value that was added to the "moving_target_usd_cents" field in this mutation.
+func (m *CardMutation) AddedMovingTargetUsdCents() (r int64, exists bool) {
+	v := m.addmoving_target_usd_cents
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetMovingTargetUsdCents resets all changes to the "moving_target_usd_cents" field.
+func (m *CardMutation) ResetMovingTargetUsdCents() {
+	m.moving_target_usd_cents = nil
+	m.addmoving_target_usd_cents = nil
+}
+
 // SetCreatedAt sets the "created_at" field.
 func (m *CardMutation) SetCreatedAt(t time.Time) {
 	m.created_at = &t
@@ -2115,7 +2310,7 @@ func (m *CardMutation) Type() string {
 // order to get all numeric fields that were incremented/decremented, call
 // AddedFields().
 func (m *CardMutation) Fields() []string {
-	fields := make([]string, 0, 9)
+	fields := make([]string, 0, 13)
 	if m.order_id != nil {
 		fields = append(fields, card.FieldOrderID)
 	}
@@ -2136,6 +2331,18 @@ func (m *CardMutation) Fields() []string {
 	}
 	if m.last4 != nil {
 		fields = append(fields, card.FieldLast4)
+	}
+	if m.moving_order != nil {
+		fields = append(fields, card.FieldMovingOrder)
+	}
+	if m.moving_job != nil {
+		fields = append(fields, card.FieldMovingJob)
+	}
+	if m.moving_reference != nil {
+		fields = append(fields, card.FieldMovingReference)
+	}
+	if m.moving_target_usd_cents != nil {
+		fields = append(fields, card.FieldMovingTargetUsdCents)
 	}
 	if m.created_at != nil {
 		fields = append(fields, card.FieldCreatedAt)
@@ -2165,6 +2372,14 @@ func (m *CardMutation) Field(name string) (ent.Value, bool) {
 		return m.Account()
 	case card.FieldLast4:
 		return m.Last4()
+	case card.FieldMovingOrder:
+		return m.MovingOrder()
+	case card.FieldMovingJob:
+		return m.MovingJob()
+	case card.FieldMovingReference:
+		return m.MovingReference()
+	case card.FieldMovingTargetUsdCents:
+		return m.MovingTargetUsdCents()
 	case card.FieldCreatedAt:
 		return m.CreatedAt()
 	case card.FieldUpdatedAt:
@@ -2192,6 +2407,14 @@ func (m *CardMutation) OldField(ctx context.Context, name string) (ent.Value, er
 		return m.OldAccount(ctx)
 	case card.FieldLast4:
 		return m.OldLast4(ctx)
+	case card.FieldMovingOrder:
+		return m.OldMovingOrder(ctx)
+	case card.FieldMovingJob:
+		return m.OldMovingJob(ctx)
+	case card.FieldMovingReference:
+		return m.OldMovingReference(ctx)
+	case card.FieldMovingTargetUsdCents:
+		return m.OldMovingTargetUsdCents(ctx)
 	case card.FieldCreatedAt:
 		return m.OldCreatedAt(ctx)
 	case card.FieldUpdatedAt:
@@ -2254,6 +2477,34 @@ func (m *CardMutation) SetField(name string, value ent.Value) error {
 		}
 		m.SetLast4(v)
 		return nil
+	case card.FieldMovingOrder:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetMovingOrder(v)
+		return nil
+	case card.FieldMovingJob:
+		v, ok := value.(uuid.UUID)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetMovingJob(v)
+		return nil
+	case card.FieldMovingReference:
+		v, ok := value.(uuid.UUID)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetMovingReference(v)
+		return nil
+	case card.FieldMovingTargetUsdCents:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetMovingTargetUsdCents(v)
+		return nil
 	case card.FieldCreatedAt:
 		v, ok := value.(time.Time)
 		if !ok {
@@ -2279,6 +2530,9 @@ func (m *CardMutation) AddedFields() []string {
 	if m.addload_usd_cents != nil {
 		fields = append(fields, card.FieldLoadUsdCents)
 	}
+	if m.addmoving_target_usd_cents != nil {
+		fields = append(fields, card.FieldMovingTargetUsdCents)
+	}
 	return fields
 }
 
@@ -2289,6 +2543,8 @@ func (m *CardMutation) AddedField(name string) (ent.Value, bool) {
 	switch name {
 	case card.FieldLoadUsdCents:
 		return m.AddedLoadUsdCents()
+	case card.FieldMovingTargetUsdCents:
+		return m.AddedMovingTargetUsdCents()
 	}
 	return nil, false
 }
@@ -2305,6 +2561,13 @@ func (m *CardMutation) AddField(name string, value ent.Value) error {
 		}
 		m.AddLoadUsdCents(v)
 		return nil
+	case card.FieldMovingTargetUsdCents:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddMovingTargetUsdCents(v)
+		return nil
 	}
 	return fmt.Errorf("unknown Card numeric field %s", name)
 }
@@ -2312,7 +2575,14 @@ func (m *CardMutation) AddField(name string, value ent.Value) error {
 // ClearedFields returns all nullable fields that were cleared during this
 // mutation.
 func (m *CardMutation) ClearedFields() []string {
-	return nil
+	var fields []string
+	if m.FieldCleared(card.FieldMovingJob) {
+		fields = append(fields, card.FieldMovingJob)
+	}
+	if m.FieldCleared(card.FieldMovingReference) {
+		fields = append(fields, card.FieldMovingReference)
+	}
+	return fields
 }
 
 // FieldCleared returns a boolean indicating if a field with the given name was
@@ -2325,6 +2595,14 @@ func (m *CardMutation) FieldCleared(name string) bool {
 // ClearField clears the value of the field with the given name. It returns an
 // error if the field is not defined in the schema.
 func (m *CardMutation) ClearField(name string) error {
+	switch name {
+	case card.FieldMovingJob:
+		m.ClearMovingJob()
+		return nil
+	case card.FieldMovingReference:
+		m.ClearMovingReference()
+		return nil
+	}
 	return fmt.Errorf("unknown Card nullable field %s", name)
 }
 
@@ -2352,6 +2630,18 @@ func (m *CardMutation) ResetField(name string) error {
 		return nil
 	case card.FieldLast4:
 		m.ResetLast4()
+		return nil
+	case card.FieldMovingOrder:
+		m.ResetMovingOrder()
+		return nil
+	case card.FieldMovingJob:
+		m.ResetMovingJob()
+		return nil
+	case card.FieldMovingReference:
+		m.ResetMovingReference()
+		return nil
+	case card.FieldMovingTargetUsdCents:
+		m.ResetMovingTargetUsdCents()
 		return nil
 	case card.FieldCreatedAt:
 		m.ResetCreatedAt()

@@ -67,6 +67,14 @@ func init() {
 	cardDescLast4 := cardFields[7].Descriptor()
 	// card.DefaultLast4 holds the default value on creation for the last4 field.
 	card.DefaultLast4 = cardDescLast4.Default.(string)
+	// cardDescMovingOrder is the schema descriptor for moving_order field.
+	cardDescMovingOrder := cardFields[8].Descriptor()
+	// card.DefaultMovingOrder holds the default value on creation for the moving_order field.
+	card.DefaultMovingOrder = cardDescMovingOrder.Default.(string)
+	// cardDescMovingTargetUsdCents is the schema descriptor for moving_target_usd_cents field.
+	cardDescMovingTargetUsdCents := cardFields[11].Descriptor()
+	// card.DefaultMovingTargetUsdCents holds the default value on creation for the moving_target_usd_cents field.
+	card.DefaultMovingTargetUsdCents = cardDescMovingTargetUsdCents.Default.(int64)
 	// cardDescID is the schema descriptor for id field.
 	cardDescID := cardFields[0].Descriptor()
 	// card.DefaultID holds the default value on creation for the id field.

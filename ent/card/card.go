@@ -28,6 +28,14 @@ const (
 	FieldAccount = "account"
 	// FieldLast4 holds the string denoting the last4 field in the database.
 	FieldLast4 = "last4"
+	// FieldMovingOrder holds the string denoting the moving_order field in the database.
+	FieldMovingOrder = "moving_order"
+	// FieldMovingJob holds the string denoting the moving_job field in the database.
+	FieldMovingJob = "moving_job"
+	// FieldMovingReference holds the string denoting the moving_reference field in the database.
+	FieldMovingReference = "moving_reference"
+	// FieldMovingTargetUsdCents holds the string denoting the moving_target_usd_cents field in the database.
+	FieldMovingTargetUsdCents = "moving_target_usd_cents"
 	// FieldCreatedAt holds the string denoting the created_at field in the database.
 	FieldCreatedAt = "created_at"
 	// FieldUpdatedAt holds the string denoting the updated_at field in the database.
@@ -46,6 +54,10 @@ var Columns = []string{
 	FieldLoadUsdCents,
 	FieldAccount,
 	FieldLast4,
+	FieldMovingOrder,
+	FieldMovingJob,
+	FieldMovingReference,
+	FieldMovingTargetUsdCents,
 	FieldCreatedAt,
 	FieldUpdatedAt,
 }
@@ -67,6 +79,10 @@ var (
 	DefaultAccount string
 	// DefaultLast4 holds the default value on creation for the "last4" field.
 	DefaultLast4 string
+	// DefaultMovingOrder holds the default value on creation for the "moving_order" field.
+	DefaultMovingOrder string
+	// DefaultMovingTargetUsdCents holds the default value on creation for the "moving_target_usd_cents" field.
+	DefaultMovingTargetUsdCents int64
 	// DefaultID holds the default value on creation for the "id" field.
 	DefaultID func() uuid.UUID
 )
@@ -138,6 +154,26 @@ func ByAccount(opts ...sql.OrderTermOption) OrderOption {
 // ByLast4 orders the results by the last4 field.
 func ByLast4(opts ...sql.OrderTermOption) OrderOption {
 	return sql.OrderByField(FieldLast4, opts...).ToFunc()
+}
+
+// ByMovingOrder orders the results by the moving_order field.
+func ByMovingOrder(opts ...sql.OrderTermOption) OrderOption {
+	return sql.OrderByField(FieldMovingOrder, opts...).ToFunc()
+}
+
+// ByMovingJob orders the results by the moving_job field.
+func ByMovingJob(opts ...sql.OrderTermOption) OrderOption {
+	return sql.OrderByField(FieldMovingJob, opts...).ToFunc()
+}
+
+// ByMovingReference orders the results by the moving_reference field.
+func ByMovingReference(opts ...sql.OrderTermOption) OrderOption {
+	return sql.OrderByField(FieldMovingReference, opts...).ToFunc()
+}
+
+// ByMovingTargetUsdCents orders the results by the moving_target_usd_cents field.
+func ByMovingTargetUsdCents(opts ...sql.OrderTermOption) OrderOption {
+	return sql.OrderByField(FieldMovingTargetUsdCents, opts...).ToFunc()
 }
 
 // ByCreatedAt orders the results by the created_at field.

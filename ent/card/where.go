@@ -85,6 +85,26 @@ func Last4(v string) predicate.Card {
 	return predicate.Card(sql.FieldEQ(FieldLast4, v))
 }
 
+// MovingOrder applies equality check predicate on the "moving_order" field. It's identical to MovingOrderEQ.
+func MovingOrder(v string) predicate.Card {
+	return predicate.Card(sql.FieldEQ(FieldMovingOrder, v))
+}
+
+// MovingJob applies equality check predicate on the "moving_job" field. It's identical to MovingJobEQ.
+func MovingJob(v uuid.UUID) predicate.Card {
+	return predicate.Card(sql.FieldEQ(FieldMovingJob, v))
+}
+
+// MovingReference applies equality check predicate on the "moving_reference" field. It's identical to MovingReferenceEQ.
+func MovingReference(v uuid.UUID) predicate.Card {
+	return predicate.Card(sql.FieldEQ(FieldMovingReference, v))
+}
+
+// MovingTargetUsdCents applies equality check predicate on the "moving_target_usd_cents" field. It's identical to MovingTargetUsdCentsEQ.
+func MovingTargetUsdCents(v int64) predicate.Card {
+	return predicate.Card(sql.FieldEQ(FieldMovingTargetUsdCents, v))
+}
+
 // CreatedAt applies equality check predicate on the "created_at" field. It's identical to CreatedAtEQ.
 func CreatedAt(v time.Time) predicate.Card {
 	return predicate.Card(sql.FieldEQ(FieldCreatedAt, v))
@@ -453,6 +473,211 @@ func Last4EqualFold(v string) predicate.Card {
 // Last4ContainsFold applies the ContainsFold predicate on the "last4" field.
 func Last4ContainsFold(v string) predicate.Card {
 	return predicate.Card(sql.FieldContainsFold(FieldLast4, v))
+}
+
+// MovingOrderEQ applies the EQ predicate on the "moving_order" field.
+func MovingOrderEQ(v string) predicate.Card {
+	return predicate.Card(sql.FieldEQ(FieldMovingOrder, v))
+}
+
+// MovingOrderNEQ applies the NEQ predicate on the "moving_order" field.
+func MovingOrderNEQ(v string) predicate.Card {
+	return predicate.Card(sql.FieldNEQ(FieldMovingOrder, v))
+}
+
+// MovingOrderIn applies the In predicate on the "moving_order" field.
+func MovingOrderIn(vs ...string) predicate.Card {
+	return predicate.Card(sql.FieldIn(FieldMovingOrder, vs...))
+}
+
+// MovingOrderNotIn applies the NotIn predicate on the "moving_order" field.
+func MovingOrderNotIn(vs ...string) predicate.Card {
+	return predicate.Card(sql.FieldNotIn(FieldMovingOrder, vs...))
+}
+
+// MovingOrderGT applies the GT predicate on the "moving_order" field.
+func MovingOrderGT(v string) predicate.Card {
+	return predicate.Card(sql.FieldGT(FieldMovingOrder, v))
+}
+
+// MovingOrderGTE applies the GTE predicate on the "moving_order" field.
+func MovingOrderGTE(v string) predicate.Card {
+	return predicate.Card(sql.FieldGTE(FieldMovingOrder, v))
+}
+
+// MovingOrderLT applies the LT predicate on the "moving_order" field.
+func MovingOrderLT(v string) predicate.Card {
+	return predicate.Card(sql.FieldLT(FieldMovingOrder, v))
+}
+
+// MovingOrderLTE applies the LTE predicate on the "moving_order" field.
+func MovingOrderLTE(v string) predicate.Card {
+	return predicate.Card(sql.FieldLTE(FieldMovingOrder, v))
+}
+
+// MovingOrderContains applies the Contains predicate on the "moving_order" field.
+func MovingOrderContains(v string) predicate.Card {
+	return predicate.Card(sql.FieldContains(FieldMovingOrder, v))
+}
+
+// MovingOrderHasPrefix applies the HasPrefix predicate on the "moving_order" field.
+func MovingOrderHasPrefix(v string) predicate.Card {
+	return predicate.Card(sql.FieldHasPrefix(FieldMovingOrder, v))
+}
+
+// MovingOrderHasSuffix applies the HasSuffix predicate on the "moving_order" field.
+func MovingOrderHasSuffix(v string) predicate.Card {
+	return predicate.Card(sql.FieldHasSuffix(FieldMovingOrder, v))
+}
+
+// MovingOrderEqualFold applies the EqualFold predicate on the "moving_order" field.
+func MovingOrderEqualFold(v string) predicate.Card {
+	return predicate.Card(sql.FieldEqualFold(FieldMovingOrder, v))
+}
+
+// MovingOrderContainsFold applies the ContainsFold predicate on the "moving_order" field.
+func MovingOrderContainsFold(v string) predicate.Card {
+	return predicate.Card(sql.FieldContainsFold(FieldMovingOrder, v))
+}
+
+// MovingJobEQ applies the EQ predicate on the "moving_job" field.
+func MovingJobEQ(v uuid.UUID) predicate.Card {
+	return predicate.Card(sql.FieldEQ(FieldMovingJob, v))
+}
+
+// MovingJobNEQ applies the NEQ predicate on the "moving_job" field.
+func MovingJobNEQ(v uuid.UUID) predicate.Card {
+	return predicate.Card(sql.FieldNEQ(FieldMovingJob, v))
+}
+
+// MovingJobIn applies the In predicate on the "moving_job" field.
+func MovingJobIn(vs ...uuid.UUID) predicate.Card {
+	return predicate.Card(sql.FieldIn(FieldMovingJob, vs...))
+}
+
+// MovingJobNotIn applies the NotIn predicate on the "moving_job" field.
+func MovingJobNotIn(vs ...uuid.UUID) predicate.Card {
+	return predicate.Card(sql.FieldNotIn(FieldMovingJob, vs...))
+}
+
+// MovingJobGT applies the GT predicate on the "moving_job" field.
+func MovingJobGT(v uuid.UUID) predicate.Card {
+	return predicate.Card(sql.FieldGT(FieldMovingJob, v))
+}
+
+// MovingJobGTE applies the GTE predicate on the "moving_job" field.
+func MovingJobGTE(v uuid.UUID) predicate.Card {
+	return predicate.Card(sql.FieldGTE(FieldMovingJob, v))
+}
+
+// MovingJobLT applies the LT predicate on the "moving_job" field.
+func MovingJobLT(v uuid.UUID) predicate.Card {
+	return predicate.Card(sql.FieldLT(FieldMovingJob, v))
+}
+
+// MovingJobLTE applies the LTE predicate on the "moving_job" field.
+func MovingJobLTE(v uuid.UUID) predicate.Card {
+	return predicate.Card(sql.FieldLTE(FieldMovingJob, v))
+}
+
+// MovingJobIsNil applies the IsNil predicate on the "moving_job" field.
+func MovingJobIsNil() predicate.Card {
+	return predicate.Card(sql.FieldIsNull(FieldMovingJob))
+}
+
+// MovingJobNotNil applies the NotNil predicate on the "moving_job" field.
+func MovingJobNotNil() predicate.Card {
+	return predicate.Card(sql.FieldNotNull(FieldMovingJob))
+}
+
+// MovingReferenceEQ applies the EQ predicate on the "moving_reference" field.
+func MovingReferenceEQ(v uuid.UUID) predicate.Card {
+	return predicate.Card(sql.FieldEQ(FieldMovingReference, v))
+}
+
+// MovingReferenceNEQ applies the NEQ predicate on the "moving_reference" field.
+func MovingReferenceNEQ(v uuid.UUID) predicate.Card {
+	return predicate.Card(sql.FieldNEQ(FieldMovingReference, v))
+}
+
+// MovingReferenceIn applies the In predicate on the "moving_reference" field.
+func MovingReferenceIn(vs ...uuid.UUID) predicate.Card {
+	return predicate.Card(sql.FieldIn(FieldMovingReference, vs...))
+}
+
+// MovingReferenceNotIn applies the NotIn predicate on the "moving_reference" field.
+func MovingReferenceNotIn(vs ...uuid.UUID) predicate.Card {
+	return predicate.Card(sql.FieldNotIn(FieldMovingReference, vs...))
+}
+
+// MovingReferenceGT applies the GT predicate on the "moving_reference" field.
+func MovingReferenceGT(v uuid.UUID) predicate.Card {
+	return predicate.Card(sql.FieldGT(FieldMovingReference, v))
+}
+
+// MovingReferenceGTE applies the GTE predicate on the "moving_reference" field.
+func MovingReferenceGTE(v uuid.UUID) predicate.Card {
+	return predicate.Card(sql.FieldGTE(FieldMovingReference, v))
+}
+
+// MovingReferenceLT applies the LT predicate on the "moving_reference" field.
+func MovingReferenceLT(v uuid.UUID) predicate.Card {
+	return predicate.Card(sql.FieldLT(FieldMovingReference, v))
+}
+
+// MovingReferenceLTE applies the LTE predicate on the "moving_reference" field.
+func MovingReferenceLTE(v uuid.UUID) predicate.Card {
+	return predicate.Card(sql.FieldLTE(FieldMovingReference, v))
+}
+
+// MovingReferenceIsNil applies the IsNil predicate on the "moving_reference" field.
+func MovingReferenceIsNil() predicate.Card {
+	return predicate.Card(sql.FieldIsNull(FieldMovingReference))
+}
+
+// MovingReferenceNotNil applies the NotNil predicate on the "moving_reference" field.
+func MovingReferenceNotNil() predicate.Card {
+	return predicate.Card(sql.FieldNotNull(FieldMovingReference))
+}
+
+// MovingTargetUsdCentsEQ applies the EQ predicate on the "moving_target_usd_cents" field.
+func MovingTargetUsdCentsEQ(v int64) predicate.Card {
+	return predicate.Card(sql.FieldEQ(FieldMovingTargetUsdCents, v))
+}
+
+// MovingTargetUsdCentsNEQ applies the NEQ predicate on the "moving_target_usd_cents" field.
+func MovingTargetUsdCentsNEQ(v int64) predicate.Card {
+	return predicate.Card(sql.FieldNEQ(FieldMovingTargetUsdCents, v))
+}
+
+// MovingTargetUsdCentsIn applies the In predicate on the "moving_target_usd_cents" field.
+func MovingTargetUsdCentsIn(vs ...int64) predicate.Card {
+	return predicate.Card(sql.FieldIn(FieldMovingTargetUsdCents, vs...))
+}
+
+// MovingTargetUsdCentsNotIn applies the NotIn predicate on the "moving_target_usd_cents" field.
+func MovingTargetUsdCentsNotIn(vs ...int64) predicate.Card {
+	return predicate.Card(sql.FieldNotIn(FieldMovingTargetUsdCents, vs...))
+}
+
+// MovingTargetUsdCentsGT applies the GT predicate on the "moving_target_usd_cents" field.
+func MovingTargetUsdCentsGT(v int64) predicate.Card {
+	return predicate.Card(sql.FieldGT(FieldMovingTargetUsdCents, v))
+}
+
+// MovingTargetUsdCentsGTE applies the GTE predicate on the "moving_target_usd_cents" field.
+func MovingTargetUsdCentsGTE(v int64) predicate.Card {
+	return predicate.Card(sql.FieldGTE(FieldMovingTargetUsdCents, v))
+}
+
+// MovingTargetUsdCentsLT applies the LT predicate on the "moving_target_usd_cents" field.
+func MovingTargetUsdCentsLT(v int64) predicate.Card {
+	return predicate.Card(sql.FieldLT(FieldMovingTargetUsdCents, v))
+}
+
+// MovingTargetUsdCentsLTE applies the LTE predicate on the "moving_target_usd_cents" field.
+func MovingTargetUsdCentsLTE(v int64) predicate.Card {
+	return predicate.Card(sql.FieldLTE(FieldMovingTargetUsdCents, v))
 }
 
 // CreatedAtEQ applies the EQ predicate on the "created_at" field.

@@ -94,6 +94,10 @@ var (
 		{Name: "load_usd_cents", Type: field.TypeInt64, Default: 2500},
 		{Name: "account", Type: field.TypeString, Default: ""},
 		{Name: "last4", Type: field.TypeString, Default: ""},
+		{Name: "moving_order", Type: field.TypeString, Default: ""},
+		{Name: "moving_job", Type: field.TypeUUID, Nullable: true},
+		{Name: "moving_reference", Type: field.TypeUUID, Nullable: true},
+		{Name: "moving_target_usd_cents", Type: field.TypeInt64, Default: 0},
 		{Name: "created_at", Type: field.TypeTime},
 		{Name: "updated_at", Type: field.TypeTime},
 	}
@@ -114,7 +118,7 @@ var (
 			{
 				Name:    "card_order_id_owner_created_at",
 				Unique:  false,
-				Columns: []*schema.Column{CardsColumns[1], CardsColumns[2], CardsColumns[8]},
+				Columns: []*schema.Column{CardsColumns[1], CardsColumns[2], CardsColumns[12]},
 			},
 			{
 				Name:    "cards_reference",
@@ -132,7 +136,7 @@ var (
 			{
 				Name:    "card_owner_created_at",
 				Unique:  false,
-				Columns: []*schema.Column{CardsColumns[2], CardsColumns[8]},
+				Columns: []*schema.Column{CardsColumns[2], CardsColumns[12]},
 			},
 			{
 				Name:    "cards_account",

@@ -27,6 +27,11 @@ func (Card) Fields() []ent.Field {
 		field.Int64("load_usd_cents").Default(2500).Immutable(),
 		field.String("account").Default(""),
 		field.String("last4").Default(""),
+		// Whose movement has the card: an order's or a fee job's, under which reference, and what it brings the card to.
+		field.String("moving_order").Default(""),
+		field.UUID("moving_job", uuid.UUID{}).Optional().Nillable(),
+		field.UUID("moving_reference", uuid.UUID{}).Optional().Nillable(),
+		field.Int64("moving_target_usd_cents").Default(0),
 		field.Time("created_at").Immutable(),
 		field.Time("updated_at"),
 	}

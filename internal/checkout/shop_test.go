@@ -113,7 +113,8 @@ func open(t *testing.T, o options) *shop {
 	s.cards = card.New(card.Config{
 		Store: s.store.Cards(), Issuer: s.issuer, Vault: s.issuer, Stock: s.issuer, Traits: s.issuer.Traits(), Now: now,
 		Paused: o.paused, Payments: o.payments, Workers: availability.Check{Name: "workers", Run: o.workers},
-		Poll: 10 * time.Millisecond, CallTimeout: 300 * time.Millisecond, Deadline: time.Hour,
+		Capabilities: s.issuer.Capabilities(), Poll: 10 * time.Millisecond, CallTimeout: 300 * time.Millisecond,
+		Deadline: time.Hour,
 	})
 	terms := payment.Terms{
 		Network: x402.NetworkID, Asset: domain().Contract, PayTo: payee, Domain: domain(),

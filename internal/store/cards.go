@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -130,6 +131,41 @@ func (c Cards) Activate(ctx context.Context, f job.Fence, a card.Card, postings 
 		}
 		return faultpoint.Fail("card.before_commit")
 	})
+}
+
+// takeCardTurnSQL takes a card that nothing else has. Its row is locked by the statement before: so this one sees what
+// became of whoever had it. What is on the card by the ledger is in millionths of a dollar.
+const takeCardTurnSQL = `
+	UPDATE cards SET moving_order = $2, moving_job = $3, moving_reference = $4, moving_target_usd_cents = CASE
+		WHEN $5 = 0 THEN 0
+		WHEN moving_reference = $4 THEN moving_target_usd_cents
+		ELSE $5 + (SELECT coalesce(sum(amount), 0) / 10000 FROM ledger_entries WHERE account = 'card:' || cards.id) END
+	WHERE id = $1 AND (moving_order = $2 AND moving_job IS NOT DISTINCT FROM $3 OR NOT EXISTS (
+			SELECT FROM orders WHERE id = cards.moving_order AND owner = cards.owner
+				AND (status = 'provisioning' OR status = 'operator_review' AND $6))
+		AND NOT EXISTS (SELECT FROM jobs WHERE id = cards.moving_job AND status IN ('queued', 'processing')))
+	RETURNING moving_target_usd_cents`
+
+// TakeTurn implements card.Store.
+func (c Cards) TakeTurn(ctx context.Context, f job.Fence, t card.Turn) (target money.Cents, err error) {
+	var feeJob *uuid.UUID
+	if t.FeeJob != uuid.Nil {
+		feeJob = &t.FeeJob
+	}
+	err = c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		fence(tx, f)
+		later(tx, "SELECT FROM cards WHERE id = $1 FOR UPDATE", t.Card)
+		err := raw(tx).QueryRow(ctx, takeCardTurnSQL, t.Card, t.Order, feeJob, uuid.UUID(t.Ref), int64(t.Load), t.Held).
+			Scan((*int64)(&target))
+		if errors.Is(err, pgx.ErrNoRows) {
+			return card.ErrBusy
+		}
+		if err != nil {
+			return err
+		}
+		return faultpoint.Fail("turn.before_commit")
+	})
+	return target, err
 }
 
 // FeeTaken implements card.Store.

@@ -97,6 +97,23 @@ type Seen struct {
 	Status Status
 }
 
+// Turn is one movement of a card, as it takes its turn.
+type Turn struct {
+	Card uuid.UUID
+	// Order is whose movement it is; empty for that of a fee job, which is FeeJob.
+	Order  order.ID
+	FeeJob uuid.UUID
+	Ref    fulfilment.Ref
+	// Load is what the movement adds to what is on the card by our books; zero for a withdrawal, which has no target.
+	Load money.Cents
+	// Held says that an order which an operator has to decide about keeps the card: nobody knows whether its load is in
+	// the card's limit.
+	Held bool
+}
+
+// ErrBusy says that another movement has the card.
+var ErrBusy = errors.New("another movement of the card is under way")
+
 // ErrNotFound says that there is no such card for this owner.
 var ErrNotFound = errors.New("no such card")
 
@@ -126,6 +143,11 @@ type Store interface {
 	// Observe sets cards to the status that their issuer reports, where the change is legal, and returns those that
 	// changed.
 	Observe(ctx context.Context, seen ...Seen) ([]Card, error)
+	// TakeTurn takes a card for one movement, so that there is never another one under way, and says what the movement is
+	// to bring the card to. ErrBusy while another one has the card: an order's, until the order has left provisioning and,
+	// with Turn.Held, operator_review; a fee job's, until that is neither queued nor processing. The same turn is given
+	// again, with the same target.
+	TakeTurn(ctx context.Context, f job.Fence, t Turn) (target money.Cents, err error)
 	// Fail makes a pending card FAILED, so that its owner can buy another.
 	Fail(ctx context.Context, f job.Fence, id uuid.UUID) error
 	// Reserved is how much of a resource live orders have reserved.

@@ -72,7 +72,7 @@ func (c *Cards) Postings(order.Order) ([]ledger.Posting, error) { return nil, ni
 // opening is the amount that a card is opened with. At an issuer with spending limits, the fee is never on the card, so
 // nobody can spend it.
 func (c *Cards) opening(o order.Order) money.Cents {
-	if c.Capabilities.SpendLimit {
+	if c.Capabilities.Funding == Limit {
 		return o.Price - Fee
 	}
 	return o.Price

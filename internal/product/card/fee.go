@@ -103,6 +103,14 @@ func (c *Cards) WithdrawFee(ctx context.Context, l *job.Lease) (job.Outcome, err
 		}
 		return job.Recorded(), nil
 	}
+	switch _, err := c.Store.TakeTurn(ctx, l.Fence(), Turn{Card: a.Card, FeeJob: l.Row().ID, Ref: a.Ref()}); {
+	case errors.Is(err, ErrBusy):
+		// Nothing is sent, so no time of the issuer's runs.
+		return job.Snooze(c.Poll), nil
+	case err != nil:
+		return job.Outcome{}, fmt.Errorf("take the card: %w", err)
+	}
+	faultpoint.Reach("fee.turn")
 	took, err := fulfilment.Make(ctx, l, c.provider(), fulfilment.Call[Moved]{
 		Step: fmt.Sprintf("withdraw/%d", a.Version),
 		Send: func(ctx context.Context) (Moved, error) {
@@ -114,7 +122,7 @@ func (c *Cards) WithdrawFee(ctx context.Context, l *job.Lease) (job.Outcome, err
 			})
 			return m, errors.Join(err, faultpoint.Fail("fee.after_withdraw"))
 		},
-		Read: func(ctx context.Context) (Moved, error) { return c.Issuer.Moved(ctx, a.Ref()) },
+		Read: func(ctx context.Context) (Moved, error) { return c.Issuer.Moved(ctx, a.Account, a.Ref()) },
 	})
 	if err != nil {
 		return job.Outcome{}, fmt.Errorf("withdraw the fee: %w", err)

@@ -130,7 +130,7 @@ func (d FeeAdmin) look(ctx context.Context, row job.Row, a FeeArgs) (job.Status,
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.CallTimeout)
 	defer cancel()
-	m, err := d.Issuer.Moved(ctx, a.Ref())
+	m, err := d.Issuer.Moved(ctx, a.Account, a.Ref())
 	if errors.Is(err, fulfilment.ErrNoRef) {
 		return row.Status, row.LastError, nil
 	}

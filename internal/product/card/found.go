@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/google/uuid"
+
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // Found implements checkout.Finder: the issuer has a card under the order's reference.
@@ -16,11 +19,15 @@ func (c *Cards) Found(ctx context.Context, o order.Order) (bool, error) {
 	return found(c.Issuer.Account(ctx, openingRef(o)))
 }
 
-// Loaded reports whether the issuer has a load under a reference.
-func (c *Cards) Loaded(ctx context.Context, ref fulfilment.Ref) (bool, error) {
+// Loaded reports whether the issuer has a load of an owner's card under a reference.
+func (c *Cards) Loaded(ctx context.Context, owner x402.Address, id uuid.UUID, ref fulfilment.Ref) (bool, error) {
+	on, err := c.Store.Card(ctx, id, owner)
+	if err != nil {
+		return false, fmt.Errorf("find the card: %w", err)
+	}
 	ctx, cancel := context.WithTimeout(ctx, c.CallTimeout)
 	defer cancel()
-	return found(c.Issuer.Moved(ctx, ref))
+	return found(c.Issuer.Moved(ctx, on.Account, ref))
 }
 
 func found[T any](_ T, err error) (bool, error) {

@@ -2,6 +2,8 @@ package card
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
@@ -26,8 +28,8 @@ type Issuer interface {
 	Account(ctx context.Context, ref fulfilment.Ref) (Account, error)
 	// Move asks for a load or a withdrawal. It may complete later.
 	Move(ctx context.Context, m Movement) (Moved, error)
-	// Moved reads a load or withdrawal back by its reference. fulfilment.ErrNoRef when there is none.
-	Moved(ctx context.Context, ref fulfilment.Ref) (Moved, error)
+	// Moved reads a load or withdrawal of a card back by its reference. fulfilment.ErrNoRef when there is none.
+	Moved(ctx context.Context, account string, ref fulfilment.Ref) (Moved, error)
 }
 
 // Roll lists the cards at an issuer, which shows those that it locked or terminated without a call for each.
@@ -50,10 +52,72 @@ type Stock interface {
 	Stock(ctx context.Context) (Inventory, error)
 }
 
-// Capabilities are optional features of an issuer.
+// Capabilities are what an issuer can do, and how. An issuer declares them; the service follows them.
 type Capabilities struct {
-	// SpendLimit: a card can be opened with a spending limit instead of a balance. Loads raise the limit.
-	SpendLimit bool
+	// Funding is how cards get what can be spent on them.
+	Funding Funding
+	// BINs: the stock lists the ranges of card numbers, and cards are sold while one of them is open.
+	BINs bool
+	// Reveal is how the number and the code reach their owner.
+	Reveal Reveal
+	// Holder is whose name cards are issued to.
+	Holder Holder
+}
+
+// Funding is how an issuer funds a card.
+type Funding string
+
+// The ways to fund a card.
+const (
+	// Purse: a card has money of its own, which moves between it and our float. Movements are amounts.
+	Purse Funding = "purse"
+	// Limit: a card has a limit to all that is ever spent on it. No money moves, and nothing can be withdrawn: movements
+	// are the limit as it is to be. Float is what the issuer holds for us and no card is allowed to spend.
+	Limit Funding = "limit"
+)
+
+// Reveal is how an issuer shows the number and the code of a card.
+type Reveal string
+
+// The ways to reveal a card.
+const (
+	// RevealInline: Vault.Credentials returns them.
+	RevealInline Reveal = "inline"
+	// RevealSealed: the issuer seals them to a key of ours, and Vault.Credentials returns them opened.
+	RevealSealed Reveal = "sealed"
+	// RevealEmbed: the issuer shows them in a frame on a page, and Vault.Credentials returns ErrEmbedOnly.
+	RevealEmbed Reveal = "embed"
+)
+
+// Holder is whose name an issuer issues cards to.
+type Holder string
+
+// The holders.
+const (
+	// HolderProgramme: all cards are the operator's, who is named in the configuration.
+	HolderProgramme Holder = "programme"
+	// HolderOwner: each card is issued to its owner, whose identity the issuer asks for.
+	HolderOwner Holder = "owner"
+)
+
+// ErrEmbedOnly says that an issuer never tells the number and the code: it shows them on a page.
+var ErrEmbedOnly = errors.New("the issuer shows card numbers on a page only")
+
+// Check refuses what the service cannot sell cards of.
+func (c Capabilities) Check() error {
+	switch {
+	case c.Funding != Purse && c.Funding != Limit:
+		return fmt.Errorf("the card issuer declares no way to fund a card that is known here: %q", c.Funding)
+	case c.Reveal != RevealInline && c.Reveal != RevealSealed && c.Reveal != RevealEmbed:
+		return fmt.Errorf("the card issuer declares no way to show a card number that is known here: %q", c.Reveal)
+	case c.Holder == HolderOwner:
+		return errors.New(
+			"the card issuer asks for the identity of each card's owner, which this service does not collect: " +
+				"use a programme whose holder is the operator")
+	case c.Holder != HolderProgramme:
+		return fmt.Errorf("the card issuer declares no holder of cards that is known here: %q", c.Holder)
+	}
+	return nil
 }
 
 // Opening asks for a card.
@@ -61,7 +125,7 @@ type Opening struct {
 	Ref fulfilment.Ref
 	// Load is the amount that the card is loaded with from our float.
 	Load money.Cents
-	// Limit makes Load a spending limit; only with Capabilities.SpendLimit.
+	// Limit makes Load a spending limit; only where Capabilities.Funding is Limit.
 	Limit bool
 	// Buyer is a note that identifies the buyer, see order.BuyerOf. An issuer that stores no notes ignores it.
 	Buyer string
@@ -122,6 +186,10 @@ type Movement struct {
 	Account   string
 	Direction Direction
 	Amount    money.Cents
+	// Target is what all loads have put on the card by our books, this one included. An issuer with limits sets the card's
+	// limit to it, whatever the limit is: what is computed from the limit at the issuer goes wrong when two movements
+	// meet. It is the same however often the movement is sent, and zero for a withdrawal.
+	Target money.Cents
 }
 
 // Moved is a movement as the issuer sees it.
@@ -130,7 +198,9 @@ type Moved struct {
 	Account   string
 	Direction Direction
 	Amount    money.Cents
-	State     MovedState
+	// Target is the limit that it set, at an issuer with limits; zero at another.
+	Target money.Cents
+	State  MovedState
 	// Refusal is set when the state is MoveFailed.
 	Refusal *fulfilment.Refusal
 }
@@ -159,10 +229,11 @@ type Credentials struct {
 
 // Inventory is our float and the card ranges at the issuer.
 type Inventory struct {
-	// Float is the money that cards are loaded from.
+	// Float is the money cards are loaded from: what is neither on a card nor allowed to be spent with one.
 	Float money.Cents
-	// BINs are the card ranges, open or not.
+	// BINs are the card ranges, each open or not; none at an issuer that does not list them.
 	BINs []BIN
+	// AsOf is when it was read. What was done after that may not show in it.
 	AsOf time.Time
 	// Reserved is how much of the float live orders have reserved. The issuer does not set it.
 	Reserved money.Cents

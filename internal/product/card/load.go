@@ -44,25 +44,38 @@ func (c *Cards) Load(ctx context.Context, l *job.Lease, o order.Order, load orde
 		return order.Progress{}, fmt.Errorf("find the card: %w", err)
 	}
 	ref := fulfilment.Ref(load.Reference)
+	attempt := fulfilment.Attempt{
+		Provider: c.provider(), Since: o.UpdatedAt,
+		Evidence: map[string]string{"card": on.ID.String(), "reference": ref.String()},
+		NoTrace:  "the issuer shows no trace of the load",
+		TooLong:  "the issuer left the load undecided for too long",
+	}
+	target, err := c.Store.TakeTurn(ctx, l.Fence(), Turn{
+		Card: on.ID, Order: o.ID, Ref: ref, Load: load.Amount, Held: c.Capabilities.Funding == Limit,
+	})
+	if errors.Is(err, ErrBusy) {
+		attempt.TooLong = "another movement of the card is undecided for too long"
+		return attempt.Pending(), nil
+	}
+	if err != nil {
+		return order.Progress{}, fmt.Errorf("take the card: %w", err)
+	}
+	faultpoint.Reach("load.taken")
 	loaded, err := fulfilment.Make(ctx, l, c.provider(), fulfilment.Call[Moved]{
 		Step: load.Step,
 		Send: func(ctx context.Context) (Moved, error) {
 			if err := faultpoint.Fail("load.before_send"); err != nil {
 				return Moved{}, err
 			}
-			m, err := c.Issuer.Move(ctx, Movement{Ref: ref, Account: on.Account, Direction: Load, Amount: load.Amount})
+			m, err := c.Issuer.Move(ctx, Movement{
+				Ref: ref, Account: on.Account, Direction: Load, Amount: load.Amount, Target: target,
+			})
 			return m, errors.Join(err, faultpoint.Fail("load.after_send"))
 		},
-		Read: func(ctx context.Context) (Moved, error) { return c.Issuer.Moved(ctx, ref) },
+		Read: func(ctx context.Context) (Moved, error) { return c.Issuer.Moved(ctx, on.Account, ref) },
 	})
 	if err != nil {
 		return order.Progress{}, fmt.Errorf("load the card: %w", err)
-	}
-	attempt := fulfilment.Attempt{
-		Provider: c.provider(), Since: o.UpdatedAt,
-		Evidence: map[string]string{"card": on.ID.String(), "reference": ref.String()},
-		NoTrace:  "the issuer shows no trace of the load",
-		TooLong:  "the issuer left the load undecided for too long",
 	}
 	switch loaded.Kind {
 	case fulfilment.Refused:
@@ -72,6 +85,10 @@ func (c *Cards) Load(ctx context.Context, l *job.Lease, o order.Order, load orde
 	case fulfilment.Known:
 		switch m := loaded.Record; m.State {
 		case MoveSucceeded:
+			if m.Target != 0 && m.Target != target {
+				// It was made before, when the card had been loaded with another sum: a later limit may be without it.
+				return attempt.Doubtful("the issuer made the load with another limit"), nil
+			}
 			return c.confirm(ctx, attempt, on), nil
 		case MoveFailed:
 			return attempt.Refused(m.Refusal), nil

@@ -125,10 +125,10 @@ func (c *Cards) answers() availability.Check {
 	}}
 }
 
-// hasRange fails while the issuer has no range of numbers for cards.
+// hasRange fails while the issuer has no range of numbers for cards, if it lists its ranges.
 func (c *Cards) hasRange(ctx context.Context) error {
 	inv, err := c.inventory(ctx)
-	if err == nil && !inv.open() {
+	if err == nil && c.Capabilities.BINs && !inv.open() {
 		err = fault.New(fault.BINUnavailable, "The issuer has no open card range.")
 	}
 	return err
@@ -171,11 +171,15 @@ func (c *Cards) inventory(ctx context.Context) (Inventory, error) {
 func (c *Cards) readInventory(ctx context.Context) (Inventory, error) {
 	// As of our clock before the call, less the clock skew of other processes: the float may not show later releases
 	// yet.
-	asOf := c.Now().Add(-clockSkew)
+	asOf := c.Now()
 	inv, err := c.Stock.Stock(ctx)
 	if err != nil {
 		return Inventory{}, fmt.Errorf("ask the issuer: %w", errors.Join(err, issuerDown()))
 	}
+	if inv.AsOf.Before(asOf) {
+		asOf = inv.AsOf // an issuer may remember its stock
+	}
+	asOf = asOf.Add(-clockSkew)
 	held, err := c.Store.Reserved(ctx, floatResource, asOf)
 	if err != nil {
 		return Inventory{}, fmt.Errorf("sum the reserved float: %w", err)

@@ -62,7 +62,8 @@ func newShelf(t *testing.T, habits fulfilment.Traits) *shelf {
 	s.store = cardtest.NewStore(s.queue)
 	s.Cards = card.New(card.Config{
 		Store: s.store, Issuer: s.issuer, Vault: s.issuer, Stock: s.issuer, Roll: s.issuer, Traits: habits, Now: time.Now,
-		Workers: working(nil), Poll: time.Second, CallTimeout: callTimeout, Deadline: deadline,
+		Capabilities: s.issuer.Capabilities(), Workers: working(nil), Poll: time.Second, CallTimeout: callTimeout,
+		Deadline: deadline,
 	})
 	return s
 }
@@ -88,8 +89,8 @@ func offered(ctx context.Context, p product, quoted *order.Offer) (order.Offer, 
 
 // fulfill delivers a card with what the issuer is capable of now.
 func (s *shelf) fulfill(ctx context.Context, l *job.Lease, o order.Order) (order.Progress, error) {
-	if s.limits.Load() && !s.Capabilities.SpendLimit {
-		s.Capabilities.SpendLimit = true
+	if s.limits.Load() && s.Capabilities.Funding != card.Limit {
+		s.Capabilities.Funding = card.Limit
 	}
 	return s.Deliver(ctx, l, o)
 }

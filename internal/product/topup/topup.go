@@ -76,8 +76,8 @@ type Cards interface {
 	Fundable(ctx context.Context, owner x402.Address, within time.Duration) (uuid.UUID, error)
 	// Load loads an amount onto an owner's card under a reference, idempotently, and returns its progress.
 	Load(ctx context.Context, l *job.Lease, o order.Order, load order.Call) (order.Progress, error)
-	// Loaded reports whether the issuer has a load under a reference.
-	Loaded(ctx context.Context, ref fulfilment.Ref) (bool, error)
+	// Loaded reports whether the issuer has a load of an owner's card under a reference.
+	Loaded(ctx context.Context, owner x402.Address, card uuid.UUID, ref fulfilment.Ref) (bool, error)
 	Float
 }
 
@@ -221,7 +221,11 @@ func (t Topups) Postings(o order.Order) ([]ledger.Posting, error) {
 
 // Found implements checkout.Finder: the issuer has a load under the order's reference.
 func (t Topups) Found(ctx context.Context, o order.Order) (bool, error) {
-	return t.Cards.Loaded(ctx, LoadRef(o.Name(), o.Delivery))
+	split, err := ItemOf(o)
+	if err != nil {
+		return false, err
+	}
+	return t.Cards.Loaded(ctx, o.Owner, split.Card, LoadRef(o.Name(), o.Delivery))
 }
 
 // References are the issuer's references of an order's load, one for each attempt at its delivery.

@@ -179,20 +179,23 @@ type movementAnswer struct {
 	Card      string `json:"cardId"`
 	Direction string `json:"direction"`
 	Amount    *int64 `json:"amountCents"`
+	Limit     int64  `json:"limitCents"`
 	Currency  string `json:"currency"`
 	Status    string `json:"status"`
 	Reason    string `json:"reason"`
 }
 
 func (a movementAnswer) moved(ref fulfilment.Ref) (card.Moved, error) {
-	if !isID(a.Card) || a.Status == "" || a.Amount == nil || *a.Amount <= 0 || a.Currency != currencyUSD ||
+	if !isID(a.Card) || a.Status == "" || a.Amount == nil || *a.Amount <= 0 || a.Limit < 0 || a.Currency != currencyUSD ||
 		(a.Direction != intoCard && a.Direction != outOfCard) {
 		return card.Moved{}, unclear("the movement in the answer does not match the documentation")
 	}
 	if a.Reference != ref.String() {
 		return card.Moved{}, unclear("the answer is about another reference")
 	}
-	moved := card.Moved{Ref: ref, Account: a.Card, Direction: card.Load, Amount: money.Cents(*a.Amount)}
+	moved := card.Moved{
+		Ref: ref, Account: a.Card, Direction: card.Load, Amount: money.Cents(*a.Amount), Target: money.Cents(a.Limit),
+	}
 	if a.Direction == outOfCard {
 		moved.Direction = card.Withdrawal
 	}
@@ -239,7 +242,8 @@ func sameAccount(a, b card.Account) bool {
 }
 
 func sameMoved(a, b card.Moved) bool {
-	return a.Account == b.Account && a.State == b.State && a.Amount == b.Amount && a.Direction == b.Direction
+	return a.Account == b.Account && a.State == b.State && a.Amount == b.Amount && a.Direction == b.Direction &&
+		a.Target == b.Target
 }
 
 type balanceAnswer struct {

@@ -47,11 +47,13 @@ type cardRow struct {
 	BIN       string      `json:"bin"`
 	Load      money.Cents `json:"loadCents"`
 	Balance   money.Cents `json:"balanceCents"`
-	// Limited says that the amounts are what may be spent: nothing can be withdrawn.
-	Limited   bool      `json:"limited,omitempty"`
-	Scenario  string    `json:"scenario,omitempty"`
-	Note      string    `json:"note,omitempty"`
-	CreatedAt time.Time `json:"createdAt"`
+	// Limited says that the amounts are what may be spent: nothing can be withdrawn. Limit is all that may be, and Balance
+	// what is left of it.
+	Limited   bool        `json:"limited,omitempty"`
+	Limit     money.Cents `json:"limitCents,omitempty"`
+	Scenario  string      `json:"scenario,omitempty"`
+	Note      string      `json:"note,omitempty"`
+	CreatedAt time.Time   `json:"createdAt"`
 	// DueAt is when the next change is due; zero when none is.
 	DueAt time.Time `json:"dueAt,omitzero"`
 	// HiddenUntil keeps a card out of look-ups: an effect that appears late.
@@ -64,12 +66,15 @@ type cardRow struct {
 
 // moveRow is a load or a withdrawal in the books. Its times are those of cardRow.
 type moveRow struct {
-	ID          string      `json:"id"`
-	Seq         int         `json:"seq"`
-	Reference   string      `json:"reference"`
-	Card        string      `json:"cardId"`
-	Direction   string      `json:"direction"`
-	Amount      money.Cents `json:"amountCents"`
+	ID        string      `json:"id"`
+	Seq       int         `json:"seq"`
+	Reference string      `json:"reference"`
+	Card      string      `json:"cardId"`
+	Direction string      `json:"direction"`
+	Amount    money.Cents `json:"amountCents"`
+	// Limit is what the limit of a card is set to; Committed is what of the master balance waits for that.
+	Limit       money.Cents `json:"limitCents,omitempty"`
+	Committed   money.Cents `json:"committedCents,omitempty"`
 	Status      moveStatus  `json:"status"`
 	Reason      string      `json:"reason,omitempty"`
 	Scenario    string      `json:"scenario,omitempty"`

@@ -32,11 +32,11 @@ func TestBooksSurviveARestart(t *testing.T) {
 	second := start(t, sandbox.Config{Dir: dir, Now: first.clock.now})
 	second.clock = first.clock
 	second.want(pending.Ref, card.AccountPending)
-	second.wantMoved(ref, card.MovePending, "")
+	second.wantMoved(account, ref, card.MovePending, "")
 	// Changes that came due meanwhile are made on the first read.
 	second.clock.pass(time.Second)
 	second.want(pending.Ref, card.AccountActive)
-	second.wantMoved(ref, card.MoveSucceeded, "")
+	second.wantMoved(account, ref, card.MoveSucceeded, "")
 	second.wantBalance(account, 1500)
 	after, err := second.Credentials(t.Context(), account.ID)
 	if err != nil || !after.Number.Equal(before.Number) || !after.SecurityCode.Equal(before.SecurityCode) {

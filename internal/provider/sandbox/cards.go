@@ -132,6 +132,9 @@ func (c *change) become(row cardRow, status cardStatus, reason string) error {
 		return &problem{http.StatusConflict, codeCardNotUsable, "the card is " + string(row.Status)}
 	case row.Status == cardPreparing && (status == cardLive || status == cardLocked):
 		row.Balance = row.Load
+		if row.Limited {
+			row.Limit = row.Load
+		}
 	case row.Status == cardPreparing && (status == cardDeclined || status == cardTerminated):
 		c.float += row.Load
 	case status == cardTerminated:

@@ -75,7 +75,15 @@ func (i *Issuer) Traits() fulfilment.Traits {
 }
 
 // Capabilities are those of the server that is dialled.
-func (i *Issuer) Capabilities() card.Capabilities { return card.Capabilities{SpendLimit: i.limits} }
+func (i *Issuer) Capabilities() card.Capabilities {
+	c := card.Capabilities{
+		Funding: card.Purse, BINs: true, Reveal: card.RevealInline, Holder: card.HolderProgramme,
+	}
+	if i.limits {
+		c.Funding = card.Limit
+	}
+	return c
+}
 
 // Open implements card.Issuer.
 func (i *Issuer) Open(ctx context.Context, o card.Opening) (card.Account, error) {
@@ -157,20 +165,24 @@ func (i *Issuer) Move(ctx context.Context, m card.Movement) (card.Moved, error) 
 	if m.Direction == card.Withdrawal {
 		direction = outOfCard
 	}
+	body := map[string]any{
+		"reference": m.Ref.String(), "direction": direction, "amountCents": int64(m.Amount),
+		"currency": currencyUSD, "scenario": scenario.In(ctx),
+	}
+	if i.limits && m.Direction == card.Load {
+		body["limitCents"] = int64(m.Target)
+	}
 	var got movementAnswer
 	err := i.call(ctx, request{
 		op: "move", method: http.MethodPost, path: []string{"cards", m.Account, "movements"},
-		route: "/v1/cards/{id}/movements",
-		body: map[string]any{
-			"reference": m.Ref.String(), "direction": direction, "amountCents": int64(m.Amount),
-			"currency": currencyUSD, "scenario": scenario.In(ctx),
-		},
+		route: "/v1/cards/{id}/movements", body: body,
 	}, &got)
 	if err != nil {
 		return card.Moved{}, fmt.Errorf("ask for a %s: %w", m.Direction, err)
 	}
 	moved, err := got.moved(m.Ref)
-	if err == nil && (moved.Amount != m.Amount || moved.Account != m.Account || moved.Direction != m.Direction) {
+	if err == nil && (moved.Amount != m.Amount || moved.Account != m.Account || moved.Direction != m.Direction ||
+		(moved.Target != 0 && moved.Target != m.Target)) {
 		err = unclear("the answer is about another movement")
 	}
 	if err != nil {
@@ -180,7 +192,7 @@ func (i *Issuer) Move(ctx context.Context, m card.Movement) (card.Moved, error) 
 }
 
 // Moved implements card.Issuer.
-func (i *Issuer) Moved(ctx context.Context, ref fulfilment.Ref) (card.Moved, error) {
+func (i *Issuer) Moved(ctx context.Context, account string, ref fulfilment.Ref) (card.Moved, error) {
 	var got listAnswer[movementAnswer]
 	err := i.call(ctx, request{
 		op: "moved", method: http.MethodGet, path: []string{"movements"}, route: "/v1/movements", ref: uuid.UUID(ref),
@@ -189,6 +201,9 @@ func (i *Issuer) Moved(ctx context.Context, ref fulfilment.Ref) (card.Moved, err
 		return card.Moved{}, fmt.Errorf("read a movement: %w", err)
 	}
 	moved, err := only(got, func(one movementAnswer) (card.Moved, error) { return one.moved(ref) }, sameMoved)
+	if err == nil && moved.Account != account {
+		err = unclear("the answer is about another card")
+	}
 	if err != nil {
 		return card.Moved{}, fmt.Errorf("read a movement: %w", err)
 	}

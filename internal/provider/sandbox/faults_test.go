@@ -75,7 +75,7 @@ func TestEveryFaultModeIsClassified(t *testing.T) {
 			// One fault spoils one request.
 			b.clock.pass(time.Second)
 			if want.executed == 1 {
-				b.wantMoved(ref, card.MoveSucceeded, "")
+				b.wantMoved(account, ref, card.MoveSucceeded, "")
 			}
 		})
 	}

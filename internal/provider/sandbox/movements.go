@@ -14,7 +14,9 @@ type moving struct {
 	Card      string
 	Direction string
 	Amount    money.Cents
-	Scenario  string
+	// Limit is what the card's limit is set to, where there are spending limits.
+	Limit    money.Cents
+	Scenario string
 }
 
 // move puts a movement into the books once per reference; refusals stay, as with openCard.
@@ -27,7 +29,7 @@ func (b *books) move(m moving, hide time.Duration) (moveRow, error) {
 	}
 	if id, ok := b.moveOf[m.Reference]; ok {
 		known := b.movements[id]
-		if (moving{known.Reference, known.Card, known.Direction, known.Amount, known.Scenario}) != m {
+		if (moving{known.Reference, known.Card, known.Direction, known.Amount, known.Limit, known.Scenario}) != m {
 			return moveRow{}, errConflict
 		}
 		return known, nil
@@ -36,21 +38,25 @@ func (b *books) move(m moving, hide time.Duration) (moveRow, error) {
 	if !ok || now.Before(card.HiddenUntil) {
 		return moveRow{}, errNoCard
 	}
+	if card.Limited && m.Direction == intoCard && m.Limit == 0 {
+		return moveRow{}, invalid("a card with a limit is given limitCents")
+	}
 	ch := b.begin(now)
 	row := moveRow{
 		ID: newID("mov"), Seq: ch.next(), Reference: m.Reference, Card: m.Card, Direction: m.Direction, Amount: m.Amount,
-		Status: moveQueued, Scenario: m.Scenario, CreatedAt: now, HiddenUntil: hiddenUntil(now, hide),
+		Limit: m.Limit, Status: moveQueued, Scenario: m.Scenario, CreatedAt: now, HiddenUntil: hiddenUntil(now, hide),
 	}
 	switch {
 	case card.Status != cardLive:
 		row.Status, row.Reason, row.AtOnce = moveDeclined, codeCardNotUsable, true
 	case card.Limited && m.Direction == outOfCard:
 		row.Status, row.Reason, row.AtOnce = moveDeclined, codeNothingToTake, true
-	case m.Direction == intoCard && ch.float < m.Amount:
+	case m.Direction == intoCard && ch.float < row.taken(card):
 		row.Status, row.Reason, row.AtOnce = moveDeclined, codeMasterBalanceLow, true
 	default:
 		if m.Direction == intoCard {
-			ch.float -= m.Amount
+			row.Committed = row.taken(card)
+			ch.float -= row.Committed
 		}
 		row.DueAt = b.rules.due(now, fateOfMovement(row, card))
 	}
@@ -89,11 +95,18 @@ func (c *change) stepMovement(row moveRow, at time.Time) {
 		c.decline(&row, codeBalanceTooLow)
 	case row.Direction == outOfCard && card.Balance-row.Amount < c.books.rules.retention:
 		c.decline(&row, codeRetentionQuota)
+	case card.Limited && card.Balance+row.Limit-card.Limit < 0:
+		c.decline(&row, codeBalanceTooLow)
 	default:
 		row.Status = moveDone
-		if row.Direction == intoCard {
+		switch {
+		case card.Limited:
+			change := row.Limit - card.Limit
+			c.float += row.Committed - change
+			card.Balance, card.Limit = card.Balance+change, row.Limit
+		case row.Direction == intoCard:
 			card.Balance += row.Amount
-		} else {
+		default:
 			card.Balance -= row.Amount
 			c.float += row.Amount
 		}
@@ -108,8 +121,17 @@ func (c *change) stepMovement(row moveRow, at time.Time) {
 func (c *change) decline(row *moveRow, reason string) {
 	row.Status, row.Reason = moveDeclined, reason
 	if row.Direction == intoCard {
-		c.float += row.Amount
+		c.float += row.Committed
 	}
+}
+
+// taken is what of the master balance a movement into a card needs now: its amount or, where the card has a limit, what
+// the limit rises by.
+func (m moveRow) taken(card cardRow) money.Cents {
+	if card.Limited {
+		return max(0, m.Limit-card.Limit)
+	}
+	return m.Amount
 }
 
 // reverse undoes a movement. What was spent meanwhile, or is on a card that is gone, cannot be taken
@@ -126,6 +148,9 @@ func (c *change) reverse(row *moveRow, card cardRow) {
 		return
 	}
 	card.Balance += amount
+	if card.Limited {
+		card.Limit += amount
+	}
 	c.float -= amount
 	row.Status, row.Reason = moveReversed, "reversed"
 	c.cards[card.ID] = card

@@ -69,6 +69,7 @@ func start(t *testing.T, cfg sandbox.Config) *bench {
 	t.Cleanup(b.stop)
 	b.Issuer, err = sandbox.Dial(sandbox.ClientConfig{
 		URL: b.url, APIKey: cfg.APIKey, HTTP: b.web.Client(), Timeout: 300 * time.Millisecond, Now: cfg.Now,
+		SpendLimits: cfg.SpendLimits,
 	})
 	if err != nil {
 		t.Fatalf("dial: %v", err)
@@ -190,9 +191,9 @@ func (b *bench) withdraw(account card.Account, amount money.Cents, played string
 	return ref
 }
 
-func (b *bench) wantMoved(ref fulfilment.Ref, state card.MovedState, refusal string) {
+func (b *bench) wantMoved(on card.Account, ref fulfilment.Ref, state card.MovedState, refusal string) {
 	b.t.Helper()
-	moved, err := b.Moved(b.t.Context(), ref)
+	moved, err := b.Moved(b.t.Context(), on.ID, ref)
 	if err != nil || moved.State != state {
 		b.t.Fatalf("the movement is %+v, %v; want %s", moved, err, state)
 	}
@@ -227,8 +228,9 @@ func (b *bench) wantFloat(want money.Cents) {
 // The variant with spending limits opens cards with a limit only, the other one without.
 func TestSandboxKeepsLimits(t *testing.T) {
 	b := start(t, sandbox.Config{Dir: t.TempDir(), SettleAfter: time.Hour, SpendLimits: true})
-	cardtest.RunLimits(t, cardtest.Harness{
-		Handles: b.handles("", b.Traits(), func() map[string]int { return b.books().Executed }), Issuer: b, Vault: b,
+	cardtest.Run(t, cardtest.Harness{
+		Handles: b.handles("", b.Traits(), func() map[string]int { return b.books().Executed }),
+		Issuer:  b, Vault: b, Stock: b, Roll: b, Capabilities: b.Capabilities(),
 	})
 	for limits, b := range map[bool]*bench{true: b, false: start(t, sandbox.Config{})} {
 		_, err := b.Open(t.Context(), card.Opening{Ref: fulfilmenttest.NewRef(), Load: 1500, Limit: !limits})
@@ -274,7 +276,7 @@ func TestIssuerPassesTheKit(t *testing.T) {
 	b := start(t, sandbox.Config{Dir: t.TempDir(), SettleAfter: time.Hour})
 	cardtest.Run(t, cardtest.Harness{
 		Handles: b.handles("", b.Traits(), func() map[string]int { return b.books().Executed }),
-		Issuer:  b, Vault: b, Stock: b, Roll: b,
+		Issuer:  b, Vault: b, Stock: b, Roll: b, Capabilities: b.Capabilities(),
 	})
 }
 

@@ -52,7 +52,7 @@ func TestScenario003RefusesWithdrawalsOnly(t *testing.T) {
 	account := b.active("003")
 	ref := b.withdraw(account, 1000, "")
 	b.clock.pass(time.Second)
-	b.wantMoved(ref, card.MoveFailed, fulfilment.RefusedUnstated)
+	b.wantMoved(account, ref, card.MoveFailed, fulfilment.RefusedUnstated)
 	b.wantBalance(account, 2500)
 
 	load := fulfilmenttest.NewRef()
@@ -61,13 +61,13 @@ func TestScenario003RefusesWithdrawalsOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.clock.pass(time.Second)
-	b.wantMoved(load, card.MoveSucceeded, "")
+	b.wantMoved(account, load, card.MoveSucceeded, "")
 	b.wantBalance(account, 4950)
 
 	other := b.active("")
 	ref = b.withdraw(other, 1000, "003")
 	b.clock.pass(time.Second)
-	b.wantMoved(ref, card.MoveFailed, fulfilment.RefusedUnstated)
+	b.wantMoved(other, ref, card.MoveFailed, fulfilment.RefusedUnstated)
 }
 
 func TestScenario005TakesThirtySeconds(t *testing.T) {
@@ -84,7 +84,7 @@ func TestScenario006SucceedsAndIsReversed(t *testing.T) {
 	account := b.active("006")
 	ref := b.withdraw(account, 1000, "")
 	b.clock.pass(500 * time.Millisecond)
-	b.wantMoved(ref, card.MoveSucceeded, "")
+	b.wantMoved(account, ref, card.MoveSucceeded, "")
 	b.clock.pass(2 * time.Second)
 	b.want(account.Ref, card.AccountClosed)
 	b.wantBalance(account, 0)
@@ -93,10 +93,10 @@ func TestScenario006SucceedsAndIsReversed(t *testing.T) {
 	other := b.active("")
 	ref = b.withdraw(other, 1000, "006")
 	b.clock.pass(time.Second)
-	b.wantMoved(ref, card.MoveSucceeded, "")
+	b.wantMoved(other, ref, card.MoveSucceeded, "")
 	b.wantBalance(other, 1500)
 	b.clock.pass(2 * time.Second)
-	b.wantMoved(ref, card.MoveFailed, fulfilment.RefusedUnstated)
+	b.wantMoved(other, ref, card.MoveFailed, fulfilment.RefusedUnstated)
 	b.wantBalance(other, 2500)
 }
 
@@ -112,10 +112,10 @@ func TestWithdrawalLeavesTheRetentionQuota(t *testing.T) {
 	account := b.active("")
 	ref := b.withdraw(account, 1000, "")
 	b.clock.pass(time.Second)
-	b.wantMoved(ref, card.MoveFailed, card.RefusedFunds)
+	b.wantMoved(account, ref, card.MoveFailed, card.RefusedFunds)
 	ref = b.withdraw(account, 999, "")
 	b.clock.pass(time.Second)
-	b.wantMoved(ref, card.MoveSucceeded, "")
+	b.wantMoved(account, ref, card.MoveSucceeded, "")
 }
 
 // The owner wins the race with the fee withdrawal: a definite refusal, not an
@@ -126,7 +126,7 @@ func TestWithdrawalIsRefusedWhenTheOwnerSpentFirst(t *testing.T) {
 	ref := b.withdraw(account, 1000, "")
 	b.control("POST", "cards/"+account.ID, map[string]any{"spendCents": 1501}, nil)
 	b.clock.pass(time.Second)
-	b.wantMoved(ref, card.MoveFailed, card.RefusedFunds)
+	b.wantMoved(account, ref, card.MoveFailed, card.RefusedFunds)
 	b.wantBalance(account, 999)
 }
 
@@ -143,6 +143,6 @@ func TestMovementsNeedAnActiveCard(t *testing.T) {
 		// The refusal stays when its reason is gone.
 		b.control("POST", "cards/"+account.ID, map[string]any{"state": "live"}, nil)
 	}
-	b.wantMoved(move.Ref, card.MoveFailed, card.RefusedState)
+	b.wantMoved(account, move.Ref, card.MoveFailed, card.RefusedState)
 	b.wantFloat(float - 2500)
 }

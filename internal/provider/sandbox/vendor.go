@@ -52,6 +52,8 @@ type movementBody struct {
 	Card      string      `json:"cardId"`
 	Direction string      `json:"direction"`
 	Amount    money.Cents `json:"amountCents"`
+	// Limit is what the movement made the card's limit, where there are spending limits.
+	Limit     money.Cents `json:"limitCents,omitempty"`
 	Currency  string      `json:"currency"`
 	Status    moveStatus  `json:"status"`
 	Reason    string      `json:"reason,omitempty"`
@@ -95,7 +97,8 @@ func (s *Server) cardBody(row cardRow) cardBody {
 
 func movementBodyOf(row moveRow) movementBody {
 	return movementBody{
-		row.ID, row.Reference, row.Card, row.Direction, row.Amount, currencyUSD, row.Status, row.Reason, row.CreatedAt,
+		row.ID, row.Reference, row.Card, row.Direction, row.Amount, row.Limit, currencyUSD, row.Status, row.Reason,
+		row.CreatedAt,
 	}
 }
 
@@ -192,11 +195,15 @@ func (s *Server) postMovement(c call) (any, error) {
 		Reference string      `json:"reference"`
 		Direction string      `json:"direction"`
 		Amount    money.Cents `json:"amountCents"`
+		Limit     money.Cents `json:"limitCents"`
 		Currency  string      `json:"currency"`
 		Scenario  string      `json:"scenario"`
 	}
 	if err := read(c.body, &asked); err != nil {
 		return nil, err
+	}
+	if asked.Limit < 0 || asked.Limit > maxAmount {
+		return nil, invalid("limitCents is an amount")
 	}
 	if err := validate(asked.Reference, asked.Amount, asked.Currency, asked.Scenario); err != nil {
 		return nil, err
@@ -205,7 +212,7 @@ func (s *Server) postMovement(c call) (any, error) {
 		return nil, invalid("direction is in or out")
 	}
 	row, err := s.books.move(moving{
-		asked.Reference, c.request.PathValue("id"), asked.Direction, asked.Amount, asked.Scenario,
+		asked.Reference, c.request.PathValue("id"), asked.Direction, asked.Amount, asked.Limit, asked.Scenario,
 	}, c.hide)
 	if err != nil {
 		return nil, err

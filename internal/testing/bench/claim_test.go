@@ -292,6 +292,7 @@ func shop(s *store.Store, chain *paymenttest.Chain, orders settlement.Store, c c
 		Store: s.Cards(), Issuer: issuer, Vault: issuer, Stock: issuer, Traits: issuer.Traits(), Now: time.Now,
 		Workers: availability.Check{Name: "workers", Run: func(context.Context) error { return nil }},
 		Poll:    10 * time.Millisecond, CallTimeout: 5 * time.Second, Deadline: time.Hour,
+		Capabilities: issuer.Capabilities(),
 	})
 	var sold checkout.Product = cards
 	if c.apart {

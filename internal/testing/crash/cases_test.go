@@ -82,6 +82,8 @@ func passes(flow, settler, point string) int {
 		return 0
 	case flow != topup && area == "load":
 		return 0
+	case (flow == esim || flow == refund) && area == "turn": // nothing moves on a card
+		return 0
 	case flow != esim && (area == "esim" || area == "supplier"):
 		return 0
 	case (flow == topup || flow == esim) && (area == "card" || area == "issuer" || area == "fee"):
@@ -158,6 +160,8 @@ func whileACardIsToppedUp() []crash {
 	return []crash{
 		{flow: topup, first: "claim.committed"},
 		{flow: topup, first: "attempt.sent"},
+		{flow: topup, first: "turn.before_commit"},
+		{flow: topup, first: "load.taken"},
 		{flow: topup, first: "load.before_send"},
 		{flow: topup, first: "load.after_send"},
 		{flow: topup, first: "load.after_send", second: "move.before_commit", signs: true},

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -201,7 +202,21 @@ func TestSpendLimitProtectsFee(t *testing.T) {
 	b.topUp("more", 2500).into(t, 200, &more)
 	b.awaitStatus(more.OrderID, "fulfilled")
 	balance(3950)
-	if !w.spend(at, 3950) || w.spend(at, 1) {
+	var both sync.WaitGroup
+	for _, key := range []string{"left", "right"} {
+		both.Go(func() {
+			if got := b.topUp(key, 2500); got.status != 200 {
+				t.Errorf("%s: %d %s", key, got.status, got.body)
+			}
+		})
+	}
+	both.Wait()
+	eventually(t, 30*time.Second, func() (bool, string) {
+		done := w.count("SELECT count(*) FROM orders WHERE kind = 'card_topup' AND status = 'fulfilled'")
+		return done == 3, fmt.Sprintf("%d top-ups are fulfilled", done)
+	})
+	balance(3950 + 2450 + 2450)
+	if !w.spend(at, 8850) || w.spend(at, 1) {
 		t.Error("what was bought and topped up is not what can be spent")
 	}
 	w.checkBooks()

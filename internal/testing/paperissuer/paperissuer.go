@@ -61,7 +61,11 @@ var _ provider.IssuerClient = Client{}
 func (c Client) Traits() fulfilment.Traits { return fulfilment.Traits{Deduplicates: true} }
 
 // Capabilities implements provider.IssuerClient.
-func (c Client) Capabilities() card.Capabilities { return card.Capabilities{} }
+func (c Client) Capabilities() card.Capabilities {
+	return card.Capabilities{
+		Funding: card.Purse, BINs: true, Reveal: card.RevealInline, Holder: card.HolderProgramme,
+	}
+}
 
 // Open implements card.Issuer.
 func (c Client) Open(ctx context.Context, o card.Opening) (card.Account, error) {
@@ -135,7 +139,7 @@ func (c Client) Move(ctx context.Context, m card.Movement) (card.Moved, error) {
 }
 
 // Moved implements card.Issuer.
-func (c Client) Moved(_ context.Context, ref fulfilment.Ref) (card.Moved, error) {
+func (c Client) Moved(_ context.Context, _ string, ref fulfilment.Ref) (card.Moved, error) {
 	c.office.mu.Lock()
 	defer c.office.mu.Unlock()
 	l := c.office.moved[ref]

@@ -22,5 +22,6 @@ func TestPaperIssuerKeepsToTheSuite(t *testing.T) {
 	cardtest.Run(t, cardtest.Harness{
 		Handles: fulfilmenttest.Handles{Traits: client.Traits(), Settle: func() {}},
 		Issuer:  client, Vault: client, Stock: client, Roll: client,
+		Capabilities: client.Capabilities(),
 	})
 }

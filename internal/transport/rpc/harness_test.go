@@ -67,7 +67,8 @@ func newHarness(t *testing.T) *harness {
 	}
 	cards := card.New(card.Config{
 		Store: h.store, Issuer: h.issuer, Vault: h.issuer, Stock: h.issuer, Now: now, CallTimeout: time.Second,
-		Workers: availability.Check{Name: "workers", Run: func(context.Context) error { return nil }},
+		Workers:      availability.Check{Name: "workers", Run: func(context.Context) error { return nil }},
+		Capabilities: h.issuer.Capabilities(),
 	})
 	terms := payment.Terms{
 		Network: x402.NetworkID, Asset: x402.Address{0: 8, 19: 3}, PayTo: x402.Address{0: 0x70, 19: 1},

@@ -3,6 +3,7 @@ package cardtest
 
 import (
 	"context"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -33,21 +34,43 @@ type Harness struct {
 	Stock  card.Stock
 	// Roll may be nil.
 	Roll card.Roll
+	// Capabilities are what the issuer declares: they decide what it has to keep to.
+	Capabilities card.Capabilities
+	// Unbounded says that the issuer opens cards and raises limits beyond its float, and declines what they are used for.
+	Unbounded bool
 }
 
-// Run checks an issuer. Its float must hold a few thousand dollars and one range must be open.
+// Run checks an issuer. Its float must hold a few thousand dollars and, where there are ranges, one must be open.
 func Run(t *testing.T, h Harness) {
-	fulfilmenttest.Run(
-		t, h.Handles, h.opening(cardLoad), h.movement(card.Load, 2450), h.movement(card.Withdrawal, 1000),
-	)
+	if err := h.Capabilities.Check(); err != nil {
+		t.Fatal(err)
+	}
+	operations := []fulfilmenttest.Tested{h.opening(cardLoad), h.movement(card.Load, 2450)}
+	if !h.limited() {
+		operations = append(operations, h.movement(card.Withdrawal, 1000))
+	}
+	fulfilmenttest.Run(t, h.Handles, operations...)
 	t.Run("OpenedCardBecomesActive", h.openedCardBecomesActive)
-	t.Run("LoadAndWithdrawalReachTheBalance", h.movementsReachTheBalance)
-	t.Run("WithdrawalBeyondTheBalanceIsRefused", h.withdrawalBeyondBalanceIsRefused)
-	t.Run("OpenBeyondTheFloatIsRefused", h.openBeyondFloatIsRefused)
+	t.Run("MovementsReachTheBalance", h.movementsReachTheBalance)
+	if h.limited() {
+		t.Run("LimitIsSetToTheTarget", h.limitIsSetToTheTarget)
+		t.Run("NothingIsWithdrawnFromALimit", h.nothingIsWithdrawnFromALimit)
+	} else {
+		t.Run("WithdrawalBeyondTheBalanceIsRefused", h.withdrawalBeyondBalanceIsRefused)
+	}
+	if !h.Unbounded {
+		t.Run("OpenBeyondTheFloatIsRefused", h.openBeyondFloatIsRefused)
+	}
 	t.Run("FloatPaysForCards", h.floatPaysForCards)
 	t.Run("EveryCardIsListed", h.everyCardIsListed)
-	t.Run("CredentialsAreWellFormedAndHidden", h.credentialsAreWellFormedAndHidden)
+	if h.Capabilities.Reveal == card.RevealEmbed {
+		t.Run("CredentialsAreShownOnAPageOnly", h.credentialsAreShownOnAPageOnly)
+	} else {
+		t.Run("CredentialsAreWellFormedAndHidden", h.credentialsAreWellFormedAndHidden)
+	}
 }
+
+func (h Harness) limited() bool { return h.Capabilities.Funding == card.Limit }
 
 const cardLoad money.Cents = 2500
 
@@ -56,7 +79,7 @@ func (h Harness) opening(load money.Cents) fulfilmenttest.Operation[card.Account
 	return fulfilmenttest.Operation[card.Account]{
 		Name: "open", Send: Open, Read: Account, Lookup: h.Issuer.Account,
 		New: func(*testing.T) fulfilmenttest.Request[card.Account] {
-			o := card.Opening{Ref: fulfilmenttest.NewRef(), Load: load}
+			o := card.Opening{Ref: fulfilmenttest.NewRef(), Load: load, Limit: h.limited()}
 			other := o
 			other.Load++
 			return fulfilmenttest.Request[card.Account]{
@@ -79,13 +102,19 @@ func (h Harness) movement(direction card.Direction, amount money.Cents) fulfilme
 	if direction == card.Withdrawal {
 		change = -amount
 	}
+	on := &accounts{named: map[fulfilment.Ref]string{}}
 	return fulfilmenttest.Operation[card.Moved]{
-		Name: string(direction), Send: Move, Read: Moved, Lookup: h.Issuer.Moved,
+		Name: string(direction), Send: Move, Read: Moved,
+		Lookup: func(ctx context.Context, ref fulfilment.Ref) (card.Moved, error) {
+			return h.Issuer.Moved(ctx, on.of(ref), ref)
+		},
 		New: func(t *testing.T) fulfilmenttest.Request[card.Moved] {
 			account := h.active(t)
 			m := card.Movement{Ref: fulfilmenttest.NewRef(), Account: account.ID, Direction: direction, Amount: amount}
+			m.Target = h.target(m, cardLoad)
+			on.note(m)
 			other := m
-			other.Amount++
+			other.Amount, other.Target = m.Amount+1, h.target(m, cardLoad+1)
 			return fulfilmenttest.Request[card.Moved]{
 				Ref:     m.Ref,
 				Send:    func(ctx context.Context) (card.Moved, error) { return h.Issuer.Move(ctx, m) },
@@ -107,6 +136,48 @@ func (h Harness) movement(direction card.Direction, amount money.Cents) fulfilme
 		},
 		Same: func(a, b card.Moved) bool { return a == b },
 	}
+}
+
+// accounts are the cards of movements, which an issuer is asked with.
+type accounts struct {
+	mu    sync.Mutex
+	named map[fulfilment.Ref]string
+	last  string
+}
+
+func (a *accounts) note(m card.Movement) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.named[m.Ref], a.last = m.Account, m.Account
+}
+
+// of is the card of a movement; for a movement that never was, any card.
+func (a *accounts) of(ref fulfilment.Ref) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if account, known := a.named[ref]; known {
+		return account
+	}
+	return a.last
+}
+
+// target is what a load brings a card to that was loaded with an amount before; zero where there are no targets.
+func (h Harness) target(m card.Movement, before money.Cents) money.Cents {
+	if m.Direction != card.Load {
+		return 0
+	}
+	return before + m.Amount
+}
+
+// moved is a movement that was carried out.
+func (h Harness) moved(m card.Movement) card.Moved {
+	done := card.Moved{
+		Ref: m.Ref, Account: m.Account, Direction: m.Direction, Amount: m.Amount, State: card.MoveSucceeded,
+	}
+	if h.limited() {
+		done.Target = m.Target
+	}
+	return done
 }
 
 // active opens a card and sees it through.
@@ -135,7 +206,7 @@ func (h Harness) stock(t *testing.T) card.Inventory {
 
 func (h Harness) openedCardBecomesActive(t *testing.T) {
 	ctx, ref := fulfilmenttest.Context(t), fulfilmenttest.NewRef()
-	opened, err := h.Issuer.Open(ctx, card.Opening{Ref: ref, Load: cardLoad})
+	opened, err := h.Issuer.Open(ctx, card.Opening{Ref: ref, Load: cardLoad, Limit: h.limited()})
 	if err != nil {
 		t.Fatalf("open: %v", err)
 	}
@@ -173,10 +244,14 @@ func (h Harness) movementsReachTheBalance(t *testing.T) {
 		{card.Withdrawal, 1000, -1000},
 		{card.Withdrawal, 3950, -3950},
 	} {
+		if h.limited() && step.direction == card.Withdrawal {
+			continue
+		}
 		ctx := fulfilmenttest.Context(t)
 		move := card.Movement{
 			Ref: fulfilmenttest.NewRef(), Account: account.ID, Direction: step.direction, Amount: step.amount,
 		}
+		move.Target = h.target(move, want)
 		asked, err := h.Issuer.Move(ctx, move)
 		if err != nil {
 			t.Fatalf("%s: %v", step.direction, err)
@@ -185,11 +260,8 @@ func (h Harness) movementsReachTheBalance(t *testing.T) {
 			t.Errorf("a new %s is %s", step.direction, asked.State)
 		}
 		h.Settle()
-		read, err := h.Issuer.Moved(ctx, move.Ref)
-		done := card.Moved{
-			Ref: move.Ref, Account: account.ID, Direction: step.direction, Amount: step.amount,
-			State: card.MoveSucceeded,
-		}
+		read, err := h.Issuer.Moved(ctx, account.ID, move.Ref)
+		done := h.moved(move)
 		if err != nil || read != done {
 			t.Errorf("the %s reads back as %+v, %v; want %+v", step.direction, read, err, done)
 		}
@@ -214,22 +286,25 @@ func (h Harness) openBeyondFloatIsRefused(t *testing.T) {
 
 func (h Harness) floatPaysForCards(t *testing.T) {
 	before := h.stock(t)
-	withdrawal := h.movement(card.Withdrawal, 1000)
-	r := withdrawal.New(t) // opens a card
+	movement, gain := h.movement(card.Withdrawal, 1000), money.Cents(1000)
+	if h.limited() {
+		movement, gain = h.movement(card.Load, 2450), -2450
+	}
+	r := movement.New(t) // opens a card
 	after := h.stock(t)
 	if before.Float-after.Float != cardLoad {
 		t.Errorf("the float went from %v to %v; want %v less", before.Float, after.Float, cardLoad)
 	}
 	if _, err := r.Send(fulfilmenttest.Context(t)); err != nil {
-		t.Fatalf("withdraw: %v", err)
+		t.Fatalf("%s: %v", movement.Name, err)
 	}
 	h.Settle()
 	last := h.stock(t)
-	if last.Float-after.Float != 1000 {
-		t.Errorf("the float went from %v to %v; want 10.00 more", after.Float, last.Float)
+	if last.Float-after.Float != gain {
+		t.Errorf("the float went from %v to %v; want %v more", after.Float, last.Float, gain)
 	}
-	if len(last.BINs) == 0 || last.AsOf.IsZero() {
-		t.Errorf("stock is %+v; want ranges and a time", last)
+	if (len(last.BINs) > 0) != h.Capabilities.BINs || last.AsOf.IsZero() {
+		t.Errorf("stock is %+v; want a time, and ranges: %t", last, h.Capabilities.BINs)
 	}
 	for _, bin := range last.BINs {
 		if len(bin.Prefix) < 4 {

@@ -58,6 +58,14 @@ func (h Harness) credentialsAreWellFormedAndHidden(t *testing.T) {
 	}
 }
 
+func (h Harness) credentialsAreShownOnAPageOnly(t *testing.T) {
+	account := h.active(t)
+	got, err := h.Vault.Credentials(fulfilmenttest.Context(t), account.ID)
+	if !errors.Is(err, card.ErrEmbedOnly) || got != (card.Credentials{}) {
+		t.Errorf("credentials: %v, want that they are shown on a page only", err)
+	}
+}
+
 // luhn is the check that card numbers pass, on 12 to 19 digits.
 func luhn(number string) bool {
 	if len(number) < 12 || len(number) > 19 || strings.Trim(number, "0123456789") != "" {

@@ -23,6 +23,8 @@ type Config struct {
 	Float money.Cents
 	// Instant completes mutations at once; otherwise they wait for Settle.
 	Instant bool
+	// Limits makes it an issuer with spending limits.
+	Limits bool
 	// Habits are the traits; an issuer that deduplicates, with no visibility delay, if zero.
 	Habits fulfilment.Traits
 }
@@ -30,7 +32,8 @@ type Config struct {
 // Issuer is a card issuer in memory that fails as it is told to: a card.Issuer, card.Vault, card.Stock and card.Roll.
 type Issuer struct {
 	*fulfilmenttest.Fake
-	now func() time.Time
+	now    func() time.Time
+	limits bool
 
 	float    money.Cents
 	bins     []card.BIN
@@ -44,11 +47,15 @@ type account struct {
 	card.Account
 	balance  money.Cents
 	limited  bool
+	limit    money.Cents // all that may be spent, of which balance is left
 	scenario string
 	number   string
 }
 
-type moved struct{ card.Moved }
+type moved struct {
+	card.Moved
+	committed money.Cents
+}
 
 var (
 	_ card.Issuer = (*Issuer)(nil)
@@ -60,7 +67,7 @@ var (
 // NewIssuer makes an issuer without cards and with one open range.
 func NewIssuer(cfg Config) *Issuer {
 	i := &Issuer{
-		Fake: fulfilmenttest.NewFake(cfg.Instant, cfg.Habits), now: cfg.Now, float: cfg.Float,
+		Fake: fulfilmenttest.NewFake(cfg.Instant, cfg.Habits), now: cfg.Now, float: cfg.Float, limits: cfg.Limits,
 		bins:     []card.BIN{{Prefix: "400000", Open: true}},
 		accounts: fulfilmenttest.Records[account]{}, moved: fulfilmenttest.Records[moved]{},
 		byID: map[string]*account{},
@@ -76,7 +83,20 @@ func NewIssuer(cfg Config) *Issuer {
 
 // Harness puts the issuer under test.
 func (i *Issuer) Harness() Harness {
-	return Harness{Handles: i.Handles(), Issuer: i, Vault: i, Stock: i, Roll: i}
+	return Harness{
+		Handles: i.Handles(), Issuer: i, Vault: i, Stock: i, Roll: i, Capabilities: i.Capabilities(),
+	}
+}
+
+// Capabilities are those that it was made with.
+func (i *Issuer) Capabilities() card.Capabilities {
+	c := card.Capabilities{
+		Funding: card.Purse, BINs: true, Reveal: card.RevealInline, Holder: card.HolderProgramme,
+	}
+	if i.limits {
+		c.Funding = card.Limit
+	}
+	return c
 }
 
 // Open implements card.Issuer.
@@ -121,7 +141,7 @@ func (i *Issuer) open(o card.Opening, mode fulfilmenttest.Mode, played string) *
 			a.Refusal = &fulfilment.Refusal{Code: card.RefusedHolder, Message: "the holder is rejected"}
 			i.float += o.Load
 		default:
-			a.State, a.balance = card.AccountActive, o.Load
+			a.State, a.balance, a.limit = card.AccountActive, o.Load, o.Load
 		}
 	})
 	return a
@@ -162,7 +182,8 @@ func (i *Issuer) Move(ctx context.Context, m card.Movement) (card.Moved, error) 
 	one, mode, err := i.moved.Take(ctx, i.Fake, fulfilmenttest.Entry[moved]{
 		Op: Move, Ref: m.Ref,
 		Same: func(known moved) bool {
-			return known.Account == m.Account && known.Direction == m.Direction && known.Amount == m.Amount
+			return known.Account == m.Account && known.Direction == m.Direction && known.Amount == m.Amount &&
+				(known.Target == 0 || known.Target == m.Target)
 		},
 		Refuse: func() *fulfilment.Refusal { return i.declined(m) },
 		Make:   func(mode fulfilmenttest.Mode) *moved { return i.move(i.byID[m.Account], m, mode, scenario.In(ctx)) },
@@ -185,18 +206,24 @@ func (i *Issuer) declined(m card.Movement) *fulfilment.Refusal {
 		}
 	case a.State != card.AccountActive:
 		return &fulfilment.Refusal{Code: card.RefusedState, Message: "the card is " + string(a.State)}
-	case m.Direction == card.Load && i.float < m.Amount:
+	case m.Direction == card.Load && a.limited && m.Target <= 0:
+		return &fulfilment.Refusal{Code: fulfilment.RefusedRequest, Message: "a limit is missing"}
+	case m.Direction == card.Load && i.float < a.taken(m):
 		return &fulfilment.Refusal{Code: fulfilment.RefusedFloat, Message: "the float is too low"}
 	}
 	return nil
 }
 
 func (i *Issuer) move(a *account, m card.Movement, mode fulfilmenttest.Mode, played string) *moved {
-	one := &moved{card.Moved{
+	one := &moved{Moved: card.Moved{
 		Ref: m.Ref, Account: m.Account, Direction: m.Direction, Amount: m.Amount, State: card.MovePending,
 	}}
+	if a.limited {
+		one.Target = m.Target
+	}
 	if m.Direction == card.Load {
-		i.float -= m.Amount
+		one.committed = a.taken(m)
+		i.float -= one.committed
 	}
 	i.Complete(mode, played, func(rejected bool) {
 		withdrawal := m.Direction == card.Withdrawal
@@ -211,6 +238,11 @@ func (i *Issuer) move(a *account, m card.Movement, mode fulfilmenttest.Mode, pla
 			one.State = card.MoveSucceeded
 			a.balance -= m.Amount
 			i.float += m.Amount
+		case a.limited:
+			one.State = card.MoveSucceeded
+			change := m.Target - a.limit
+			a.balance, a.limit = a.balance+change, m.Target
+			i.float += one.committed - change
 		default:
 			one.State = card.MoveSucceeded
 			a.balance += m.Amount
@@ -219,15 +251,30 @@ func (i *Issuer) move(a *account, m card.Movement, mode fulfilmenttest.Mode, pla
 	return one
 }
 
+// taken is what of the float a load needs now: its amount or, where the card has a limit, what the limit rises by.
+func (a *account) taken(m card.Movement) money.Cents {
+	if a.limited {
+		return max(0, m.Target-a.limit)
+	}
+	return m.Amount
+}
+
+// Limit is the limit of a card: what an adapter would compute differences from.
+func (i *Issuer) Limit(id string) money.Cents {
+	i.Lock()
+	defer i.Unlock()
+	return i.byID[id].limit
+}
+
 func (i *Issuer) fail(one *moved, code string) {
 	one.State, one.Refusal = card.MoveFailed, &fulfilment.Refusal{Code: code, Message: "the movement is declined"}
 	if one.Direction == card.Load {
-		i.float += one.Amount
+		i.float += one.committed
 	}
 }
 
 // Moved implements card.Issuer.
-func (i *Issuer) Moved(ctx context.Context, ref fulfilment.Ref) (card.Moved, error) {
+func (i *Issuer) Moved(ctx context.Context, _ string, ref fulfilment.Ref) (card.Moved, error) {
 	i.Lock()
 	defer i.Unlock()
 	one, mode, err := i.moved.Find(ctx, i.Fake, Moved, ref)

@@ -13,7 +13,7 @@ func TestIssuerInMemoryKeepsToTheSuite(t *testing.T) {
 }
 
 func TestIssuerInMemoryKeepsLimits(t *testing.T) {
-	RunLimits(t, NewIssuer(Config{}).Harness())
+	Run(t, NewIssuer(Config{Limits: true}).Harness())
 }
 
 func TestIssuerRejectsLaterAndGivesTheFloatBack(t *testing.T) {

@@ -47,7 +47,7 @@ func (i *Issuer) SetState(ref fulfilment.Ref, state card.AccountState) {
 		panic(fmt.Sprintf("cardtest: no card was opened by %s", ref))
 	}
 	if a.State == card.AccountPending {
-		a.balance = a.Loaded
+		a.balance, a.limit = a.Loaded, a.Loaded
 	}
 	if state == card.AccountClosed || state == card.AccountRejected {
 		i.float += a.balance

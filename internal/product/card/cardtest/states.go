@@ -6,6 +6,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
+	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/card"
 )
 
@@ -42,31 +43,33 @@ func (h Harness) everyCardIsListed(t *testing.T) {
 	}
 }
 
-// RunLimits checks an issuer that is capable of spending limits.
-func RunLimits(t *testing.T, h Harness) {
-	ctx := fulfilmenttest.Context(t)
-	o := card.Opening{Ref: fulfilmenttest.NewRef(), Load: 1500, Limit: true}
-	for range 2 { // the second time changes nothing
-		if _, err := h.Issuer.Open(ctx, o); err != nil {
-			t.Fatalf("open: %v", err)
+// limitIsSetToTheTarget, whatever the limit was before and whatever amount is said to be added.
+func (h Harness) limitIsSetToTheTarget(t *testing.T) {
+	account := h.active(t)
+	for _, target := range []money.Cents{cardLoad + 2450, cardLoad + 7000} {
+		m := card.Movement{
+			Ref: fulfilmenttest.NewRef(), Account: account.ID, Direction: card.Load, Amount: 2450, Target: target,
+		}
+		for range 2 { // the second time changes nothing
+			if _, err := h.Issuer.Move(fulfilmenttest.Context(t), m); err != nil {
+				t.Fatalf("set the limit: %v", err)
+			}
+			h.Settle()
+			h.wantBalance(t, account.ID, target)
+		}
+		got, err := h.Issuer.Moved(fulfilmenttest.Context(t), account.ID, m.Ref)
+		if err != nil || got != h.moved(m) {
+			t.Errorf("the load reads back as %+v, %v; want %+v", got, err, h.moved(m))
 		}
 	}
-	h.Settle()
-	a, err := h.Issuer.Account(ctx, o.Ref)
-	if err != nil || a.State != card.AccountActive || a.Loaded != o.Load {
-		t.Fatalf("the card reads back as %+v, %v", a, err)
+}
+
+func (h Harness) nothingIsWithdrawnFromALimit(t *testing.T) {
+	account := h.active(t)
+	m := card.Movement{Ref: fulfilmenttest.NewRef(), Account: account.ID, Direction: card.Withdrawal, Amount: 1000}
+	_, err := h.Issuer.Move(fulfilmenttest.Context(t), m)
+	if _, refused := errors.AsType[*fulfilment.Refusal](err); !refused {
+		t.Errorf("a withdrawal from a card with a limit: %v", err)
 	}
-	h.wantBalance(t, a.ID, 1500)
-	m := card.Movement{Ref: fulfilmenttest.NewRef(), Account: a.ID, Direction: card.Load, Amount: 2450}
-	if _, err := h.Issuer.Move(ctx, m); err != nil {
-		t.Fatalf("raise the limit: %v", err)
-	}
-	h.Settle()
-	h.wantBalance(t, a.ID, 3950)
-	m = card.Movement{Ref: fulfilmenttest.NewRef(), Account: a.ID, Direction: card.Withdrawal, Amount: 1000}
-	_, err = h.Issuer.Move(ctx, m)
-	if no, refused := errors.AsType[*fulfilment.Refusal](err); !refused {
-		t.Errorf("a withdrawal from a card with a limit: %v, %v", no, err)
-	}
-	h.wantBalance(t, a.ID, 3950)
+	h.wantBalance(t, account.ID, cardLoad)
 }

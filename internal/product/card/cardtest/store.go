@@ -24,12 +24,20 @@ type Store struct {
 	cards    []card.Card
 	reserved int64
 	owed     money.Cents
+	turns    map[uuid.UUID]*turn // by card
+}
+
+// turn is who has a card, and what loads have put on it.
+type turn struct {
+	card.Turn
+	target, loaded money.Cents
+	taken          bool
 }
 
 var _ card.Store = (*Store)(nil)
 
 // NewStore makes an empty store that puts fee jobs into a queue.
-func NewStore(queue job.Queue) *Store { return &Store{queue: queue} }
+func NewStore(queue job.Queue) *Store { return &Store{queue: queue, turns: map[uuid.UUID]*turn{}} }
 
 // Put keeps a card as it is.
 func (s *Store) Put(c card.Card) {
@@ -95,12 +103,60 @@ func (s *Store) Activate(ctx context.Context, _ job.Fence, a card.Card, _ []ledg
 	if !s.leavesPending(a.ID, func(c *card.Card) { c.Status, c.Account, c.Last4 = card.Active, a.Account, a.Last4 }) {
 		return nil
 	}
+	s.Loaded(a.ID, a.Load)
 	_, err := s.queue.Enqueue(ctx, fee)
 	return err
 }
 
+// TakeTurn implements card.Store. An order keeps the card until Loaded.
+func (s *Store) TakeTurn(ctx context.Context, _ job.Fence, t card.Turn) (money.Cents, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	on := s.turn(t.Card)
+	if on.taken && on.FeeJob != uuid.Nil {
+		row, found, err := s.queue.Find(ctx, card.FeeJob, t.Card.String())
+		if err != nil {
+			return 0, err
+		}
+		on.taken = found && (row.Status == job.Queued || row.Status == job.Processing)
+	}
+	if on.taken && (on.Order != t.Order || on.FeeJob != t.FeeJob) {
+		return 0, card.ErrBusy
+	}
+	if on.taken && on.Ref == t.Ref {
+		return on.target, nil
+	}
+	on.Turn, on.taken, on.target = t, true, 0
+	if t.Load > 0 {
+		on.target = on.loaded + t.Load
+	}
+	return on.target, nil
+}
+
+// Loaded notes what the end of an order has put on a card, which is free again.
+func (s *Store) Loaded(id uuid.UUID, amount money.Cents) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	on := s.turn(id)
+	on.taken, on.loaded = false, on.loaded+amount
+}
+
+func (s *Store) turn(id uuid.UUID) *turn {
+	if s.turns[id] == nil {
+		s.turns[id] = &turn{}
+	}
+	return s.turns[id]
+}
+
 // FeeTaken implements card.Store.
 func (s *Store) FeeTaken(ctx context.Context, f job.Fence, _ []ledger.Posting) error {
+	s.mu.Lock()
+	for _, on := range s.turns {
+		if on.taken && on.FeeJob == f.ID {
+			on.loaded -= card.Fee
+		}
+	}
+	s.mu.Unlock()
 	return s.queue.Finish(ctx, f, job.Done())
 }
 
