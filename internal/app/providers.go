@@ -128,7 +128,17 @@ func (c Config) issuerMistakes() []error {
 	if err != nil {
 		return nil
 	}
-	return c.providerMistakes("issuer.provider", "cards", chosen.Registration, c.issuerConfig(discard(), nil))
+	wrong := c.providerMistakes("issuer.provider", "cards", chosen.Registration, c.issuerConfig(discard(), nil))
+	if len(wrong) > 0 {
+		return wrong
+	}
+	// A client that cannot be made tells so when the service dials it.
+	if client, err := chosen.Dial(c.issuerConfig(discard(), nil)); err == nil {
+		if err := client.Capabilities().Check(); err != nil {
+			wrong = append(wrong, fmt.Errorf("issuer.provider names %s: %w", chosen.Name, err))
+		}
+	}
+	return wrong
 }
 
 // providerMistakes are those of a provider that a setting has chosen, to make goods that are sold.

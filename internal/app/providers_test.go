@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/app"
+	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/provider"
 	"github.com/roamcard/roamcard/internal/testing/paperissuer"
 	"github.com/roamcard/roamcard/internal/testing/voucher"
@@ -47,6 +48,34 @@ func TestMistakesOfAnAddedIssuerAreToldTogether(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nlacks %q", err, want)
 		}
+	}
+}
+
+// registrar is a client of the paper issuer that issues cards to their owners.
+type registrar struct{ provider.IssuerClient }
+
+// Capabilities implements provider.IssuerClient.
+func (r registrar) Capabilities() card.Capabilities {
+	c := r.IssuerClient.Capabilities()
+	c.Holder = card.HolderOwner
+	return c
+}
+
+func TestAnIssuerThatNeedsTheOwnersIdentityIsRefused(t *testing.T) {
+	registered := paperissuer.NewOffice(0, time.Now).Register()
+	dial := registered.Dial
+	registered.Dial = func(c provider.Config) (provider.IssuerClient, error) {
+		client, err := dial(c)
+		return registrar{client}, err
+	}
+	added := app.Modules{Issuers: []provider.Issuer{registered}}
+	_, err := added.Load(settlementSettings(map[string]string{
+		"relayer.keys": "0x01", "issuer.provider": paperissuer.Name, "paper.stamp": "blue",
+	}), func(string) (string, bool) { return "", false },
+		func(string) ([]byte, error) { return nil, errors.New("no file") })
+	const want = "issuer.provider names paper: the card issuer asks for the identity of each card's owner"
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v\nlacks %q", err, want)
 	}
 }
 

@@ -31,7 +31,8 @@ func TestPublishedFormatsAreRead(t *testing.T) {
 <sdnList xmlns="https://sanctionslistservice.ofac.treas.gov/api/PublicationPreview/exports/XML">
   <sdnEntry><uid>1</uid><idList>
     <id><uid>2</uid><idType>Digital Currency Address - ETH</idType><idNumber>%1</idNumber></id>
-    <id><uid>3</uid><idType>Digital Currency Address - XBT</idType><idNumber>12QtD5BFwRsdNsAZY76UVE1xyCGNTojH9h</idNumber></id>
+    <id><uid>3</uid><idType>Digital Currency Address - XBT</idType>
+      <idNumber>12QtD5BFwRsdNsAZY76UVE1xyCGNTojH9h</idNumber></id>
     <id><uid>4</uid><idType>Passport</idType><idNumber>A 12</idNumber></id>
   </idList></sdnEntry>
   <sdnEntry><uid>5</uid><idList>

@@ -125,7 +125,7 @@ type Opening struct {
 	Ref fulfilment.Ref
 	// Load is the amount that the card is loaded with from our float.
 	Load money.Cents
-	// Limit makes Load a spending limit; only with Capabilities.SpendLimit.
+	// Limit makes Load a spending limit; only where Capabilities.Funding is Limit.
 	Limit bool
 	// Buyer is a note that identifies the buyer, see order.BuyerOf. An issuer that stores no notes ignores it.
 	Buyer string

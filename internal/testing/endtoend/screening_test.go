@@ -76,8 +76,8 @@ func TestListedPayerBuysNothing(t *testing.T) {
 	if n := len(w.transfersFrom(before.address)); n != 1 {
 		t.Errorf("the listed payer paid %d times", n)
 	}
-	if n := w.count("SELECT count(*) FROM audit WHERE action = 'payer.refuse' AND subject = $1 AND actor LIKE 'screening:%'",
-		before.address.Lower()); n != 1 {
+	if n := w.count(`SELECT count(*) FROM audit
+		WHERE action = 'payer.refuse' AND subject = $1 AND actor LIKE 'screening:%'`, before.address.Lower()); n != 1 {
 		t.Errorf("%d rows of the audit trail", n)
 	}
 	list()

@@ -139,11 +139,11 @@ func (c Client) Move(ctx context.Context, m card.Movement) (card.Moved, error) {
 }
 
 // Moved implements card.Issuer.
-func (c Client) Moved(_ context.Context, account string, ref fulfilment.Ref) (card.Moved, error) {
+func (c Client) Moved(_ context.Context, _ string, ref fulfilment.Ref) (card.Moved, error) {
 	c.office.mu.Lock()
 	defer c.office.mu.Unlock()
 	l := c.office.moved[ref]
-	if l == nil || l.movement.Account != account {
+	if l == nil {
 		return card.Moved{}, fulfilment.ErrNoRef
 	}
 	return *l.movement, nil

@@ -21,6 +21,7 @@ func TestPaperIssuerKeepsToTheSuite(t *testing.T) {
 	}
 	cardtest.Run(t, cardtest.Harness{
 		Handles: fulfilmenttest.Handles{Traits: client.Traits(), Settle: func() {}},
-		Issuer:  client, Vault: client, Stock: client, Roll: client, Capabilities: client.Capabilities(),
+		Issuer:  client, Vault: client, Stock: client, Roll: client,
+		Capabilities: client.Capabilities(),
 	})
 }
