@@ -195,7 +195,7 @@ func (a *App) esims(p *parts) (made, error) {
 	}, nil
 }
 
-// developEsims is the eSIM part of every development server. The keys are beside the data, like the other development
+// developEsims is the eSIM part of every development server. The keys are next to the data, like the other development
 // secrets.
 func developEsims(c *Config, d Development) error {
 	key, err := d.Keep("esim.keys", "dev:")
