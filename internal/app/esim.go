@@ -194,7 +194,7 @@ func (a *App) esims(p *Parts) (Made, error) {
 	}, nil
 }
 
-// developEsims is the eSIM part of every development server. The keys are beside the data, like the other development
+// developEsims is the eSIM part of every development server. The keys are next to the data, like the other development
 // secrets.
 func developEsims(c *Config, d Development) error {
 	key, err := d.Keep("esim.keys", "dev:")

@@ -63,7 +63,7 @@ func fairnessSettings() []setting {
 	return []setting{
 		{key: "worker.settle_slots", help: "how many payments are settled at once", byDefault: "8",
 			set: number(at(func(f *FairnessConfig) *int { return &f.SettleSlots }))},
-		{key: "worker.maintain_slots", help: "how many jobs of upkeep run at once", byDefault: "8",
+		{key: "worker.maintain_slots", help: "how many maintenance jobs run at once", byDefault: "8",
 			set: number(at(func(f *FairnessConfig) *int { return &f.MaintainSlots }))},
 		{key: "payment.max_validity", help: "how far ahead an authorization may end, at least 5m",
 			byDefault: maxValidity.String(),

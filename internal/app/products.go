@@ -52,7 +52,7 @@ type Registration struct {
 type Development struct {
 	// SandboxURL is where the sandbox providers are.
 	SandboxURL string
-	// Keep reads a secret that is kept in a file beside the data, or makes one with a prefix.
+	// Keep reads a secret that is kept in a file next to the data, or makes one with a prefix.
 	Keep func(file, prefix string) (string, error)
 }
 

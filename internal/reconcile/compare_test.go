@@ -162,51 +162,54 @@ func resolve(r *books, t Transfer, as Resolution) {
 
 // TestEachDifferenceHasItsCode spoils a copy of the good books and expects the codes named, and no others.
 func TestEachDifferenceHasItsCode(t *testing.T) {
-	stray := Transfer{Transaction: x402.Hash{0xdd}, LogIndex: 5, Block: 50, From: bob, Value: 7}
+	unmatched := Transfer{Transaction: x402.Hash{0xdd}, LogIndex: 5, Block: 50, From: bob, Value: 7}
 	tests := map[string]struct {
 		spoil func(*books, *card.Statement)
 		want  []Code
 	}{
-		"a stray transfer": {func(r *books, _ *card.Statement) { r.Arrivals = append(r.Arrivals, stray) },
+		"an unmatched transfer": {func(r *books, _ *card.Statement) { r.Arrivals = append(r.Arrivals, unmatched) },
 			[]Code{TransferUnmatched}},
 		"a stranger's same nonce": {func(r *books, _ *card.Statement) {
-			s := stray
+			s := unmatched
 			s.Nonce = x402.Hash{1}
 			r.Arrivals = append(r.Arrivals, s)
 		}, []Code{TransferUnmatched}},
 		"a second transfer of the payer's": {func(r *books, _ *card.Statement) {
-			s := stray
+			s := unmatched
 			s.From, s.Value = alice, 25_000_000
 			r.Arrivals = append(r.Arrivals, s)
 		}, []Code{TransferUnmatched}},
-		"a posted stray transfer stays open": {func(r *books, _ *card.Statement) {
-			r.Arrivals = append(r.Arrivals, stray)
-			r.Postings = append(r.Postings, ledger.Unmatched(stray.Transaction.String(), stray.LogIndex, stray.Value))
+		"a posted unmatched transfer stays open": {func(r *books, _ *card.Statement) {
+			r.Arrivals = append(r.Arrivals, unmatched)
+			r.Postings = append(r.Postings,
+				ledger.Unmatched(unmatched.Transaction.String(), unmatched.LogIndex, unmatched.Value))
 		}, []Code{TransferUnmatched}},
-		"a stray transfer that an operator knows": {func(r *books, _ *card.Statement) { resolve(r, stray, Known) }, nil},
-		"one that was sent back": {func(r *books, _ *card.Statement) { resolve(r, stray, RefundedByHand) },
+		"an unmatched transfer that an operator knows": {func(r *books, _ *card.Statement) { resolve(r, unmatched, Known) },
 			nil},
-		"one that was given": {func(r *books, _ *card.Statement) { resolve(r, stray, Donation) }, nil},
+		"one that was sent back": {func(r *books, _ *card.Statement) { resolve(r, unmatched, RefundedByHand) },
+			nil},
+		"one that was given": {func(r *books, _ *card.Statement) { resolve(r, unmatched, Donation) }, nil},
 		"one resolved without its posting": {func(r *books, _ *card.Statement) {
-			resolve(r, stray, Donation)
+			resolve(r, unmatched, Donation)
 			r.Postings = r.Postings[:len(r.Postings)-1]
 		}, []Code{PostingMissing}},
 		"one posted to another account than was resolved": {func(r *books, _ *card.Statement) {
-			resolve(r, stray, Donation)
+			resolve(r, unmatched, Donation)
 			r.Resolved[0].As = RefundedByHand
 		}, []Code{PostingDiffers}},
 		"one posted as resolved that nobody resolved": {func(r *books, _ *card.Statement) {
-			resolve(r, stray, Donation)
+			resolve(r, unmatched, Donation)
 			r.Resolved = nil
 		}, []Code{PostingUnexpected, TransferUnmatched}},
 		"another transfer than the one resolved": {func(r *books, _ *card.Statement) {
-			resolve(r, stray, Known)
-			other := stray
+			resolve(r, unmatched, Known)
+			other := unmatched
 			other.LogIndex++
 			r.Arrivals = append(r.Arrivals, other)
 		}, []Code{TransferUnmatched}},
-		"a stray posted twice": {func(r *books, _ *card.Statement) {
-			r.Postings = append(r.Postings, ledger.Unmatched(stray.Transaction.String(), stray.LogIndex, stray.Value))
+		"an unmatched transfer posted twice": {func(r *books, _ *card.Statement) {
+			r.Postings = append(r.Postings,
+				ledger.Unmatched(unmatched.Transaction.String(), unmatched.LogIndex, unmatched.Value))
 		}, []Code{PostingUnexpected}},
 		"a transfer not recorded yet": {func(r *books, _ *card.Statement) {
 			r.Payments[3].Status = payment.Claimed

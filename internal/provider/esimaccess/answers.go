@@ -67,7 +67,7 @@ const (
 )
 
 // refusalOfOrder is the definite refusal of an order, or that it is taken. What concerns the account and not the order
-// (the signature, the address, the clock) is no refusal: it would refund every buyer until somebody mends it.
+// (the signature, the address, the clock) is no refusal: it would refund every buyer until somebody fixes it.
 func refusalOfOrder(code, message string) error {
 	neutral := ""
 	switch code {

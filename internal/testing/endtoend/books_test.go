@@ -126,11 +126,11 @@ func (w *world) checkBooks() {
 	w.checkInvariants(0)
 }
 
-// checkInvariants checks every invariant, with so many units sent beside any purchase.
-func (w *world) checkInvariants(strays int64) {
+// checkInvariants checks every invariant, with so many units sent outside of any purchase.
+func (w *world) checkInvariants(unmatched int64) {
 	w.t.Helper()
 	books := w.books()
-	books.Unmatched = strays
+	books.Unmatched = unmatched
 	found, err := invariants.Check(context.WithoutCancel(w.t.Context()), books)
 	if err != nil {
 		w.t.Fatalf("read the books: %v", err)

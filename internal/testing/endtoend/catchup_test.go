@@ -190,7 +190,7 @@ func (w *world) databaseName() string {
 	return strings.TrimPrefix(u.Path, "/")
 }
 
-// execOnServer runs statements on the world's server, beside its database.
+// execOnServer runs statements on the world's server, outside of its database.
 func (w *world) execOnServer(statements ...string) {
 	w.t.Helper()
 	u, err := url.Parse(w.databaseURL)

@@ -74,7 +74,7 @@ const (
 )
 
 // What only the questions for logs hold that decide about a payment on its way: those for what took its authorization,
-// and for the transfer beside that. All others are about payers before a claim, and about what is safe.
+// and those for the transfer itself. All others are about payers before a claim, and about what is safe.
 var (
 	asksForUse      = x402.TopicCanceled.String()
 	asksForTransfer = "blockHash"

@@ -80,7 +80,7 @@ func (w *world) wantFindings(what string, want ...reconcile.Code) reconcile.Repo
 	return r
 }
 
-// sendUnmatched sends USDC to the payee beside any purchase.
+// sendUnmatched sends USDC to the payee outside of any purchase.
 func (b *buyer) sendUnmatched(amount money.USDC) {
 	b.w.t.Helper()
 	b.w.rpc(nil, "anvil_setBalance", b.address.String(), "0xde0b6b3a7640000")
@@ -143,9 +143,9 @@ func TestUnmatchedTransferIsPostedOnceAndReported(t *testing.T) {
 		})
 	}
 	group.Wait()
-	first := w.wantFindings("a stray transfer", reconcile.TransferUnmatched)
+	first := w.wantFindings("an unmatched transfer", reconcile.TransferUnmatched)
 	digest := w.digest()
-	again := w.wantFindings("the same stray transfer", reconcile.TransferUnmatched)
+	again := w.wantFindings("the same unmatched transfer", reconcile.TransferUnmatched)
 	for _, other := range append(reports, again) {
 		if diff := cmp.Diff(first.Findings, other.Findings); diff != "" {
 			t.Errorf("another comparison differs (-first +other):\n%s", diff)
@@ -315,8 +315,8 @@ func TestTopUpsStayClosedWhileTreasuryIsUnreconciled(t *testing.T) {
 	}
 	is("good books", 402, fault.PaymentRequired)
 	b.sendUnmatched(1)
-	w.wantFindings("a stray transfer", reconcile.TransferUnmatched)
-	is("a stray transfer", 402, fault.PaymentRequired)
+	w.wantFindings("an unmatched transfer", reconcile.TransferUnmatched)
+	is("an unmatched transfer", 402, fault.PaymentRequired)
 
 	// What concerns one wallet closes top-ups for that wallet.
 	w.exec("UPDATE payments SET value = value + 1")

@@ -178,7 +178,7 @@ func TestUnpaidRequestsDoNotQueryNode(t *testing.T) {
 	for method, n := range node.callCounts() {
 		asked += n - before[method]
 	}
-	// A look at the head, one at the relayer's head and gas, each at most once a second, and upkeep beside them.
+	// A look at the head, one at the relayer's head and gas, each at most once a second, and maintenance in addition.
 	if most := 8 * (2 + int(time.Since(began)/time.Second)); asked > most {
 		t.Errorf("600 requests asked the node %d times, want at most %d", asked, most)
 	}

@@ -50,7 +50,7 @@ type trial struct {
 	wallets []*wallet
 	before  figures
 	served  []service
-	// during is what an attack cost beside the honest buyers that were served meanwhile.
+	// during is what an attack cost in addition to the honest buyers that were served meanwhile.
 	during *figures
 }
 
