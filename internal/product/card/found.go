@@ -19,12 +19,25 @@ func (c *Cards) Found(ctx context.Context, o order.Order) (bool, error) {
 	return found(c.Issuer.Account(ctx, openingRef(o)))
 }
 
-// Loaded reports whether the issuer has a load of an owner's card under a reference.
+// Loaded reports whether the issuer has a load of an owner's card under a reference. Without a card, none of the
+// owner's cards may have it.
 func (c *Cards) Loaded(ctx context.Context, owner x402.Address, id uuid.UUID, ref fulfilment.Ref) (bool, error) {
-	on, err := c.Store.Card(ctx, id, owner)
+	cards, err := c.Store.Cards(ctx, owner)
 	if err != nil {
-		return false, fmt.Errorf("find the card: %w", err)
+		return false, fmt.Errorf("find the cards: %w", err)
 	}
+	for _, on := range cards {
+		if on.Account == "" || (id != uuid.Nil && on.ID != id) {
+			continue
+		}
+		if has, err := c.loaded(ctx, on, ref); err != nil || has {
+			return has, err
+		}
+	}
+	return false, nil
+}
+
+func (c *Cards) loaded(ctx context.Context, on Card, ref fulfilment.Ref) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.CallTimeout)
 	defer cancel()
 	return found(c.Issuer.Moved(ctx, on.Account, ref))
