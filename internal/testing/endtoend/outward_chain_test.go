@@ -308,9 +308,13 @@ func TestReorganisedSettlementIsSentAgain(t *testing.T) {
 			w := newWorld(t, plan{chain: chain})
 			b := w.buyer()
 			w.mine(10) // the buyer's money is older than what is undone
+			// Blocks are made of transactions alone meanwhile: the settlement must not become final before it is undone.
+			w.rpc(nil, "evm_setIntervalMining", 0)
+			w.rpc(nil, "evm_setAutomine", true)
 			var o paidOrder
 			b.buy("undone").into(t, 200, &o)
 			w.rpc(nil, "anvil_reorg", depth, []any{})
+			w.resumeMining()
 			eventually(t, 30*time.Second, func() (bool, string) {
 				n := w.transferCount(b)
 				return n == 1, fmt.Sprint(n, " transfers after the reorganisation")
