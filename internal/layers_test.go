@@ -79,6 +79,11 @@ var allowed = map[string][]string{
 	},
 	// The issuer of the tests plays the sandbox's scenarios, too.
 	"product/card/cardtest": {module + "internal/provider/sandbox/scenario"},
+	// The shop of the tests is one deployment: what sells, what settles and what operators do, over a real store.
+	"checkout/checkouttest": {
+		module + "internal/settlement", module + "internal/admin", module + "internal/provider/sandbox/trigger",
+		module + "internal/store", module + "internal/store/storetest",
+	},
 	// Each test gets a database, which the development network runs.
 	"store/storetest": {module + "internal/devtools/devnet"},
 }

@@ -28,6 +28,7 @@ var homes = map[string]string{
 	"internal/store/topups.go":          "the store file of top-ups",
 	"internal/store/esims.go":           "the store file of eSIMs",
 	"internal/store/storetest/":         "tests of the store have all products",
+	"internal/checkout/checkouttest/":   "the shop of the tests sells cards and top-ups",
 	"internal/transport/rpc/card.go":    "the rpc file of cards",
 	"internal/transport/rpc/topup.go":   "the rpc file of top-ups",
 	"internal/transport/rpc/esim.go":    "the rpc file of eSIMs",

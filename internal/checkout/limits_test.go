@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/checkout/checkouttest"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/payment/paymenttest"
@@ -29,21 +30,21 @@ func throttled(err error) bool {
 
 // TestAPaymentThatProvesNothingIsUnpaid counts what is no payment, and what nobody signed, whatever its order.
 func TestAPaymentThatProvesNothingIsUnpaid(t *testing.T) {
-	s := open(t, options{limits: limit.Rates{limit.Unpaid: {Count: 3, Per: time.Hour}}})
-	b := s.newBuyer(t)
-	terms := s.challenge(t, purchase("k"))
-	o := s.mustOpen(t, b.opening(""))
-	notTheOwners := s.newBuyer(t).pay(t, s.terms(t, o.ID))
+	s := checkouttest.Open(t, checkouttest.Options{Limits: limit.Rates{limit.Unpaid: {Count: 3, Per: time.Hour}}})
+	b := s.NewBuyer(t)
+	terms := s.Challenge(t, checkouttest.Purchase("k"))
+	o := mustOpen(t, s, opening(b, ""))
+	notTheOwners := s.NewBuyer(t).Pay(t, termsOf(t, s, o.ID))
 	for name, ask := range map[string]func(ctx context.Context, i int) error{
 		"garbage": func(ctx context.Context, i int) error {
-			p := purchase(fmt.Sprint("k", i))
+			p := checkouttest.Purchase(fmt.Sprint("k", i))
 			p.Payment = "x"
 			_, err := s.Buy(ctx, p)
 			return err
 		},
 		"for another payee": func(ctx context.Context, i int) error {
-			p := purchase(fmt.Sprint("k", i))
-			p.Payment = b.pay(t, terms, func(a *x402.Authorization) { a.To = b.address })
+			p := checkouttest.Purchase(fmt.Sprint("k", i))
+			p.Payment = b.Pay(t, terms, func(a *x402.Authorization) { a.To = b.Address })
 			_, err := s.Buy(ctx, p)
 			return err
 		},
@@ -68,49 +69,49 @@ func TestAPaymentThatProvesNothingIsUnpaid(t *testing.T) {
 // TestPaymentsAreCountedBeforeTheirSignature: at the limit of an address, nothing but a claimed purchase is looked
 // at, and only its payer is told anything.
 func TestPaymentsAreCountedBeforeTheirSignature(t *testing.T) {
-	s := open(t, options{limits: limit.Rates{limit.PaidAddress: {Count: 2, Per: time.Hour}}})
-	b, stranger := s.newBuyer(t), s.newBuyer(t)
+	s := checkouttest.Open(t, checkouttest.Options{Limits: limit.Rates{limit.PaidAddress: {Count: 2, Per: time.Hour}}})
+	b, stranger := s.NewBuyer(t), s.NewBuyer(t)
 	ctx := here(t, "an address")
-	terms := s.challenge(t, purchase("k"))
+	terms := s.Challenge(t, checkouttest.Purchase("k"))
 	buy := func(ctx context.Context, key, payment string) (checkout.PaidOrder, error) {
-		p := purchase(key)
+		p := checkouttest.Purchase(key)
 		p.Payment = payment
 		return s.Buy(ctx, p)
 	}
-	bought, err := buy(ctx, "k", b.pay(t, terms))
+	bought, err := buy(ctx, "k", b.Pay(t, terms))
 	if err != nil {
 		t.Fatal(err)
 	}
-	forged := b.pay(t, terms, func(a *x402.Authorization) { a.From = stranger.address })
+	forged := b.Pay(t, terms, func(a *x402.Authorization) { a.From = stranger.Address })
 	if _, err := buy(ctx, "k", forged); throttled(err) || fault.Of(err) != fault.PaymentRejected {
 		t.Errorf("a forged one within the rate: %v", err)
 	}
-	for _, payment := range []string{forged, stranger.pay(t, terms)} {
+	for _, payment := range []string{forged, stranger.Pay(t, terms)} {
 		if _, err := buy(ctx, "k2", payment); !throttled(err) {
 			t.Errorf("one too many: %v", err)
 		}
 	}
-	forgedForB := stranger.pay(t, terms, func(a *x402.Authorization) { a.From = b.address })
+	forgedForB := stranger.Pay(t, terms, func(a *x402.Authorization) { a.From = b.Address })
 	for _, key := range []string{"k", "another"} {
 		if _, err := buy(ctx, key, forgedForB); !throttled(err) {
 			t.Errorf("a forged one for %q: %v", key, err)
 		}
 	}
 	for range 10 {
-		if again, err := buy(ctx, "k", b.pay(t, terms)); err != nil || again.Order.ID != bought.Order.ID || !again.Replayed {
+		if again, err := buy(ctx, "k", b.Pay(t, terms)); err != nil || again.Order.ID != bought.Order.ID || !again.Replayed {
 			t.Errorf("a repeat: %+v, %v", again, err)
 		}
 	}
-	if _, err := buy(here(t, "another address"), "k3", stranger.pay(t, terms)); err != nil {
+	if _, err := buy(here(t, "another address"), "k3", stranger.Pay(t, terms)); err != nil {
 		t.Errorf("from another address: %v", err)
 	}
 }
 
 // TestARepeatIsSlowedAndNotRefused asks for one order far more often than anybody needs to.
 func TestARepeatIsSlowedAndNotRefused(t *testing.T) {
-	s := open(t, options{limits: limit.Rates{limit.Repeat: {Count: 2, Per: 10 * time.Second}}})
-	p := s.paid(t, s.newBuyer(t), "k")
-	s.mustBuy(t, p)
+	s := checkouttest.Open(t, checkouttest.Options{Limits: limit.Rates{limit.Repeat: {Count: 2, Per: 10 * time.Second}}})
+	p := s.PaidCard(t, s.NewBuyer(t), "k")
+	s.MustBuy(t, p)
 	began := time.Now()
 	for i := range 4 {
 		if _, err := s.Buy(here(t, "an address"), p); err != nil {
@@ -125,38 +126,39 @@ func TestARepeatIsSlowedAndNotRefused(t *testing.T) {
 // TestRefusedPaymentsAreCountedByAddressAlone keeps the chain from being asked for each copy of one, and leaves the
 // payer, whose spent payments anybody can repeat, what is the payer's own.
 func TestRefusedPaymentsAreCountedByAddressAlone(t *testing.T) {
-	s := open(t, options{limits: limit.Rates{limit.PaidAddress: {Count: 2, Per: time.Hour},
+	s := checkouttest.Open(t, checkouttest.Options{Limits: limit.Rates{limit.PaidAddress: {Count: 2, Per: time.Hour},
 		limit.Paid: {Count: 1, Per: time.Hour}}})
-	b := s.newBuyer(t)
-	o := s.mustOpen(t, b.opening(""))
-	terms := s.terms(t, o.ID)
-	poor := b.pay(t, terms, func(a *x402.Authorization) { a.Value++ })
+	b := s.NewBuyer(t)
+	o := mustOpen(t, s, opening(b, ""))
+	terms := termsOf(t, s, o.ID)
+	poor := b.Pay(t, terms, func(a *x402.Authorization) { a.Value++ })
 	for i, want := range []bool{false, false, true, true} {
 		if _, err := s.Pay(here(t, "a stranger"), o.ID, poor, at); throttled(err) != want {
 			t.Errorf("time %d: %v", i+1, err)
 		}
 	}
-	if _, err := s.Pay(here(t, "the owner"), o.ID, b.pay(t, terms), at); err != nil {
+	if _, err := s.Pay(here(t, "the owner"), o.ID, b.Pay(t, terms), at); err != nil {
 		t.Errorf("the payer's own payment: %v", err)
 	}
 }
 
 // TestOpenedOrdersAreBounded by owner and by address; what exists is told again.
 func TestOpenedOrdersAreBounded(t *testing.T) {
-	s := open(t, options{mostUnpaid: 3, limits: limit.Rates{limit.OrdersAddress: {Count: 7, Per: time.Hour}}})
-	b := s.newBuyer(t)
-	opening := func(key string) checkout.CreateRequest { n := b.opening(key); n.ReuseUnpaid = false; return n }
+	s := checkouttest.Open(t,
+		checkouttest.Options{MaxUnpaid: 3, Limits: limit.Rates{limit.OrdersAddress: {Count: 7, Per: time.Hour}}})
+	b := s.NewBuyer(t)
+	opening := func(key string) checkout.CreateRequest { n := opening(b, key); n.ReuseUnpaid = false; return n }
 	for i := range 5 {
 		if _, err := s.Create(here(t, "an address"), opening(fmt.Sprint("k", i))); throttled(err) != (i >= 3) {
 			t.Errorf("order %d: %v", i, err)
 		}
 	}
 	for range 3 {
-		s.mustOpen(t, opening("k0"))
+		mustOpen(t, s, opening("k0"))
 	}
 	many := 0
 	for range 9 {
-		b = s.newBuyer(t)
+		b = s.NewBuyer(t)
 		if _, err := s.Create(here(t, "a third address"), opening("k")); !throttled(err) {
 			many++
 		}
@@ -168,15 +170,15 @@ func TestOpenedOrdersAreBounded(t *testing.T) {
 
 // TestOnlySoManyCopiesWaitForASettlement: the others are told at once what those are told in the end.
 func TestOnlySoManyCopiesWaitForASettlement(t *testing.T) {
-	s := open(t, options{wait: 5 * time.Second, limits: limit.Rates{limit.Waiting: {Count: 2}}})
+	s := checkouttest.Open(t, checkouttest.Options{Wait: 5 * time.Second, Limits: limit.Rates{limit.Waiting: {Count: 2}}})
 	for range 5000 { // whatever is sent until the release
-		s.chain.Next(paymenttest.Stall)
+		s.Chain.Next(paymenttest.Stall)
 	}
-	p := s.paid(t, s.newBuyer(t), "k")
+	p := s.PaidCard(t, s.NewBuyer(t), "k")
 	first := make(chan error, 1)
 	go func() { _, err := s.Buy(t.Context(), p); first <- err }()
-	until(t, "the payment is claimed", func() bool {
-		_, err := s.store.Orders().FindByKey(t.Context(), p.Kind, payerOf(t, p), p.Key)
+	checkouttest.Until(t, "the payment is claimed", func() bool {
+		_, err := s.Store.Orders().FindByKey(t.Context(), p.Kind, payerOf(t, p), p.Key)
 		return err == nil
 	})
 	took := make([]time.Duration, 6)
@@ -204,8 +206,8 @@ func TestOnlySoManyCopiesWaitForASettlement(t *testing.T) {
 	if err := <-first; fault.Of(err) != fault.SettlementUnknown {
 		t.Errorf("the first: %v", err)
 	}
-	s.chain.Release()
-	until(t, "the payment is seen", func() bool { _, err := s.Buy(t.Context(), p); return err == nil })
+	s.Chain.Release()
+	checkouttest.Until(t, "the payment is seen", func() bool { _, err := s.Buy(t.Context(), p); return err == nil })
 }
 
 func payerOf(t *testing.T, p checkout.Purchase) x402.Address {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/checkout/checkouttest"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
@@ -19,21 +20,21 @@ import (
 )
 
 // opening is of a card order, paid later.
-func (b buyer) opening(key string) checkout.CreateRequest {
+func opening(b checkouttest.Buyer, key string) checkout.CreateRequest {
 	return checkout.CreateRequest{
-		Kind: card.Kind, Owner: b.address, Key: key, Request: json.RawMessage(`{}`), ReuseUnpaid: true,
+		Kind: card.Kind, Owner: b.Address, Key: key, Request: json.RawMessage(`{}`), ReuseUnpaid: true,
 	}
 }
 
 // funding is an opening of a top-up.
-func (b buyer) funding(key string, gross money.Cents) checkout.CreateRequest {
-	n := b.opening(key)
+func funding(b checkouttest.Buyer, key string, gross money.Cents) checkout.CreateRequest {
+	n := opening(b, key)
 	n.Kind, n.ReuseUnpaid = topup.Kind, false
 	n.Request, _ = json.Marshal(topup.Request{Gross: gross})
 	return n
 }
 
-func (s *shop) mustOpen(t *testing.T, n checkout.CreateRequest) order.Order {
+func mustOpen(t *testing.T, s *checkouttest.Shop, n checkout.CreateRequest) order.Order {
 	t.Helper()
 	got, err := s.Create(t.Context(), n)
 	if err != nil {
@@ -45,7 +46,7 @@ func (s *shop) mustOpen(t *testing.T, n checkout.CreateRequest) order.Order {
 var at = x402.Resource{URL: "https://shop.example/pay/x"}
 
 // terms are what an order asks for.
-func (s *shop) terms(t *testing.T, id order.ID) x402.PaymentRequired {
+func termsOf(t *testing.T, s *checkouttest.Shop, id order.ID) x402.PaymentRequired {
 	t.Helper()
 	_, err := s.Pay(t.Context(), id, "", at)
 	ch, ok := errors.AsType[*checkout.Challenge](err)
@@ -59,7 +60,7 @@ func (s *shop) terms(t *testing.T, id order.ID) x402.PaymentRequired {
 	return required
 }
 
-func (s *shop) mustPay(t *testing.T, id order.ID, paid string) checkout.PaidOrder {
+func mustPay(t *testing.T, s *checkouttest.Shop, id order.ID, paid string) checkout.PaidOrder {
 	t.Helper()
 	sold, err := s.Pay(t.Context(), id, paid, at)
 	if err != nil {
@@ -68,182 +69,171 @@ func (s *shop) mustPay(t *testing.T, id order.ID, paid string) checkout.PaidOrde
 	return sold
 }
 
-// withCard lets a buyer have an active card whose fee is off.
-func (s *shop) withCard(t *testing.T, b buyer) card.Card {
-	t.Helper()
-	s.reaches(t, s.mustBuy(t, s.paid(t, b, "card")).Order.ID, order.Fulfilled)
-	c, err := s.cards.Ensure(t.Context(), b.address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.feeJob(t, c)
-	return c
-}
-
 func TestAnOpenedOrderIsPaidOnceByItsOwner(t *testing.T) {
-	s := open(t, options{})
-	b, stranger := s.newBuyer(t), s.newBuyer(t)
-	o := s.mustOpen(t, b.opening("k"))
+	s := checkouttest.Open(t, checkouttest.Options{})
+	b, stranger := s.NewBuyer(t), s.NewBuyer(t)
+	o := mustOpen(t, s, opening(b, "k"))
 	if o.Status != order.PaymentRequired || o.Price != card.Price || o.ExpiresAt == nil ||
 		o.ExpiresAt.Sub(o.CreatedAt) != 30*time.Minute {
 		t.Fatalf("opened %+v", o)
 	}
-	required := s.terms(t, o.ID)
+	required := termsOf(t, s, o.ID)
 	if a := required.Accepts[0]; a.Amount != "25000000" || required.Resource.URL != at.URL || a.Extra["quoteId"] != nil {
 		t.Errorf("terms %+v of %+v", a, required.Resource)
 	}
-	_, err := s.Pay(t.Context(), o.ID, stranger.pay(t, required), at)
-	if f := wantFault(t, err, fault.PaymentRejected); strings.Contains(strings.ToLower(f.Error()), b.address.Lower()) {
+	_, err := s.Pay(t.Context(), o.ID, stranger.Pay(t, required), at)
+	if f := checkouttest.WantFault(t, err,
+		fault.PaymentRejected); strings.Contains(strings.ToLower(f.Error()), b.Address.Lower()) {
 		t.Errorf("a stranger is told whose order it is: %v", f)
 	}
-	first := b.pay(t, required)
-	sold := s.mustPay(t, o.ID, first)
+	first := b.Pay(t, required)
+	sold := mustPay(t, s, o.ID, first)
 	if sold.Replayed || sold.Order.ID != o.ID || sold.Payment.Receipt == nil || sold.Order.ExpiresAt != nil {
 		t.Errorf("sold %+v", sold)
 	}
-	s.reaches(t, o.ID, order.Fulfilled)
-	for name, again := range map[string]string{"the same header": first, "a new authorization": b.pay(t, required)} {
-		if got := s.mustPay(t, o.ID, again); !got.Replayed ||
+	s.Reaches(t, o.ID, order.Fulfilled)
+	for name, again := range map[string]string{"the same header": first, "a new authorization": b.Pay(t, required)} {
+		if got := mustPay(t, s, o.ID, again); !got.Replayed ||
 			checkout.Receipt(got.Payment) != checkout.Receipt(sold.Payment) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	for name, paid := range map[string]string{"no payment": "", "a stranger's": stranger.pay(t, required)} {
+	for name, paid := range map[string]string{"no payment": "", "a stranger's": stranger.Pay(t, required)} {
 		_, err := s.Pay(t.Context(), o.ID, paid, at)
-		if f := wantFault(t, err, fault.OrderNotPayable); f.SafeToPayAgain {
+		if f := checkouttest.WantFault(t, err, fault.OrderNotPayable); f.SafeToPayAgain {
 			t.Errorf("%s: %+v", name, f)
 		}
 	}
-	if s.spent(b) != price || s.spent(stranger) != 0 {
-		t.Errorf("spent %d and %d", s.spent(b), s.spent(stranger))
+	if s.Spent(b) != price || s.Spent(stranger) != 0 {
+		t.Errorf("spent %d and %d", s.Spent(b), s.Spent(stranger))
 	}
 }
 
 func TestAFundingOrderCreditsTheCardItWasOpenedFor(t *testing.T) {
-	s := open(t, options{})
-	b := s.newBuyer(t)
-	_, err := s.Create(t.Context(), b.funding("", 5000))
-	wantFault(t, err, fault.ActiveCardMissing)
-	c := s.withCard(t, b)
-	one, two := s.mustOpen(t, b.funding("", 5000)), s.mustOpen(t, b.funding("", 5000))
+	s := checkouttest.Open(t, checkouttest.Options{})
+	b := s.NewBuyer(t)
+	_, err := s.Create(t.Context(), funding(b, "", 5000))
+	checkouttest.WantFault(t, err, fault.ActiveCardMissing)
+	c := s.WithCard(t, b)
+	one, two := mustOpen(t, s, funding(b, "", 5000)), mustOpen(t, s, funding(b, "", 5000))
 	if one.ID == two.ID {
 		t.Fatal("two openings without a key made one order")
 	}
-	required := s.terms(t, one.ID)
+	required := termsOf(t, s, one.ID)
 	if a := required.Accepts[0]; a.Amount != "50000000" || !strings.Contains(required.Resource.Description, "49.00") {
 		t.Errorf("terms %+v, %q", a, required.Resource.Description)
 	}
-	s.mustPay(t, one.ID, b.pay(t, required))
-	s.reaches(t, one.ID, order.Fulfilled)
-	if bal, err := s.cards.Balance(t.Context(), c.ID, b.address); err != nil || bal.Available != 1500+4900 {
+	mustPay(t, s, one.ID, b.Pay(t, required))
+	s.Reaches(t, one.ID, order.Fulfilled)
+	if bal, err := s.Cards.Balance(t.Context(), c.ID, b.Address); err != nil || bal.Available != 1500+4900 {
 		t.Errorf("balance %v, %v", bal.Available, err)
 	}
 	// The authorization that paid the one does not pay the other.
-	spent := b.pay(t, s.terms(t, two.ID))
-	s.mustPay(t, two.ID, spent)
-	three := s.mustOpen(t, b.funding("", 5000))
+	spent := b.Pay(t, termsOf(t, s, two.ID))
+	mustPay(t, s, two.ID, spent)
+	three := mustOpen(t, s, funding(b, "", 5000))
 	_, err = s.Pay(t.Context(), three.ID, spent, at)
-	wantFault(t, err, fault.AuthorizationAlreadyUsed)
-	if s.spent(b) != price+2*50_000_000 {
-		t.Errorf("spent %d", s.spent(b))
+	checkouttest.WantFault(t, err, fault.AuthorizationAlreadyUsed)
+	if s.Spent(b) != price+2*50_000_000 {
+		t.Errorf("spent %d", s.Spent(b))
 	}
 }
 
 func TestAKeyOpensOneOrder(t *testing.T) {
-	s := open(t, options{})
-	b := s.newBuyer(t)
-	first := s.mustOpen(t, b.opening("k"))
-	if again := s.mustOpen(t, b.opening("k")); again.ID != first.ID {
+	s := checkouttest.Open(t, checkouttest.Options{})
+	b := s.NewBuyer(t)
+	first := mustOpen(t, s, opening(b, "k"))
+	if again := mustOpen(t, s, opening(b, "k")); again.ID != first.ID {
 		t.Errorf("the key opened %s and %s", first.ID, again.ID)
 	}
-	if without := s.mustOpen(t, b.opening("")); without.ID != first.ID {
+	if without := mustOpen(t, s, opening(b, "")); without.ID != first.ID {
 		t.Errorf("a second open order %s", without.ID)
 	}
-	other := b.opening("k")
+	other := opening(b, "k")
 	other.Request = json.RawMessage(`{"other":1}`)
 	_, err := s.Create(t.Context(), other)
-	wantFault(t, err, fault.IdempotencyKeyReused)
-	elsewhere := b.opening("k")
+	checkouttest.WantFault(t, err, fault.IdempotencyKeyReused)
+	elsewhere := opening(b, "k")
 	elsewhere.Resource = "https://shop.example/other"
 	_, err = s.Create(t.Context(), elsewhere)
-	wantFault(t, err, fault.IdempotencyKeyReused)
+	checkouttest.WantFault(t, err, fault.IdempotencyKeyReused)
 	// Another wallet's key is another key, and an order that is over is answered as it is.
-	if foreign := s.mustOpen(t, s.newBuyer(t).opening("k")); foreign.ID == first.ID {
+	if foreign := mustOpen(t, s, opening(s.NewBuyer(t), "k")); foreign.ID == first.ID {
 		t.Error("two wallets share an order")
 	}
-	s.mustPay(t, first.ID, b.pay(t, s.terms(t, first.ID)))
-	if paid, err := s.Create(t.Context(), b.opening("k")); err != nil || paid.Order.ID != first.ID ||
+	mustPay(t, s, first.ID, b.Pay(t, termsOf(t, s, first.ID)))
+	if paid, err := s.Create(t.Context(), opening(b, "k")); err != nil || paid.Order.ID != first.ID ||
 		paid.Payment.Receipt == nil {
 		t.Errorf("after the payment the key opens %+v, %v", paid, err)
 	}
-	s.reaches(t, first.ID, order.Fulfilled)
-	_, err = s.Create(t.Context(), b.opening(""))
-	wantFault(t, err, fault.CardAlreadyExists)
+	s.Reaches(t, first.ID, order.Fulfilled)
+	_, err = s.Create(t.Context(), opening(b, ""))
+	checkouttest.WantFault(t, err, fault.CardAlreadyExists)
 }
 
 func TestAPurchaseWithTheKeyOfAnOpenOrderPaysIt(t *testing.T) {
-	s := open(t, options{})
-	b := s.newBuyer(t)
-	o := s.mustOpen(t, b.opening("k"))
-	sold := s.mustBuy(t, s.paid(t, b, "k"))
+	s := checkouttest.Open(t, checkouttest.Options{})
+	b := s.NewBuyer(t)
+	o := mustOpen(t, s, opening(b, "k"))
+	sold := s.MustBuy(t, s.PaidCard(t, b, "k"))
 	if sold.Order.ID != o.ID || sold.Replayed {
 		t.Fatalf("sold %+v, opened %s", sold, o.ID)
 	}
-	if got := s.mustPay(t, o.ID, b.pay(t, s.challenge(t, purchase("other")))); !got.Replayed {
+	if got := mustPay(t, s, o.ID, b.Pay(t, s.Challenge(t, checkouttest.Purchase("other")))); !got.Replayed {
 		t.Errorf("paid by its id: %+v", got)
 	}
-	s.reaches(t, o.ID, order.Fulfilled)
-	c, err := s.cards.Ensure(t.Context(), b.address)
+	s.Reaches(t, o.ID, order.Fulfilled)
+	c, err := s.Cards.Ensure(t.Context(), b.Address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.feeJob(t, c)
-	funding := s.mustOpen(t, b.funding("t", 5000))
-	other := topUp("t", 2500)
-	other.Payment = b.pay(t, s.challenge(t, other))
+	s.FeeJob(t, c)
+	funding := mustOpen(t, s, funding(b, "t", 5000))
+	other := checkouttest.TopUp("t", 2500)
+	other = s.Paid(t, b, other)
 	_, err = s.Buy(t.Context(), other)
-	wantFault(t, err, fault.IdempotencyKeyReused)
-	same := topUp("t", 5000)
-	same.Payment = b.pay(t, s.challenge(t, same))
-	if got := s.mustBuy(t, same); got.Order.ID != funding.ID {
+	checkouttest.WantFault(t, err, fault.IdempotencyKeyReused)
+	same := checkouttest.TopUp("t", 5000)
+	same = s.Paid(t, b, same)
+	if got := s.MustBuy(t, same); got.Order.ID != funding.ID {
 		t.Errorf("the purchase made %s beside %s", got.Order.ID, funding.ID)
 	}
-	if s.spent(b) != 3*price {
-		t.Errorf("spent %d", s.spent(b))
+	if s.Spent(b) != 3*price {
+		t.Errorf("spent %d", s.Spent(b))
 	}
 }
 
 func TestAnOrderThatExpiredIsNotPaid(t *testing.T) {
-	s := open(t, options{})
-	b := s.newBuyer(t)
-	o := s.mustOpen(t, b.opening("k"))
-	paid := b.pay(t, s.terms(t, o.ID))
-	s.now.Store(int64(31 * time.Minute))
+	s := checkouttest.Open(t, checkouttest.Options{})
+	b := s.NewBuyer(t)
+	o := mustOpen(t, s, opening(b, "k"))
+	paid := b.Pay(t, termsOf(t, s, o.ID))
+	s.Offset.Store(int64(31 * time.Minute))
 	for name, payment := range map[string]string{"no payment": "", "the owner's": paid} {
 		_, err := s.Pay(t.Context(), o.ID, payment, at)
-		if f := wantFault(t, err, fault.OrderNotPayable); f.OrderID != string(o.ID) {
+		if f := checkouttest.WantFault(t, err, fault.OrderNotPayable); f.OrderID != string(o.ID) {
 			t.Errorf("%s: %+v", name, f)
 		}
 	}
-	if got, err := s.Order(t.Context(), o.ID, b.address); err != nil || got.Order.Status != order.Expired {
+	if got, err := s.Order(t.Context(), o.ID, b.Address); err != nil || got.Order.Status != order.Expired {
 		t.Errorf("shown as %s, %v", got.Order.Status, err)
 	}
-	if s.spent(b) != 0 || s.chain.Calls().Submit != 0 {
-		t.Errorf("spent %d, calls %+v", s.spent(b), s.chain.Calls())
+	if s.Spent(b) != 0 || s.Chain.Calls().Submit != 0 {
+		t.Errorf("spent %d, calls %+v", s.Spent(b), s.Chain.Calls())
 	}
-	if fresh := s.mustOpen(t, b.opening("k")); fresh.ID != o.ID || fresh.Status != order.Expired {
+	if fresh := mustOpen(t, s, opening(b, "k")); fresh.ID != o.ID || fresh.Status != order.Expired {
 		t.Errorf("its key opens %+v", fresh)
 	}
 }
 
 func TestWhoeverPaysAnOrderManyTimesPaysOnce(t *testing.T) {
-	s := open(t, options{})
-	b := s.newBuyer(t)
-	o := s.mustOpen(t, b.opening(""))
-	required := s.terms(t, o.ID)
+	s := checkouttest.Open(t, checkouttest.Options{})
+	b := s.NewBuyer(t)
+	o := mustOpen(t, s, opening(b, ""))
+	required := termsOf(t, s, o.ID)
 	var all sync.WaitGroup
 	for range 12 {
-		paid := b.pay(t, required)
+		paid := b.Pay(t, required)
 		all.Go(func() {
 			if sold, err := s.Pay(t.Context(), o.ID, paid, at); err != nil || sold.Order.ID != o.ID {
 				t.Errorf("paid %+v, %v", sold, err)
@@ -251,77 +241,77 @@ func TestWhoeverPaysAnOrderManyTimesPaysOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if s.spent(b) != price {
-		t.Errorf("spent %d", s.spent(b))
+	if s.Spent(b) != price {
+		t.Errorf("spent %d", s.Spent(b))
 	}
 }
 
 func TestADeadPaymentLeavesTheOrderPayable(t *testing.T) {
-	s := open(t, options{})
-	b := s.newBuyer(t)
-	o := s.mustOpen(t, b.opening("k"))
-	s.chain.Next(paymenttest.Cancel)
-	dead := b.pay(t, s.terms(t, o.ID))
+	s := checkouttest.Open(t, checkouttest.Options{})
+	b := s.NewBuyer(t)
+	o := mustOpen(t, s, opening(b, "k"))
+	s.Chain.Next(paymenttest.Cancel)
+	dead := b.Pay(t, termsOf(t, s, o.ID))
 	_, err := s.Pay(t.Context(), o.ID, dead, at)
-	wantFault(t, err, fault.PaymentRejected)
+	checkouttest.WantFault(t, err, fault.PaymentRejected)
 	if ch, ok := errors.AsType[*checkout.Challenge](err); !ok || ch.Headers().Get(x402.HeaderResponse) == "" {
 		t.Fatalf("got %v", err)
 	}
 	_, err = s.Pay(t.Context(), o.ID, dead, at)
-	wantFault(t, err, fault.PaymentRejected)
-	s.now.Store(int64(31 * time.Minute))
-	paid := b.pay(t, s.terms(t, o.ID), func(a *x402.Authorization) { a.ValidBefore += 1860 })
-	if sold := s.mustPay(t, o.ID, paid); sold.Order.ID != o.ID || s.spent(b) != price {
-		t.Errorf("sold %+v, spent %d", sold, s.spent(b))
+	checkouttest.WantFault(t, err, fault.PaymentRejected)
+	s.Offset.Store(int64(31 * time.Minute))
+	paid := b.Pay(t, termsOf(t, s, o.ID), func(a *x402.Authorization) { a.ValidBefore += 1860 })
+	if sold := mustPay(t, s, o.ID, paid); sold.Order.ID != o.ID || s.Spent(b) != price {
+		t.Errorf("sold %+v, spent %d", sold, s.Spent(b))
 	}
 }
 
 func TestAnOrderOnItsWayIsNeverAChallenge(t *testing.T) {
-	s := open(t, options{wait: 300 * time.Millisecond})
-	b, stranger := s.newBuyer(t), s.newBuyer(t)
+	s := checkouttest.Open(t, checkouttest.Options{Wait: 300 * time.Millisecond})
+	b, stranger := s.NewBuyer(t), s.NewBuyer(t)
 	for range 5000 { // whatever is sent until the release
-		s.chain.Next(paymenttest.Stall)
+		s.Chain.Next(paymenttest.Stall)
 	}
-	o := s.mustOpen(t, b.opening("k"))
-	required := s.terms(t, o.ID)
-	for _, paid := range []string{b.pay(t, required), b.pay(t, required), "", stranger.pay(t, required)} {
+	o := mustOpen(t, s, opening(b, "k"))
+	required := termsOf(t, s, o.ID)
+	for _, paid := range []string{b.Pay(t, required), b.Pay(t, required), "", stranger.Pay(t, required)} {
 		_, err := s.Pay(t.Context(), o.ID, paid, at)
-		if f := wantFault(t, err, fault.SettlementUnknown); f.SafeToPayAgain || f.RetryAfter == 0 {
+		if f := checkouttest.WantFault(t, err, fault.SettlementUnknown); f.SafeToPayAgain || f.RetryAfter == 0 {
 			t.Errorf("fault %+v", f)
 		}
 	}
-	s.chain.Release()
-	s.reaches(t, o.ID, order.Fulfilled)
-	if s.spent(b) != price {
-		t.Errorf("spent %d", s.spent(b))
+	s.Chain.Release()
+	s.Reaches(t, o.ID, order.Fulfilled)
+	if s.Spent(b) != price {
+		t.Errorf("spent %d", s.Spent(b))
 	}
 }
 
 func TestAnUnknownOrderCannotBePaid(t *testing.T) {
-	s := open(t, options{})
+	s := checkouttest.Open(t, checkouttest.Options{})
 	for _, id := range []order.ID{"ord_unknown", "' OR 1=1--", "a\x00b", "ord_\u202e", ""} {
 		_, err := s.Pay(t.Context(), id, "", at)
-		wantFault(t, err, fault.OrderNotFound)
+		checkouttest.WantFault(t, err, fault.OrderNotFound)
 	}
 }
 
 func TestWhatCannotBeSoldIsNeitherOpenedNorPaid(t *testing.T) {
-	s := open(t, options{})
-	b := s.newBuyer(t)
-	o := s.mustOpen(t, b.opening("k"))
-	paid := b.pay(t, s.terms(t, o.ID))
-	s.issuer.SetFloat(card.Price - 1)
-	s.now.Store(int64(2 * time.Second)) // the stock is remembered for a moment
-	_, err := s.Create(t.Context(), s.newBuyer(t).opening(""))
-	wantFault(t, err, fault.FloatUnavailable)
+	s := checkouttest.Open(t, checkouttest.Options{})
+	b := s.NewBuyer(t)
+	o := mustOpen(t, s, opening(b, "k"))
+	paid := b.Pay(t, termsOf(t, s, o.ID))
+	s.Issuer.SetFloat(card.Price - 1)
+	s.Offset.Store(int64(2 * time.Second)) // the stock is remembered for a moment
+	_, err := s.Create(t.Context(), opening(s.NewBuyer(t), ""))
+	checkouttest.WantFault(t, err, fault.FloatUnavailable)
 	for _, payment := range []string{"", paid} {
 		_, err := s.Pay(t.Context(), o.ID, payment, at)
-		wantFault(t, err, fault.FloatUnavailable)
+		checkouttest.WantFault(t, err, fault.FloatUnavailable)
 	}
-	if again := s.mustOpen(t, b.opening("k")); again.ID != o.ID {
+	if again := mustOpen(t, s, opening(b, "k")); again.ID != o.ID {
 		t.Error("the key's order is gone")
 	}
-	if s.spent(b) != 0 {
-		t.Errorf("spent %d", s.spent(b))
+	if s.Spent(b) != 0 {
+		t.Errorf("spent %d", s.Spent(b))
 	}
 }

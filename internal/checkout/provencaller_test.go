@@ -6,50 +6,51 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/checkout/checkouttest"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // TestSecretsAreRepeatedToThePayerOnly: what is settled can be read off the chain, signature and all.
 func TestSecretsAreRepeatedToThePayerOnly(t *testing.T) {
-	s := open(t, options{})
-	b, other := s.newBuyer(t), s.newBuyer(t)
+	s := checkouttest.Open(t, checkouttest.Options{})
+	b, other := s.NewBuyer(t), s.NewBuyer(t)
 	const hard, easy = "a-key-that-nobody-guesses", "order-1"
 	ask := func(key, pay string) bool {
 		t.Helper()
-		again := purchase(key)
+		again := checkouttest.Purchase(key)
 		again.Payment = pay
-		sold := s.mustBuy(t, again)
+		sold := s.MustBuy(t, again)
 		if !sold.Replayed {
 			t.Fatalf("%s: bought anew", key)
 		}
 		return sold.ProvenCaller
 	}
-	first := s.paid(t, b, hard)
-	if sold := s.mustBuy(t, first); !sold.ProvenCaller || sold.Replayed {
+	first := s.PaidCard(t, b, hard)
+	if sold := s.MustBuy(t, first); !sold.ProvenCaller || sold.Replayed {
 		t.Errorf("the first answer: %+v", sold)
 	}
-	required := s.challenge(t, purchase(hard))
+	required := s.Challenge(t, checkouttest.Purchase(hard))
 	if !ask(hard, first.Payment) {
 		t.Error("the same header with a hard key shows nothing")
 	}
-	if !ask(hard, b.pay(t, required)) {
+	if !ask(hard, b.Pay(t, required)) {
 		t.Error("a fresh authorization shows nothing")
 	}
 	expired := func(a *x402.Authorization) { a.ValidBefore = uint64(time.Now().Add(-time.Second).Unix()) }
 	cheap := func(a *x402.Authorization) { a.Value = 1 }
 	for name, change := range map[string]func(*x402.Authorization){"expired": expired, "for another amount": cheap} {
-		if ask(hard, b.pay(t, required, change)) {
+		if ask(hard, b.Pay(t, required, change)) {
 			t.Errorf("an authorization that is %s shows secrets", name)
 		}
 	}
 	// Settled by somebody, past us: its signature is public.
-	elsewhere := b.pay(t, required)
+	elsewhere := b.Pay(t, required)
 	pay, err := x402.DecodePayment(elsewhere)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.chain.Submit(t.Context(),
+	if err := s.Chain.Submit(t.Context(),
 		payment.Payment{ID: uuid.New(), Authorization: pay.Authorization, Signature: pay.Signature}); err != nil {
 		t.Fatal(err)
 	}
@@ -57,16 +58,16 @@ func TestSecretsAreRepeatedToThePayerOnly(t *testing.T) {
 		t.Error("an authorization that is on the chain shows secrets")
 	}
 
-	short := s.paid(t, other, easy)
-	s.mustBuy(t, short)
+	short := s.PaidCard(t, other, easy)
+	s.MustBuy(t, short)
 	if ask(easy, short.Payment) {
 		t.Error("a header rebuilt from the chain shows secrets to who guesses the key")
 	}
-	if !ask(easy, other.pay(t, required)) {
+	if !ask(easy, other.Pay(t, required)) {
 		t.Error("a fresh authorization shows nothing")
 	}
 	// The same header, when its time is over.
-	s.now.Store(int64(3 * time.Minute))
+	s.Offset.Store(int64(3 * time.Minute))
 	if ask(hard, first.Payment) {
 		t.Error("a header outlives its validity")
 	}

@@ -1,4 +1,4 @@
-package checkout_test
+package settlement_test
 
 import (
 	"testing"
@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/roamcard/roamcard/internal/admin"
+	"github.com/roamcard/roamcard/internal/checkout/checkouttest"
 	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/order"
@@ -14,9 +15,9 @@ import (
 )
 
 // wantPosted compares the ledger of an order with what it must be.
-func (s *shop) wantPosted(t *testing.T, id order.ID, want ...ledger.Posting) {
+func wantPosted(t *testing.T, s *checkouttest.Shop, id order.ID, want ...ledger.Posting) {
 	t.Helper()
-	records, err := s.store.Treasury(x402.Address{}, x402.Address{}).OfOrders(t.Context(), []order.ID{id}, nil)
+	records, err := s.Store.Treasury(x402.Address{}, x402.Address{}).OfOrders(t.Context(), []order.ID{id}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,30 +36,30 @@ func (s *shop) wantPosted(t *testing.T, id order.ID, want ...ledger.Posting) {
 func TestATopUpIsPostedWhoeverDeliversIt(t *testing.T) {
 	for name, byHand := range map[string]bool{"by its job": false, "by hand": true} {
 		t.Run(name, func(t *testing.T) {
-			s := open(t, options{})
-			b := s.newBuyer(t)
-			c := s.withCard(t, b)
-			p := topUp("t", 2500)
-			p.Payment = b.pay(t, s.challenge(t, p))
+			s := checkouttest.Open(t, checkouttest.Options{})
+			b := s.NewBuyer(t)
+			c := s.WithCard(t, b)
+			p := checkouttest.TopUp("t", 2500)
+			p = s.Paid(t, b, p)
 			if byHand {
-				s.issuer.Fault(cardtest.Move, fulfilmenttest.Rejected)
+				s.Issuer.Fault(cardtest.Move, fulfilmenttest.Rejected)
 			}
-			id := s.mustBuy(t, p).Order.ID
+			id := s.MustBuy(t, p).Order.ID
 			if byHand {
-				s.reaches(t, id, order.OperatorReview)
-				s.wantPosted(t, id, ledger.Settled(string(id), price))
-				s.decide(t, id, admin.DecideFulfilled, "loaded at the counter")
+				s.Reaches(t, id, order.OperatorReview)
+				wantPosted(t, s, id, ledger.Settled(string(id), price))
+				s.Decide(t, id, admin.DecideFulfilled, "loaded at the counter")
 			}
-			s.reaches(t, id, order.Fulfilled)
-			s.wantPosted(t, id, ledger.Settled(string(id), price),
+			s.Reaches(t, id, order.Fulfilled)
+			wantPosted(t, s, id, ledger.Settled(string(id), price),
 				ledger.Loaded(string(id), c.ID.String(), 2450), ledger.LoadFee(string(id), 50))
 		})
 	}
 }
 
 func TestACardThatIsRefusedIsPostedAsRefunded(t *testing.T) {
-	s, _ := openWithTreasury(t, options{}, 100_000_000)
-	id := s.mustBuy(t, s.paid(t, s.newBuyer(t), "k~002")).Order.ID
-	s.reaches(t, id, order.Refunded)
-	s.wantPosted(t, id, ledger.Settled(string(id), price), ledger.Refunded(string(id), price))
+	s, _ := checkouttest.OpenWithTreasury(t, checkouttest.Options{}, 100_000_000)
+	id := s.MustBuy(t, s.PaidCard(t, s.NewBuyer(t), "k~002")).Order.ID
+	s.Reaches(t, id, order.Refunded)
+	wantPosted(t, s, id, ledger.Settled(string(id), price), ledger.Refunded(string(id), price))
 }

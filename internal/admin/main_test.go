@@ -1,0 +1,10 @@
+package admin_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/roamcard/roamcard/internal/store/storetest"
+)
+
+func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }

@@ -1,0 +1,250 @@
+// Package checkouttest is a shop for tests: the checkout, the settlement and the operators' actions over a real store,
+// with a chain and an issuer in memory.
+package checkouttest
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/rand"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/admin"
+	"github.com/roamcard/roamcard/internal/auth/authtest"
+	"github.com/roamcard/roamcard/internal/availability"
+	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/limit"
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/payment/paymenttest"
+	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/product/card/cardtest"
+	"github.com/roamcard/roamcard/internal/product/topup"
+	"github.com/roamcard/roamcard/internal/provider/sandbox/trigger"
+	"github.com/roamcard/roamcard/internal/settlement"
+	"github.com/roamcard/roamcard/internal/store"
+	"github.com/roamcard/roamcard/internal/store/storetest"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+const (
+	// Price of a card, in millionths of a dollar.
+	Price = 25_000_000
+	// RefundWindow is how long the authorization of a refund is valid.
+	RefundWindow = time.Hour
+	// RefundDeadline is how long a refund may take before an operator decides.
+	RefundDeadline = 24 * time.Hour
+)
+
+// Payee is who the shop's payments go to.
+var Payee = x402.Address{0x70, 0x5a, 19: 1}
+
+// Domain is that of the token which the shop takes.
+func Domain() x402.Domain {
+	asset, err := x402.ParseAddress("0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913")
+	if err != nil {
+		panic(err)
+	}
+	return x402.Domain{Name: "USD Coin", Version: "2", ChainID: x402.ChainID, Contract: asset}
+}
+
+// Shop is one deployment: a real store, a chain and an issuer in memory.
+type Shop struct {
+	*checkout.Checkout
+	Store  *store.Store
+	Chain  *paymenttest.Chain
+	Issuer *cardtest.Issuer
+	Runner *job.Runner
+	Cards  *card.Cards
+	Admin  admin.Admin
+	// Offset is added to the wall clock, in nanoseconds, wherever the shop reads the time.
+	Offset *atomic.Int64
+}
+
+// Options vary a shop. What is nil is made anew, for this shop alone.
+type Options struct {
+	Store  *store.Store
+	Chain  *paymenttest.Chain
+	Issuer *cardtest.Issuer
+	// Wait is how long a request waits for its settlement, 10 s by default.
+	Wait time.Duration
+	// VerdictTimeout is how long a payment that was refused is looked for on the chain.
+	VerdictTimeout time.Duration
+	// Paused stops the sale of cards.
+	Paused bool
+	// Workers, when set, checks whether jobs are run.
+	Workers func(context.Context) error
+	// Payments, when set, says whether payments can be taken.
+	Payments *availability.Payments
+	// Traits of the issuer.
+	Traits fulfilment.Traits
+	// Final, when set, answers for the final block instead of the chain.
+	Final payment.Chain
+	// VerifyArrived, when set, is what the chain shows of money that arrived.
+	VerifyArrived func(context.Context, payment.Arrived) (payment.Verdict, error)
+	// Treasury, when set, pays refunds.
+	Treasury *ecdsa.PrivateKey
+	// RefundsUnsent leaves nobody to send refunds.
+	RefundsUnsent bool
+	// Limits and MaxUnpaid are what callers are held to; there are none by default.
+	Limits    limit.Rates
+	MaxUnpaid int
+	// Session, when set, says whether a wallet is signed in; nobody is by default.
+	Session func(context.Context, x402.Address) bool
+	// Dead is a process that dies once an order is claimed: its runner never runs anything.
+	Dead bool
+}
+
+// Open opens a shop, whose jobs run until the test ends.
+func Open(t *testing.T, o Options) *Shop {
+	t.Helper()
+	s := &Shop{Store: o.Store, Chain: o.Chain, Issuer: o.Issuer, Offset: new(atomic.Int64)}
+	o = s.withDefaults(t, o)
+	s.Runner = job.NewRunner(job.Config{Queue: s.Store.Jobs(), TTL: time.Second, Poll: 20 * time.Millisecond, Slots: 8})
+	s.Cards = card.New(card.Config{
+		Store: s.Store.Cards(), Issuer: s.Issuer, Vault: s.Issuer, Stock: s.Issuer, Traits: s.Issuer.Traits(), Now: s.now,
+		Paused: o.Paused, Payments: o.Payments, Workers: availability.Check{Name: "workers", Run: o.Workers},
+		Capabilities: s.Issuer.Capabilities(), Poll: 10 * time.Millisecond, CallTimeout: 300 * time.Millisecond,
+		Deadline: time.Hour,
+	})
+	settled := s.settle(o)
+	s.sell(o, settled)
+	s.Runner.Register(settlement.Fulfilling, settled.Fulfill)
+	s.Runner.Register(settlement.Confirming, settled.Confirm)
+	s.Runner.Register(settlement.RefundConfirming, settled.ConfirmRefund)
+	s.Runner.Register(card.FeeJob, s.Cards.WithdrawFee)
+	if !o.Dead {
+		s.Run(t)
+	}
+	return s
+}
+
+// OpenWithTreasury opens a shop that pays refunds from a treasury with so much in it, whose address it returns.
+func OpenWithTreasury(t *testing.T, o Options, funds money.USDC) (*Shop, x402.Address) {
+	t.Helper()
+	treasury := newWallet(t)
+	o.Treasury = treasury.Key()
+	s := Open(t, o)
+	s.Chain.Fund(treasury.Address(), funds)
+	return s, treasury.Address()
+}
+
+// Run runs the shop's jobs until the test ends. Open has done so already, unless the shop is dead.
+func (s *Shop) Run(t *testing.T) {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Runner.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func (s *Shop) now() time.Time { return time.Now().Add(time.Duration(s.Offset.Load())) }
+
+// withDefaults fills in what the options leave out.
+func (s *Shop) withDefaults(t *testing.T, o Options) Options {
+	t.Helper()
+	if s.Store == nil {
+		s.Store = storetest.New(t)
+	}
+	if s.Chain == nil {
+		s.Chain = paymenttest.NewChain(Domain(), s.now)
+	}
+	if s.Issuer == nil {
+		s.Issuer = cardtest.NewIssuer(cardtest.Config{Instant: true, Now: s.now, Habits: o.Traits})
+	}
+	if o.Workers == nil {
+		o.Workers = func(context.Context) error { return nil }
+	}
+	if o.Wait == 0 {
+		o.Wait = 10 * time.Second
+	}
+	if o.Final == nil {
+		o.Final = s.Chain
+	}
+	if o.VerifyArrived == nil {
+		o.VerifyArrived = s.Chain.VerifyArrived
+	}
+	return o
+}
+
+// products are what the shop sells, with the sandbox's scenarios.
+func (s *Shop) products() (cards, topups trigger.Product) {
+	return trigger.Product{Sold: s.Cards}, trigger.Product{
+		Sold: topup.Topups{Cards: s.Cards, Switches: s.Cards.Switches, Payments: s.Cards.Payments},
+	}
+}
+
+// settle makes the job side, and the operators' actions.
+func (s *Shop) settle(o Options) *settlement.Settlement {
+	collect := payment.NewCollector(payment.CollectorConfig{
+		Chain: s.Chain, Settler: s.Chain, Timeout: 200 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
+	})
+	refunds := settlement.Refunds{Deadline: RefundDeadline}
+	if o.Treasury != nil {
+		refunds.Treasury = payment.NewTreasury(o.Treasury, Domain(), RefundWindow)
+	}
+	if !o.RefundsUnsent {
+		refunds.Collect = collect
+	}
+	cards, topups := s.products()
+	s.Admin = admin.Admin{
+		Records: s.Store.Admin(), Switches: s.Store.Admin(), Refunds: refunds, Products: []admin.Product{cards, topups},
+		Confirm: settlement.ConfirmJob,
+	}
+	return settlement.New(settlement.Config{
+		Store: s.Store.Orders(), Products: []settlement.Product{cards, topups}, Chain: s.Chain, Final: o.Final,
+		Collect: collect, Refunds: refunds, Log: slog.New(slog.DiscardHandler), Now: s.now,
+	})
+}
+
+// sell makes the request side.
+func (s *Shop) sell(o Options, settled *settlement.Settlement) {
+	var runner checkout.Runner = s.Runner
+	if o.Dead {
+		runner = deadRunner{s.Runner}
+	}
+	cards, topups := s.products()
+	s.Checkout = checkout.New(checkout.Config{
+		Store: s.Store.Orders(), Products: []checkout.Product{cards, topups}, Chain: s.Chain, Runner: runner,
+		Terms: payment.Terms{
+			Network: x402.NetworkID, Asset: Domain().Contract, PayTo: Payee, Domain: Domain(),
+			MaxTimeout: 2 * time.Minute, Margin: payment.MinMargin, MaxValidity: 25 * time.Hour,
+		},
+		Settlement: trigger.Settlement{Settler: settled, Wait: o.Wait},
+		Log:        slog.New(slog.DiscardHandler), Now: s.now, QuoteKey: make([]byte, 32), Wait: o.Wait,
+		Session: o.Session, VerdictTimeout: o.VerdictTimeout, VerifyArrived: o.VerifyArrived, Unexplained: s.unexplained,
+		Limits: limit.New(o.Limits, s.now), MaxUnpaid: o.MaxUnpaid,
+	})
+}
+
+// unexplained compares the shop's books with its issuer's.
+func (s *Shop) unexplained(ctx context.Context) (bool, error) {
+	var made []uuid.UUID
+	for _, ref := range s.Issuer.Opened() {
+		made = append(made, uuid.UUID(ref))
+	}
+	explained, err := s.Store.Explains(ctx, card.Kind, made)
+	return !explained, err
+}
+
+// deadRunner leaves what it adopts to the lease.
+type deadRunner struct{ *job.Runner }
+
+func (deadRunner) Adopt(job.Row, job.Handler) {}
+
+// newWallet is a wallet like no other.
+func newWallet(t *testing.T) authtest.Wallet {
+	t.Helper()
+	return authtest.NewWallet(t, rand.Text())
+}

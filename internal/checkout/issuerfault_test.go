@@ -1,0 +1,80 @@
+package checkout_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/availability"
+	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/checkout/checkouttest"
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// refusing is a chain whose token refuses every transfer for one reason.
+type refusing struct {
+	payment.Chain
+	reason string
+}
+
+// Simulate implements payment.Chain.
+func (r refusing) Simulate(context.Context, x402.Authorization, x402.Signature) error {
+	return &payment.Rejection{Reason: r.reason, Detail: "the token refuses it"}
+}
+
+// TestWhatTheTokensIssuerDoesIsNotThePaymentsFault: nothing is claimed, nobody is asked for another signature, and
+// whose fault it is is named.
+func TestWhatTheTokensIssuerDoesIsNotThePaymentsFault(t *testing.T) {
+	s := checkouttest.Open(t, checkouttest.Options{})
+	for reason, code := range map[string]fault.Code{
+		payment.ReasonTokenPaused: fault.TokenPaused, payment.ReasonAccountBlocked: fault.AccountBlocked,
+		payment.ReasonPayerBlocked: fault.PayerBlacklisted,
+	} {
+		s.Checkout.Chain = s.Chain
+		p := s.PaidCard(t, s.NewBuyer(t), reason)
+		s.Checkout.Chain = refusing{s.Chain, reason}
+		_, err := s.Buy(t.Context(), p)
+		f := checkouttest.WantFault(t, err, code)
+		if _, challenged := errors.AsType[*checkout.Challenge](err); challenged || f.SafeToPayAgain || f.OrderID != "" {
+			t.Errorf("%s: %+v", reason, f)
+		}
+		if code != fault.PayerBlacklisted && f.NextAction != fault.RetrySameRequest {
+			t.Errorf("%s: next action %s", reason, f.NextAction)
+		}
+		s.Checkout.Chain = s.Chain
+		s.MustBuy(t, p)
+	}
+}
+
+// TestWhoseFaultItIsIsNamed: what keeps payments from settling knows whose fault it is, or nobody does.
+func TestWhoseFaultItIsIsNamed(t *testing.T) {
+	var down error
+	now := time.Now()
+	s := checkouttest.Open(t, checkouttest.Options{Payments: availability.NewPayments(availability.PaymentsConfig{
+		Settler: func(context.Context) error { return down }, Now: func() time.Time { return now },
+	})})
+	for _, tt := range []struct {
+		err  error
+		code fault.Code
+	}{
+		{errors.New("anything"), fault.DependencyDown},
+		{errors.Join(fault.New(fault.FacilitatorDown, "It fails."), errors.New("why")), fault.FacilitatorDown},
+		{errors.Join(nil, fault.New(fault.ChainUnsettled, "It is reorganised.")), fault.ChainUnsettled},
+	} {
+		now = now.Add(time.Minute) // what failed before is forgotten
+		p := s.PaidCard(t, s.NewBuyer(t), "k")
+		down = tt.err
+		_, err := s.Buy(t.Context(), p)
+		if f := checkouttest.WantFault(t, err, tt.code); f.NextAction != fault.RetrySameRequest {
+			t.Errorf("paid: %+v", f)
+		}
+		p.Payment = ""
+		_, err = s.Buy(t.Context(), p)
+		if f := checkouttest.WantFault(t, err, tt.code); f.NextAction != fault.WaitAndRetry {
+			t.Errorf("unpaid: %+v", f)
+		}
+	}
+}

@@ -1,0 +1,45 @@
+package settlement_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/checkout/checkouttest"
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/payment/paymenttest"
+	"github.com/roamcard/roamcard/internal/product/card/cardtest"
+)
+
+func TestWhateverTheChainDoesThePaymentIsTakenOnce(t *testing.T) {
+	for name, f := range map[string]paymenttest.Fault{
+		"answer lost": paymenttest.Lose, "refused": paymenttest.Refuse, "dropped": paymenttest.Drop,
+		"reverted": paymenttest.Revert, "preempted": paymenttest.Preempt,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := checkouttest.Open(t, checkouttest.Options{})
+			b := s.NewBuyer(t)
+			p := s.PaidCard(t, b, "k")
+			s.Chain.Next(f)
+			sold := s.MustBuy(t, p)
+			s.Reaches(t, sold.Order.ID, order.Fulfilled)
+			if got := s.MustBuy(t, p); got.Order.ID != sold.Order.ID || !got.Replayed || s.Spent(b) != price {
+				t.Errorf("repeat %+v, spent %d", got, s.Spent(b))
+			}
+		})
+	}
+}
+
+func TestNothingIsDeliveredBeforeThePaymentIsProven(t *testing.T) {
+	s := checkouttest.Open(t, checkouttest.Options{Wait: 300 * time.Millisecond})
+	b := s.NewBuyer(t)
+	for range 5000 { // whatever is sent
+		s.Chain.Next(paymenttest.Stall)
+	}
+	_, err := s.Buy(t.Context(), s.PaidCard(t, b, "k"))
+	checkouttest.WantFault(t, err, fault.SettlementUnknown)
+	checkouttest.Until(t, "the payment was sent several times", func() bool { return s.Chain.Calls().Submit > 5 })
+	if n := s.Issuer.Calls(cardtest.Open); n != 0 {
+		t.Errorf("the issuer was asked %d times for a card that is not paid", n)
+	}
+}
