@@ -136,39 +136,40 @@ func TestPlantedSecretsAreNeverExposed(t *testing.T) {
 	if len(secrets) < 40 {
 		t.Errorf("%d secrets are planted", len(secrets))
 	}
-	page := scrape(t, w.instances[0].metrics)
-	dump := w.dump()
+	page, dump := scrape(t, w.instances[0].metrics), w.dump()
 	w.instances[0].stop()
 	if err := tel.Stop(t.Context()); err != nil {
 		t.Errorf("send what is queued: %v", err)
 	}
-	places := map[string]string{
-		"the log":                log.String(),
-		"what the collector got": out.String(),
-		"the metrics":            page,
-		"the database":           dump,
-		"what the tools told":    told,
-	}
-	for place, sign := range map[string]string{
-		"the log":                `"msg":"job attempt"`,
-		"what the collector got": "checkout.buy",
-		"the metrics":            "payment_settlements_total",
-		"the database":           "fulfilled",
-		"what the tools told":    "payable_url",
-	} {
-		if !strings.Contains(places[place], sign) {
-			t.Errorf("%s lacks %q: nothing was looked at", place, sign)
+	secrets.wantAbsent(t, map[string]place{
+		"the log":                {log.String(), `"msg":"job attempt"`},
+		"what the collector got": {out.String(), "checkout.buy"},
+		"the metrics":            {page, "payment_settlements_total"},
+		"the database":           {dump, "fulfilled"},
+		"what the tools told":    {told, "payable_url"},
+	})
+}
+
+// place is where a secret may have been written, and a text that shows that it was looked at.
+type place struct{ written, sign string }
+
+// wantAbsent looks for each secret, in all its forms, in all places.
+func (c canaries) wantAbsent(t *testing.T, places map[string]place) {
+	t.Helper()
+	for name, p := range places {
+		if !strings.Contains(p.written, p.sign) {
+			t.Errorf("%s lacks %q: nothing was looked at", name, p.sign)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(secrets)) {
-		if len(secrets[name]) < 3 {
-			t.Errorf("%s is %q", name, secrets[name])
+	for _, name := range slices.Sorted(maps.Keys(c)) {
+		if len(c[name]) < 3 {
+			t.Errorf("%s is %q", name, c[name])
 			continue
 		}
-		for form, text := range forms(secrets[name]) {
-			for place, written := range places {
-				if len(text) >= 8 && strings.Contains(strings.ToLower(written), strings.ToLower(text)) {
-					t.Errorf("%s is in %s (%s)", name, place, form)
+		for form, text := range forms(c[name]) {
+			for where, p := range places {
+				if len(text) >= 8 && strings.Contains(strings.ToLower(p.written), strings.ToLower(text)) {
+					t.Errorf("%s is in %s (%s)", name, where, form)
 				}
 			}
 		}
@@ -244,10 +245,22 @@ func (w *world) runPurchaseStory(secrets canaries) {
 	b.post("/api/auth/logout", "").into(t, 200, nil)
 }
 
-// sendStrangerSecrets sends a secret wherever a stranger's request can carry one.
+// sendStrangerSecrets sends a secret wherever a stranger's request can have one.
 func (w *world) sendStrangerSecrets(secrets canaries, operatorToken string) {
-	json := map[string]string{"Content-Type": "application/json"}
-	for name, r := range map[string]request{
+	for _, requests := range []map[string]request{
+		secretHeaders(secrets), secretPaths(secrets, operatorToken), secretBodies(secrets),
+	} {
+		for name, r := range requests {
+			if a := w.send(r); a.status == 0 || a.status >= 500 {
+				w.t.Errorf("%s: %d %s (%v)", name, a.status, a.body, a.err)
+			}
+		}
+	}
+}
+
+// secretHeaders are requests with a secret in a header.
+func secretHeaders(secrets canaries) map[string]request {
+	return map[string]request{
 		"a bearer of nobody's": {method: "GET", path: "/api/cards",
 			header: bearerOf(secrets.plant("a bearer of nobody's", "rcs_"))},
 		"a basic authorization": {method: "GET", path: "/api/cards",
@@ -279,22 +292,43 @@ func (w *world) sendStrangerSecrets(secrets canaries, operatorToken string) {
 			header: map[string]string{"Baggage": "k=" + secrets.plant("baggage", "")}},
 		"a sign-in header": {path: purchasePath, body: purchaseBody("x"),
 			header: map[string]string{"Sign-In-With-X": secrets.plant("a sign-in header", "")}},
-		"a query":         {method: "GET", path: "/api/orders?token=" + secrets.plant("a query", "")},
-		"a query's name":  {method: "GET", path: "/api/config?" + secrets.plant("a query's name", "q") + "=1"},
-		"a path":          {method: "GET", path: "/" + secrets.plant("a path", "p")},
-		"an order's id":   {method: "GET", path: "/api/orders/" + secrets.plant("an order's id", "ord_")},
-		"a card's id":     {method: "GET", path: "/api/cards/" + secrets.plant("a card's id", "c") + "/balance"},
-		"a procedure":     {path: "/roamcard.v1.CardService/" + secrets.plant("a procedure", "P"), body: "{}"},
-		"a method":        {method: "M" + secrets.plant("a method", "M"), path: "/health"},
-		"a member's name": {path: purchasePath, body: `{"` + secrets.plant("a member's name", "m") + `":1}`},
-		"a member's value": {path: purchasePath, body: `{"note":"` + secrets.plant("a member's value", "") +
-			`"}`},
-		"broken JSON": {path: purchasePath, body: `{"idempotencyKey":"` + secrets.plant("broken JSON", "")},
 		"a payment that is no payment": {path: purchasePath, body: purchaseBody("x"),
 			header: map[string]string{x402.HeaderSignature: secrets.plant("a payment that is no payment", "")}},
 		"a payment of nonsense": {path: purchasePath, body: purchaseBody("x"), header: map[string]string{
 			x402.HeaderSignature: base64.StdEncoding.EncodeToString([]byte(`{"x402Version":2,"payload":{"signature":"` +
 				secrets.plant("a payment of nonsense", "0x") + `"}}`))}},
+		"a bearer of a procedure": {path: "/roamcard.v1.OrderService/ListOrders", body: `{}`,
+			header: bearerOf(secrets.plant("a bearer of a procedure", "rcs_"))},
+		"a payment of a procedure": {path: "/roamcard.v1.CardService/PurchaseCard", body: purchaseBody("x"),
+			header: map[string]string{x402.HeaderSignature: secrets.plant("a payment of a procedure", "")}},
+	}
+}
+
+// secretPaths are requests with a secret in the method, the path or the query.
+func secretPaths(secrets canaries, operatorToken string) map[string]request {
+	return map[string]request{
+		"a query":        {method: "GET", path: "/api/orders?token=" + secrets.plant("a query", "")},
+		"a query's name": {method: "GET", path: "/api/config?" + secrets.plant("a query's name", "q") + "=1"},
+		"a path":         {method: "GET", path: "/" + secrets.plant("a path", "p")},
+		"an order's id":  {method: "GET", path: "/api/orders/" + secrets.plant("an order's id", "ord_")},
+		"a card's id":    {method: "GET", path: "/api/cards/" + secrets.plant("a card's id", "c") + "/balance"},
+		"a procedure":    {path: "/roamcard.v1.CardService/" + secrets.plant("a procedure", "P"), body: "{}"},
+		"a method":       {method: "M" + secrets.plant("a method", "M"), path: "/health"},
+		"a job's id": {path: "/api/admin/card-issue-fee/jobs/" + secrets.plant("a job's id", "j") +
+			"/reconcile", header: bearerOf(operatorToken)},
+		"a number as key of a query": {method: "GET", path: "/api/config?pan=" +
+			secrets.plantNumber("a number as key of a query", "4", 16)},
+	}
+}
+
+// secretBodies are requests with a secret in the body.
+func secretBodies(secrets canaries) map[string]request {
+	json := map[string]string{"Content-Type": "application/json"}
+	return map[string]request{
+		"a member's name": {path: purchasePath, body: `{"` + secrets.plant("a member's name", "m") + `":1}`},
+		"a member's value": {path: purchasePath, body: `{"note":"` + secrets.plant("a member's value", "") +
+			`"}`},
+		"broken JSON": {path: purchasePath, body: `{"idempotencyKey":"` + secrets.plant("broken JSON", "")},
 		"a signature of nobody's": {path: "/api/auth/verify",
 			body: `{"address":"0x0000000000000000000000000000000000000001","signature":"` +
 				secrets.plant("a signature of nobody's", "0x") + `"}`},
@@ -303,20 +337,8 @@ func (w *world) sendStrangerSecrets(secrets canaries, operatorToken string) {
 				secrets.plant("a message of nobody's", "") + `"}`},
 		"an address that is none": {path: "/api/auth/challenge", body: `{"address":"` +
 			secrets.plant("an address that is none", "0x") + `"}`},
-		"a job's id": {path: "/api/admin/card-issue-fee/jobs/" + secrets.plant("a job's id", "j") +
-			"/reconcile", header: bearerOf(operatorToken)},
 		"a member of a procedure": {path: "/roamcard.v1.CardService/PurchaseCard", body: `{"note":"` +
 			secrets.plant("a member of a procedure", "") + `"}`, header: json},
-		"a bearer of a procedure": {path: "/roamcard.v1.OrderService/ListOrders", body: `{}`,
-			header: bearerOf(secrets.plant("a bearer of a procedure", "rcs_"))},
-		"a payment of a procedure": {path: "/roamcard.v1.CardService/PurchaseCard", body: purchaseBody("x"),
-			header: map[string]string{x402.HeaderSignature: secrets.plant("a payment of a procedure", "")}},
-		"a number as key of a query": {method: "GET", path: "/api/config?pan=" +
-			secrets.plantNumber("a number as key of a query", "4", 16)},
-	} {
-		if a := w.send(r); a.status == 0 || a.status >= 500 {
-			w.t.Errorf("%s: %d %s (%v)", name, a.status, a.body, a.err)
-		}
 	}
 }
 

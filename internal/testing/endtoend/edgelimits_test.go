@@ -96,39 +96,7 @@ func TestInvalidPaymentsCountAsUnpaidRequests(t *testing.T) {
 	n := 0
 	next := func() string { n++; return fmt.Sprintf("10.1.0.%d", n) }
 
-	garbage := map[string]string{x402.HeaderSignature: "x"}
-	session := func(more map[string]string) map[string]string {
-		h := owner.bearer()
-		for name, value := range more {
-			h[name] = value
-		}
-		return h
-	}
-	rpc := "/roamcard.v1."
-	for name, r := range map[string]request{
-		"card":             {path: purchasePath, body: purchaseBody("k"), header: garbage},
-		"card, a bad body": {path: purchasePath, body: "{}", header: garbage},
-		"card, no JSON": {path: purchasePath, body: "{}",
-			header: map[string]string{x402.HeaderSignature: "x", "Content-Type": "text/plain"}},
-		"card, Connect":   {path: rpc + "CardService/PurchaseCard", body: purchaseBody("k"), header: garbage},
-		"top-up":          {path: "/api/card/topup", body: purchaseBody("k"), header: garbage},
-		"top-up, Connect": {path: rpc + "CardService/TopUpCard", body: purchaseBody("k"), header: garbage},
-		"eSIM":            {path: esimPath, body: purchaseBody("k"), header: garbage},
-		"eSIM, Connect":   {path: rpc + "EsimService/PurchaseEsim", body: purchaseBody("k"), header: garbage},
-		"order":           {path: o.path(), header: garbage},
-		"order, GET":      {method: "GET", path: o.path(), header: garbage},
-		"alias":           {path: aliasPath + o.OrderID, header: garbage},
-		"alias, GET":      {method: "GET", path: aliasPath + o.OrderID, header: garbage},
-		"order, Connect": {path: rpc + "OrderService/PayOrder", body: `{"orderId":` + jsonText(o.OrderID) + `}`,
-			header: garbage},
-		"own order": {path: ordersPath + "/" + o.OrderID + "/pay", body: `{"paymentSignature":"x"}`, header: session(nil)},
-		"own order, Connect": {path: rpc + "OrderService/SubmitPayment", header: session(nil),
-			body: `{"orderId":` + jsonText(o.OrderID) + `,"paymentSignature":"x"}`},
-		"a tool": {path: "/mcp",
-			body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_payable_url","arguments":{"orderId":` +
-				jsonText(o.OrderID) + `}}}`,
-			header: map[string]string{"Host": "cards.example"}},
-	} {
+	for name, r := range invalidPayments(owner, o) {
 		let := w.countAllowed(copies(tooMany, r.fromIP(next())))
 		if name == "a tool" {
 			// JSON-RPC answers 200 whatever the tool says.
@@ -156,6 +124,36 @@ func TestInvalidPaymentsCountAsUnpaidRequests(t *testing.T) {
 	w.send(purchase("paid", header(t, other.payment())).fromIP("10.1.0.1")).into(t, 200, nil)
 	w.awaitSettled(30 * time.Second)
 	w.checkBooks()
+}
+
+// invalidPayments are requests without a payment for every route that asks for one.
+func invalidPayments(owner *buyer, o unpaidOrder) map[string]request {
+	garbage := map[string]string{x402.HeaderSignature: "x"}
+	rpc := "/roamcard.v1."
+	return map[string]request{
+		"card":             {path: purchasePath, body: purchaseBody("k"), header: garbage},
+		"card, a bad body": {path: purchasePath, body: "{}", header: garbage},
+		"card, no JSON": {path: purchasePath, body: "{}",
+			header: map[string]string{x402.HeaderSignature: "x", "Content-Type": "text/plain"}},
+		"card, Connect":   {path: rpc + "CardService/PurchaseCard", body: purchaseBody("k"), header: garbage},
+		"top-up":          {path: "/api/card/topup", body: purchaseBody("k"), header: garbage},
+		"top-up, Connect": {path: rpc + "CardService/TopUpCard", body: purchaseBody("k"), header: garbage},
+		"eSIM":            {path: esimPath, body: purchaseBody("k"), header: garbage},
+		"eSIM, Connect":   {path: rpc + "EsimService/PurchaseEsim", body: purchaseBody("k"), header: garbage},
+		"order":           {path: o.path(), header: garbage},
+		"order, GET":      {method: "GET", path: o.path(), header: garbage},
+		"alias":           {path: aliasPath + o.OrderID, header: garbage},
+		"alias, GET":      {method: "GET", path: aliasPath + o.OrderID, header: garbage},
+		"order, Connect": {path: rpc + "OrderService/PayOrder", body: `{"orderId":` + jsonText(o.OrderID) + `}`,
+			header: garbage},
+		"own order": {path: ordersPath + "/" + o.OrderID + "/pay", body: `{"paymentSignature":"x"}`, header: owner.bearer()},
+		"own order, Connect": {path: rpc + "OrderService/SubmitPayment", header: owner.bearer(),
+			body: `{"orderId":` + jsonText(o.OrderID) + `,"paymentSignature":"x"}`},
+		"a tool": {path: "/mcp",
+			body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_payable_url","arguments":{"orderId":` +
+				jsonText(o.OrderID) + `}}}`,
+			header: map[string]string{"Host": "cards.example"}},
+	}
 }
 
 // unfundedPurchase is a purchase by a new wallet without money.

@@ -202,46 +202,52 @@ func TestEsimCredentialsAreNeitherLoggedNorStoredUnsealed(t *testing.T) {
 		"the token key":   w.config.Esim.TokenKey.Reveal(),
 		"the QR code":     c.QRPNG[100:160],
 	}
-	absent := func() {
-		t.Helper()
-		dump, said := w.dump(), log.String()
-		for name, secret := range secrets {
-			for form, text := range map[string]string{
-				"plain":  secret,
-				"base64": base64.StdEncoding.EncodeToString([]byte(secret)),
-				"hex":    hex.EncodeToString([]byte(secret)),
-			} {
-				if strings.Contains(said, text) {
-					t.Errorf("%s is in the log (%s)", name, form)
-				}
-				if strings.Contains(dump, text) {
-					t.Errorf("%s is in the database (%s)", name, form)
-				}
-			}
-		}
-	}
-	absent()
+	w.wantNotWritten(secrets, &log)
 	if !strings.Contains(log.String(), o.OrderID) && !strings.Contains(log.String(), `"request"`) {
 		t.Error("the log is empty: nothing was looked at")
 	}
 
-	next := w.config
-	next.Esim.Keys = secret.New("k2:" + strings.Repeat("d5", 32) + "," + w.config.Esim.Keys.Reveal())
-	w.start(next)
-	w.instances[0].stop()
-	w.instances = w.instances[1:]
+	newKey := "k2:" + strings.Repeat("d5", 32)
+	w.restartWithSealingKeys(newKey + "," + w.config.Esim.Keys.Reveal())
 	eventually(t, 20*time.Second, func() (bool, string) { return w.sealingKey() == "k2", "sealed by " + w.sealingKey() })
-	next.Esim.Keys = secret.New("k2:" + strings.Repeat("d5", 32))
-	w.start(next)
-	w.instances[0].stop()
-	w.instances = w.instances[1:]
+	w.restartWithSealingKeys(newKey)
 	var again esimCredentials
 	w.send(get(at+"/credentials").with(withToken(rotated.Token))).into(t, 200, &again)
 	if again != *c {
 		t.Error("another eSIM after the rotation")
 	}
-	absent()
+	w.wantNotWritten(secrets, &log)
 	w.checkBooks()
+}
+
+// wantNotWritten looks for secrets in the log and in the database.
+func (w *world) wantNotWritten(secrets map[string]string, log *lockedBuffer) {
+	w.t.Helper()
+	dump, logged := w.dump(), log.String()
+	for name, secret := range secrets {
+		for form, text := range map[string]string{
+			"plain":  secret,
+			"base64": base64.StdEncoding.EncodeToString([]byte(secret)),
+			"hex":    hex.EncodeToString([]byte(secret)),
+		} {
+			if strings.Contains(logged, text) {
+				w.t.Errorf("%s is in the log (%s)", name, form)
+			}
+			if strings.Contains(dump, text) {
+				w.t.Errorf("%s is in the database (%s)", name, form)
+			}
+		}
+	}
+}
+
+// restartWithSealingKeys replaces the oldest instance by one with these keys, of which the first seals.
+func (w *world) restartWithSealingKeys(keys string) {
+	w.t.Helper()
+	next := w.config
+	next.Esim.Keys = secret.New(keys)
+	w.start(next)
+	w.instances[0].stop()
+	w.instances = w.instances[1:]
 }
 
 func (w *world) sealingKey() string {

@@ -64,22 +64,7 @@ func TestDashboardAndAlertMetricsAreExported(t *testing.T) {
 		page = scrape(t, w.instances[0].metrics)
 		return strings.Contains(page, "reconciliation_age_seconds"), "the books have not been compared"
 	})
-	problems, err := promlint.New(strings.NewReader(page)).Lint()
-	if err != nil || len(problems) > 0 {
-		t.Errorf("promtool says of the page: %v, %v", problems, err)
-	}
-	for _, name := range slices.Concat(dashboardExprs(t), alertExprs(t)) {
-		for _, metric := range metricsIn(name) {
-			if !regexp.MustCompile(`(?m)^` + metric + `[{ ]`).MatchString(page) {
-				t.Errorf("%s of %q is not shown", metric, name)
-			}
-		}
-		for _, label := range labelsIn(name) {
-			if !strings.Contains(page, label+`="`) && label != "le" && label != "instance" {
-				t.Errorf("label %s of %q is nowhere", label, name)
-			}
-		}
-	}
+	wantDashboardMetrics(t, page)
 	for name, secret := range map[string]string{
 		"the wallet":         strings.ToLower(b.address.String()),
 		"the address":        "127.0.0.1",
@@ -103,6 +88,27 @@ func TestDashboardAndAlertMetricsAreExported(t *testing.T) {
 	} {
 		if !strings.Contains(page, line+"\n") {
 			t.Errorf("%s is not shown", line)
+		}
+	}
+}
+
+// wantDashboardMetrics checks a metrics page for all that the dashboard and the alerts name.
+func wantDashboardMetrics(t *testing.T, page string) {
+	t.Helper()
+	problems, err := promlint.New(strings.NewReader(page)).Lint()
+	if err != nil || len(problems) > 0 {
+		t.Errorf("promtool says of the page: %v, %v", problems, err)
+	}
+	for _, name := range slices.Concat(dashboardExprs(t), alertExprs(t)) {
+		for _, metric := range metricsIn(name) {
+			if !regexp.MustCompile(`(?m)^` + metric + `[{ ]`).MatchString(page) {
+				t.Errorf("%s of %q is not shown", metric, name)
+			}
+		}
+		for _, label := range labelsIn(name) {
+			if !strings.Contains(page, label+`="`) && label != "le" && label != "instance" {
+				t.Errorf("label %s of %q is nowhere", label, name)
+			}
 		}
 	}
 }
