@@ -125,7 +125,7 @@ func (c Cards) Activate(ctx context.Context, f job.Fence, a card.Card, postings 
 		if err != nil || n == 0 {
 			return err
 		}
-		post(tx, c.s.stamp(), postings...)
+		postFor(tx, c.s.stamp(), a.Owner, postings...)
 		if _, _, err = insertJob(ctx, tx, fee, a.Owner); err != nil {
 			return err
 		}

@@ -5,16 +5,17 @@ import (
 
 	"github.com/roamcard/roamcard/ent"
 	"github.com/roamcard/roamcard/internal/ledger"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // postSQL inserts a posting and its entries in one statement, after which the database checks that they balance. Their
-// owner is that of the order, or empty without an order. An existing posting stays as it is. A reversal of a posting
-// that does not exist is not inserted.
+// owner is that of the order, or empty without an order: it is given, or null to be looked up. An existing posting stays
+// as it is. A reversal of a posting that does not exist is not inserted.
 const postSQL = `
 	WITH posted AS (
 		INSERT INTO ledger_postings (id, order_id, owner, kind, at)
-		SELECT $1::varchar, $2::varchar, coalesce((SELECT owner FROM orders WHERE id = $2::varchar), ''), $3::varchar,
-			$4::timestamptz
+		SELECT $1::varchar, $2::varchar, coalesce($8::varchar, (SELECT owner FROM orders WHERE id = $2::varchar), ''),
+			$3::varchar, $4::timestamptz
 		WHERE $5::varchar = '' OR EXISTS (SELECT FROM ledger_postings WHERE id = $5)
 		ON CONFLICT (id, owner) DO NOTHING RETURNING id, owner)
 	INSERT INTO ledger_entries (posting_id, owner, account, amount)
@@ -22,15 +23,35 @@ const postSQL = `
 	FROM posted, unnest($6::varchar[], $7::bigint[]) AS e (account, amount)`
 
 // post queues postings in the transaction that records their cause, without a round trip of its own. The domain decides
-// what is posted.
+// what is posted. The owner of each is read from its order.
 func post(tx *ent.Tx, now time.Time, all ...ledger.Posting) {
 	for _, p := range all {
-		accounts, amounts := make([]string, len(p.Entries)), make([]int64, len(p.Entries))
-		for i, e := range p.Entries {
-			accounts[i], amounts[i] = string(e.Account), int64(e.Amount)
+		var owner *string
+		if p.Order == "" {
+			owner = new(string)
 		}
-		later(tx, postSQL, p.ID, p.Order, p.Kind, now, p.Undoes, accounts, amounts)
+		postOne(tx, now, owner, p)
 	}
+}
+
+// postFor is post where the owner of the postings' order is known.
+func postFor(tx *ent.Tx, now time.Time, owner x402.Address, all ...ledger.Posting) {
+	name := owner.Lower()
+	for _, p := range all {
+		if p.Order == "" {
+			post(tx, now, p)
+		} else {
+			postOne(tx, now, &name, p)
+		}
+	}
+}
+
+func postOne(tx *ent.Tx, now time.Time, owner *string, p ledger.Posting) {
+	accounts, amounts := make([]string, len(p.Entries)), make([]int64, len(p.Entries))
+	for i, e := range p.Entries {
+		accounts[i], amounts[i] = string(e.Account), int64(e.Amount)
+	}
+	later(tx, postSQL, p.ID, p.Order, p.Kind, now, p.Undoes, accounts, amounts, owner)
 }
 
 // postAllSQL is postSQL for the postings that a comparison found missing.

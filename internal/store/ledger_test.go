@@ -30,15 +30,20 @@ import (
 func posted(t *testing.T, s *store.Store) map[ledger.ID][]ledger.Entry {
 	t.Helper()
 	rows, err := s.Pool().Query(t.Context(), `
-		SELECT p.id, p.kind, p.order_id, e.account, e.amount FROM ledger_postings p
-		LEFT JOIN ledger_entries e ON e.posting_id = p.id ORDER BY e.id`)
+		SELECT p.id, p.kind, p.order_id, e.account, e.amount, p.owner = coalesce(o.owner, '') AND e.owner = p.owner
+		FROM ledger_postings p LEFT JOIN ledger_entries e ON e.posting_id = p.id LEFT JOIN orders o ON o.id = p.order_id
+		ORDER BY e.id`)
 	if err != nil {
 		t.Fatal(err)
 	}
 	found := map[ledger.ID][]ledger.Entry{}
 	var p ledger.Posting
 	var e ledger.Entry
-	_, err = pgx.ForEachRow(rows, []any{&p.ID, &p.Kind, &p.Order, &e.Account, &e.Amount}, func() error {
+	var owned bool
+	_, err = pgx.ForEachRow(rows, []any{&p.ID, &p.Kind, &p.Order, &e.Account, &e.Amount, &owned}, func() error {
+		if !owned {
+			t.Errorf("posting %s or its entry in %s has another owner than order %q", p.ID, e.Account, p.Order)
+		}
 		if want := ledger.ID(string(p.Kind) + "/" + p.Order); p.ID != want {
 			t.Errorf("posting %s of order %s is a %s", p.ID, p.Order, p.Kind)
 		}

@@ -359,7 +359,7 @@ func moveOrder(tx *ent.Tx, m order.Move, now time.Time, moved *order.Order) {
 	if m.To.Final() || m.To == order.PaymentRequired {
 		releaseReservations(tx, m.Order, now)
 	}
-	post(tx, now, m.Postings...)
+	postFor(tx, now, m.Owner, m.Postings...)
 }
 
 // recordMove adds a move to the timeline of an order, whose version is that after the move.
