@@ -67,7 +67,7 @@ var only = map[string][]string{
 // commands may import these packages only: configuration and wiring, and the tools that run on them.
 var commands = []string{"app", "devtools/dev", "devtools/doctor"}
 
-// allowed are imports beside the table, each with its reason.
+// allowed are imports in addition to the table, each with its reason.
 var allowed = map[string][]string{
 	// A buyer speaks the API's own messages, as any client does.
 	"devtools/demo": {module + "gen/go/roamcard/v1"},

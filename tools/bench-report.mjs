@@ -44,7 +44,7 @@ const micros = (nanos) => (nanos / 1000).toFixed(1);
 const table = (head, rows) => [head, head.map((_, i) => (i === 0 ? '---' : '--:')), ...rows].map((row) => `| ${row.join(' | ')} |`).join('\n');
 
 const version = mid('cgo Claim/pgbench', 'server-version');
-const faces = [['REST', 'rest', '0.5'], ['Connect JSON', 'connect', '–']];
+const transports = [['REST', 'rest', '0.5'], ['Connect JSON', 'connect', '–']];
 const claims = [
   ['claim to settled', 'settled', '1.0'],
   ['the same, buyers sharing no float', 'apart', '–'],
@@ -60,11 +60,11 @@ const tables = {
   machine: `Measured ${facts.date} on ${facts.cores} cores of ${facts.cpu}, with ${facts.go}, PostgreSQL ${Math.floor(version / 10000)}.${version % 10000} ` +
     `(fsync on)${facts.pgbench ? `, pgbench ${facts.pgbench}` : ', a loop of pgx for pgbench'} and anvil ${facts.anvil}; ${rounds.length} rounds; ` +
     `load average ${facts.load} before the first.`,
-  challenge: table(['answered by', 'challenges/s', 'bare handler/s', 'ratio', 'aim'], faces.map(([title, name, aim]) => [
+  challenge: table(['answered by', 'challenges/s', 'bare handler/s', 'ratio', 'aim'], transports.map(([title, name, aim]) => [
     title, count(mid(`cgo Challenge/${name}`, 'req/s')), count(mid(`cgo Challenge/${name}-bare`, 'req/s')),
     ratio(all(`cgo Challenge/${name}`, 'req/s'), all(`cgo Challenge/${name}-bare`, 'req/s')), aim,
   ])),
-  // A difference of two lives, each with upkeep of its own: the shorter one may have written a row more.
+  // A difference of two runs, each with maintenance of its own: the shorter one may have written a row more.
   books: table(['for 10,000 challenges', 'at most'], [
     ['rows written', count(Math.max(0, ...all('cgo ChallengeBooks', 'rows-written')))],
     ['calls to the chain', count(Math.max(...all('cgo ChallengeBooks', 'rpc-calls')))],

@@ -10,7 +10,7 @@ const proved = new Map();
 for (const line of readFileSync(lines, 'utf8').split('\n').filter(Boolean)) {
   const { client, scenario, transfers } = JSON.parse(line);
   const cell = `${scenario} ${client}`;
-  // A client with two faces, sync and async, proves a scenario twice.
+  // A client with two interfaces, sync and async, proves a scenario twice.
   proved.set(cell, [...(proved.get(cell) ?? []), transfers]);
 }
 const missing = [];

@@ -210,7 +210,7 @@ func (b *buyer) openSigner(cmd *cobra.Command, r dev.Ready) (roamcard.Signer, er
 	if command := os.Getenv("ROAMCARD_SIGNER"); command != "" {
 		address := os.Getenv("ROAMCARD_SIGNER_ADDRESS")
 		if address == "" {
-			return nil, fmt.Errorf("%w: ROAMCARD_SIGNER needs ROAMCARD_SIGNER_ADDRESS beside it", errUsage)
+			return nil, fmt.Errorf("%w: ROAMCARD_SIGNER needs ROAMCARD_SIGNER_ADDRESS, too", errUsage)
 		}
 		return roamcard.CommandSigner{Account: address, Command: strings.Fields(command)}, nil
 	}

@@ -20,7 +20,7 @@ func recovery() *cobra.Command {
 			"(adopt), money that\n" +
 			"was paid not long ago waits for its payer's repeat (leave), older money goes back (return), and what is not " +
 			"clear is left to\n" +
-			"you (review). With --apply it does so; a second run finds nothing left to do. It may run beside the service.\n" +
+			"you (review). With --apply it does so; a second run finds nothing left to do. It may run next to the service.\n" +
 			"The exit code is 6 while something is left to do or to decide.",
 	}
 	file := configFlag(cmd)

@@ -64,7 +64,7 @@ type Records interface {
 	) (p payment.Payment, done bool, err error)
 	// Prove records a payment that its receipt proves, moves its order to settled, posts the move's postings, and
 	// queues the order's job and the job that watches the payment; once per key, with the errors of Unproven.
-	Prove(ctx context.Context, p payment.Payment, m order.Move, follow job.New, act order.Act) error
+	Prove(ctx context.Context, p payment.Payment, m order.Move, watch job.New, act order.Act) error
 }
 
 // The errors of Records.

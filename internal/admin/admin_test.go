@@ -16,7 +16,7 @@ import (
 	"github.com/roamcard/roamcard/internal/product/card/cardtest"
 )
 
-func TestARetryAfterARefusalHasAReferenceOfItsOwn(t *testing.T) {
+func TestRetryAfterARefusalHasANewReference(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{})
 	b := s.NewBuyer(t)
 	p := s.PaidCard(t, b, "k")
@@ -25,12 +25,12 @@ func TestARetryAfterARefusalHasAReferenceOfItsOwn(t *testing.T) {
 	s.Reaches(t, sold.Order.ID, order.OperatorReview)
 	s.Decide(t, sold.Order.ID, admin.DecideRetry, "the issuer is well again")
 	s.Reaches(t, sold.Order.ID, order.Fulfilled)
-	life, err := s.Admin.Inspect(t.Context(), sold.Order.ID, order.Act{Operator: "ada"})
-	if err != nil || len(life.References) != 2 || life.References[0].Reference == life.References[1].Reference {
-		t.Fatalf("references %+v, %v", life.References, err)
+	history, err := s.Admin.Inspect(t.Context(), sold.Order.ID, order.Act{Operator: "ada"})
+	if err != nil || len(history.References) != 2 || history.References[0].Reference == history.References[1].Reference {
+		t.Fatalf("references %+v, %v", history.References, err)
 	}
 	c, err := s.Cards.Ensure(t.Context(), b.Address)
-	if err != nil || c.Status != card.Active || c.Ref.String() != life.References[1].Reference ||
+	if err != nil || c.Status != card.Active || c.Ref.String() != history.References[1].Reference ||
 		s.Issuer.Executed(c.Ref) != 1 {
 		t.Errorf("card %+v, %v", c, err)
 	}
@@ -39,7 +39,7 @@ func TestARetryAfterARefusalHasAReferenceOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestARetryOfATopUpAfterARefusalLoadsOnce(t *testing.T) {
+func TestRetryOfARefusedTopUpLoadsOnce(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{})
 	b := s.NewBuyer(t)
 	s.Reaches(t, s.MustBuy(t, s.PaidCard(t, b, "k")).Order.ID, order.Fulfilled)
@@ -60,7 +60,7 @@ func TestARetryOfATopUpAfterARefusalLoadsOnce(t *testing.T) {
 	}
 }
 
-func TestARetryAfterADoubtReadsAndNeverSendsAgain(t *testing.T) {
+func TestRetryOfAnUnclearCallOnlyReads(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{Traits: fulfilment.Traits{VisibilityDelay: time.Millisecond}})
 	b := s.NewBuyer(t)
 	p := s.PaidCard(t, b, "k")
@@ -84,7 +84,7 @@ func TestARetryAfterADoubtReadsAndNeverSendsAgain(t *testing.T) {
 	}
 }
 
-func TestAnOrderIsDecidedOnceForEachKeyAndOnlyInReview(t *testing.T) {
+func TestDecisionIsMadeOncePerKeyAndOnlyInReview(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{})
 	b := s.NewBuyer(t)
 	p := s.PaidCard(t, b, "k~002")
@@ -123,7 +123,7 @@ func TestAnOrderIsDecidedOnceForEachKeyAndOnlyInReview(t *testing.T) {
 	}
 }
 
-func TestOfManyDecisionsAtOnceOneHolds(t *testing.T) {
+func TestOneOfConcurrentDecisionsHolds(t *testing.T) {
 	s, _ := checkouttest.OpenWithTreasury(t,
 		checkouttest.Options{Traits: fulfilment.Traits{VisibilityDelay: time.Millisecond}}, 100_000_000)
 	b := s.NewBuyer(t)
@@ -162,7 +162,7 @@ func TestOfManyDecisionsAtOnceOneHolds(t *testing.T) {
 	}
 }
 
-func TestTheQueueHoldsWhatWaits(t *testing.T) {
+func TestQueueListsOrdersInReview(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{})
 	b := s.NewBuyer(t)
 	var ids []order.ID

@@ -26,8 +26,9 @@ func (e evidence) Prove(_ context.Context, _ x402.Authorization, transaction x40
 	return payment.Verdict{State: payment.Settled, Receipt: &r}, nil
 }
 
-// TestATransactionIsBelievedOnlyAsTheChainShowsIt: an operator names transactions for a payment that nobody can decide.
-func TestATransactionIsBelievedOnlyAsTheChainShowsIt(t *testing.T) {
+// TestNamedTransactionIsBelievedOnlyAsTheChainShowsIt: an operator names transactions for a payment whose verdict is
+// unknown.
+func TestNamedTransactionIsBelievedOnlyAsTheChainShowsIt(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{Dead: true, Wait: 50 * time.Millisecond})
 	b := s.NewBuyer(t)
 	_, err := s.Buy(t.Context(), s.PaidCard(t, b, "k"))
@@ -64,12 +65,12 @@ func TestATransactionIsBelievedOnlyAsTheChainShowsIt(t *testing.T) {
 	checkouttest.WantFault(t, err, fault.OrderNotFound)
 	s.Run(t) // the job goes on from there
 	s.Reaches(t, id, order.Fulfilled)
-	life, err := s.Admin.Inspect(t.Context(), id, order.Act{Operator: "ada"})
-	if err != nil || len(life.Payments) != 1 || life.Payments[0].Receipt == nil ||
-		life.Payments[0].Receipt.Transaction != right {
-		t.Errorf("payments %+v, %v", life.Payments, err)
+	history, err := s.Admin.Inspect(t.Context(), id, order.Act{Operator: "ada"})
+	if err != nil || len(history.Payments) != 1 || history.Payments[0].Receipt == nil ||
+		history.Payments[0].Receipt.Transaction != right {
+		t.Errorf("payments %+v, %v", history.Payments, err)
 	}
-	if e := life.Timeline[1]; e.To != order.Settled || e.Actor != "operator:ada" ||
+	if e := history.Timeline[1]; e.To != order.Settled || e.Actor != "operator:ada" ||
 		e.Evidence["transaction"] != right.String() {
 		t.Errorf("the move %+v", e)
 	}

@@ -94,7 +94,7 @@ func TestUnpaidOrdersLiveAMinuteAtLeast(t *testing.T) {
 	}
 	if c, err := settlementLoad(settlementSettings(map[string]string{"relayer.keys": "0x01"})); err != nil ||
 		c.PayableFor != 30*time.Minute {
-		t.Errorf("the standard is %s, %v", c.PayableFor, err)
+		t.Errorf("the default is %s, %v", c.PayableFor, err)
 	}
 }
 

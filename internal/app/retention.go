@@ -16,7 +16,7 @@ import (
 type retentionArgs struct{}
 
 // Kind implements job.Args.
-func (retentionArgs) Kind() job.Kind { return "forget" }
+func (retentionArgs) Kind() job.Kind { return "retention" }
 
 const retentionEvery = 10 * time.Minute
 

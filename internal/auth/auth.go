@@ -112,9 +112,9 @@ func checkOperators(operators []Operator) []error {
 	return errs
 }
 
-func orDefault(d, standard time.Duration) time.Duration {
+func orDefault(d, otherwise time.Duration) time.Duration {
 	if d == 0 {
-		return standard
+		return otherwise
 	}
 	return d
 }

@@ -17,10 +17,10 @@ func ParseRecipientKey(text string) ([]byte, error) {
 	if text == "" {
 		return nil, nil
 	}
-	standard := strings.NewReplacer("-", "+", "_", "/").Replace(strings.TrimSuffix(text, "="))
-	key, err := base64.RawStdEncoding.Strict().DecodeString(standard)
+	plain := strings.NewReplacer("-", "+", "_", "/").Replace(strings.TrimSuffix(text, "="))
+	key, err := base64.RawStdEncoding.Strict().DecodeString(plain)
 	// The length keeps out line breaks, which the decoder skips.
-	if err != nil || len(standard) != base64.RawStdEncoding.EncodedLen(recipientKeyBytes) ||
+	if err != nil || len(plain) != base64.RawStdEncoding.EncodedLen(recipientKeyBytes) ||
 		checkRecipientKey(key) != nil {
 		return nil, recipientKeyFault()
 	}

@@ -108,7 +108,7 @@ func TestRevealMessageNamesCardSessionAndKey(t *testing.T) {
 	}
 }
 
-// opening is a reveal before its verification; each case spoils one thing.
+// opening is a reveal before its verification; each case changes one thing.
 type opening struct {
 	d        *bench
 	w        authtest.Wallet
@@ -236,11 +236,11 @@ var wrongReveals = map[string]func(t *testing.T, o *opening){
 func TestWrongRevealsAreIndistinguishableAndConsumeTheChallenge(t *testing.T) {
 	same := &uniform{code: fault.ChallengeInvalid}
 	cases := maps.Clone(wrongReveals)
-	for name, spoil := range badSignatures {
-		cases["signature: "+name] = func(_ *testing.T, o *opening) { o.request.Signature = spoil(o.request.Signature) }
+	for name, alter := range badSignatures {
+		cases["signature: "+name] = func(_ *testing.T, o *opening) { o.request.Signature = alter(o.request.Signature) }
 	}
 	for _, scheme := range bothSchemes {
-		for name, spoil := range cases {
+		for name, alter := range cases {
 			t.Run(string(scheme)+" "+name, func(t *testing.T) {
 				d, w := newBench(t), authtest.NewWallet(t, "ada")
 				caller, _ := d.signIn(t, w)
@@ -251,7 +251,7 @@ func TestWrongRevealsAreIndistinguishableAndConsumeTheChallenge(t *testing.T) {
 				}
 				good := auth.RevealRequest{CardID: cardOne, IntentID: c.ID, Signature: w.Sign(c, document), RecipientKey: key}
 				o := &opening{d: d, w: w, scheme: scheme, c: c, document: document, caller: caller, request: good, reveal: d.Auth}
-				spoil(t, o)
+				alter(t, o)
 				got, err := o.reveal.Reveal(t.Context(), o.caller, o.request)
 				same.check(t, err)
 				if got != nil {

@@ -48,7 +48,7 @@ func TestSessionTokenIsStoredAsAHashOnly(t *testing.T) {
 
 func TestWrongSessionsAreIndistinguishable(t *testing.T) {
 	same := &uniform{code: fault.SessionInvalid}
-	for name, spoil := range map[string]func(d *bench, c auth.Caller, header string) string{
+	for name, alter := range map[string]func(d *bench, c auth.Caller, header string) string{
 		"none":         func(*bench, auth.Caller, string) string { return "" },
 		"only Bearer":  func(*bench, auth.Caller, string) string { return "Bearer " },
 		"lower case":   func(_ *bench, _ auth.Caller, h string) string { return "bearer" + h[6:] },
@@ -82,7 +82,7 @@ func TestWrongSessionsAreIndistinguishable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := newBench(t)
 			caller, header := d.signIn(t, authtest.NewWallet(t, "ada"))
-			got, err := d.Authenticate(t.Context(), spoil(d, caller, header))
+			got, err := d.Authenticate(t.Context(), alter(d, caller, header))
 			same.check(t, err)
 			if got.Kind != auth.KindAnonymous {
 				t.Errorf("caller %+v came with the fault", got)

@@ -61,8 +61,8 @@ func TestRecoverNeverFindsTheSignerInAMisspelledSignature(t *testing.T) {
 	w := authtest.NewWallet(t, "ada")
 	digest := handshake.PersonalDigest("hello")
 	sig := w.SignDigest(digest)
-	for name, spoil := range badSignatures {
-		if got, err := auth.Recover(digest, spoil(sig)); err == nil && got == w.Address() {
+	for name, alter := range badSignatures {
+		if got, err := auth.Recover(digest, alter(sig)); err == nil && got == w.Address() {
 			t.Errorf("%s: recovered the signer", name)
 		}
 	}

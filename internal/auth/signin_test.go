@@ -100,7 +100,7 @@ func TestSchemeIsTheFirstOffered(t *testing.T) {
 	}
 }
 
-// attempt is a sign-in before its verification; each case spoils one thing.
+// attempt is a sign-in before its verification; each case changes one thing.
 type attempt struct {
 	d        *bench
 	w        authtest.Wallet
@@ -188,11 +188,11 @@ var wrongSignIns = map[string]func(t *testing.T, a *attempt){
 func TestWrongSignInsAreIndistinguishable(t *testing.T) {
 	same := &uniform{code: fault.SignatureInvalid}
 	cases := maps.Clone(wrongSignIns)
-	for name, spoil := range badSignatures {
-		cases["signature: "+name] = func(_ *testing.T, a *attempt) { a.request.Signature = spoil(a.request.Signature) }
+	for name, alter := range badSignatures {
+		cases["signature: "+name] = func(_ *testing.T, a *attempt) { a.request.Signature = alter(a.request.Signature) }
 	}
 	for _, scheme := range bothSchemes {
-		for name, spoil := range cases {
+		for name, alter := range cases {
 			t.Run(string(scheme)+" "+name, func(t *testing.T) {
 				d, w := newBench(t), authtest.NewWallet(t, "ada")
 				c, document, err := d.Challenge(t.Context(), w.Address(), []auth.Scheme{scheme})
@@ -202,7 +202,7 @@ func TestWrongSignInsAreIndistinguishable(t *testing.T) {
 				a := &attempt{d: d, w: w, c: c, document: document, verify: d.Auth}
 				a.request = auth.VerifyRequest{Wallet: w.Address(), Signature: w.Sign(c, document), IntentID: c.ID}
 				good := a.request
-				spoil(t, a)
+				alter(t, a)
 				_, token, err := a.verify.Verify(t.Context(), a.request)
 				same.check(t, err)
 				if !token.IsZero() {
@@ -228,8 +228,8 @@ func TestSignInSurvivesAStrangersWrongSignature(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, spoil := range badSignatures {
-		_, _, err := d.Verify(t.Context(), auth.VerifyRequest{Wallet: w.Address(), Signature: spoil(w.Sign(c, document))})
+	for _, alter := range badSignatures {
+		_, _, err := d.Verify(t.Context(), auth.VerifyRequest{Wallet: w.Address(), Signature: alter(w.Sign(c, document))})
 		same.check(t, err)
 	}
 	request := auth.VerifyRequest{Wallet: w.Address(), Signature: w.Sign(c, document)}

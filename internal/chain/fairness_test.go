@@ -32,7 +32,7 @@ const (
 	fromNobody = "0x3215631626ba7e0260e01b5f5260205ff3"
 )
 
-// delegate places code, and returns its address.
+// delegate installs code, and returns its address.
 func (b *bench) delegate(code string) x402.Address {
 	b.Helper()
 	key, err := crypto.GenerateKey()

@@ -28,8 +28,7 @@ func preempt(t *testing.T, s *checkouttest.Shop, p checkout.Purchase) x402.Autho
 	return pay.Authorization
 }
 
-// buyAgain is what a payer does who is told that another payment is safe: it asks for the terms, signs once more and
-// repeats.
+// buyAgain is what a payer does when another payment is safe: it asks for the terms, signs once more and repeats.
 func buyAgain(t *testing.T, s *checkouttest.Shop, b checkouttest.Buyer, p checkout.Purchase,
 	err error) (checkout.PaidOrder, error) {
 	t.Helper()
@@ -99,7 +98,7 @@ func TestCheckoutArrivedMoneyNeedsNoSecondBalance(t *testing.T) {
 	}
 }
 
-// TestCheckoutSpentAuthorizationProvesNobody: whoever reads the chain can make the very header. It places no order,
+// TestCheckoutSpentAuthorizationProvesNobody: whoever reads the chain can make the same header. It claims no order,
 // whatever the key, also once the money is stored as arrived.
 func TestCheckoutSpentAuthorizationProvesNobody(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{})
@@ -174,7 +173,7 @@ func TestCheckoutSessionProvesThePayer(t *testing.T) {
 
 // TestCheckoutVoidAuthorizationIsSafeToReplace is today's answer, once the chain has proven it.
 func TestCheckoutVoidAuthorizationIsSafeToReplace(t *testing.T) {
-	for name, spoil := range map[string]func(*checkouttest.Shop, x402.Authorization){
+	for name, use := range map[string]func(*checkouttest.Shop, x402.Authorization){
 		"cancelled": func(s *checkouttest.Shop, a x402.Authorization) { s.Chain.Cancel(a.From, a.Nonce) },
 		"used for another payee": func(s *checkouttest.Shop, a x402.Authorization) {
 			a.To = x402.Address{19: 0x55}
@@ -193,7 +192,7 @@ func TestCheckoutVoidAuthorizationIsSafeToReplace(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			spoil(s, pay.Authorization)
+			use(s, pay.Authorization)
 			before := s.Spent(b)
 			_, err = s.Buy(t.Context(), p)
 			checkouttest.WantFault(t, err, fault.PaymentRejected)
@@ -227,9 +226,9 @@ func TestCheckoutUnclearUseIsUnknown(t *testing.T) {
 	}
 }
 
-// TestCheckoutExpiredAuthorizationIsJudged: a request that is repeated after its payment's time says nothing of where
-// the money is.
-func TestCheckoutExpiredAuthorizationIsJudged(t *testing.T) {
+// TestCheckoutExpiredAuthorizationIsLookedUpOnTheChain: that the authorization of a repeated request has expired does
+// not show whether the money moved.
+func TestCheckoutExpiredAuthorizationIsLookedUpOnTheChain(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{VerdictTimeout: 50 * time.Millisecond})
 	b, idle := s.NewBuyer(t), s.NewBuyer(t)
 	p, unsent := s.PaidCard(t, b, "k"), s.PaidCard(t, idle, "k")

@@ -20,7 +20,7 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-func TestAnUnpaidRequestStoresNothing(t *testing.T) {
+func TestUnpaidRequestStoresNothing(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{})
 	required := s.Challenge(t, checkouttest.Purchase("k"))
 	if a := required.Accepts[0]; a.Amount != "25000000" || a.Network != x402.NetworkID || a.Scheme != x402.Scheme {
@@ -35,7 +35,7 @@ func TestAnUnpaidRequestStoresNothing(t *testing.T) {
 	}
 }
 
-func TestOnePaymentBuysOneCardWithFifteenDollarsOnIt(t *testing.T) {
+func TestPaymentBuysOneCardWithFifteenDollars(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{})
 	b := s.NewBuyer(t)
 	sold := s.MustBuy(t, s.PaidCard(t, b, "k"))
@@ -59,7 +59,7 @@ func TestOnePaymentBuysOneCardWithFifteenDollarsOnIt(t *testing.T) {
 	}
 }
 
-func TestRepeatsAreAnsweredFromTheRecord(t *testing.T) {
+func TestCheckoutRepeatsAnswerFromRecord(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{})
 	b := s.NewBuyer(t)
 	p := s.PaidCard(t, b, "k")
@@ -77,7 +77,7 @@ func TestRepeatsAreAnsweredFromTheRecord(t *testing.T) {
 	}
 }
 
-func TestTheSameKeyWithAnotherBodyIsRefused(t *testing.T) {
+func TestSameKeyWithAnotherBodyIsRefused(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{})
 	b := s.NewBuyer(t)
 	s.MustBuy(t, s.PaidCard(t, b, "k"))
@@ -90,7 +90,7 @@ func TestTheSameKeyWithAnotherBodyIsRefused(t *testing.T) {
 	}
 }
 
-func TestOneAuthorizationBuysOneThingWhateverTheKey(t *testing.T) {
+func TestAuthorizationBuysOnceWhateverTheKey(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{})
 	b := s.NewBuyer(t)
 	// Stalled, so that only the claim can tell the second purchase, not the chain.
@@ -149,7 +149,7 @@ func TestCheckoutPaidRequestSurvivesClientDisconnect(t *testing.T) {
 	}
 }
 
-func TestTwentyCopiesOfARequestMakeOneOrder(t *testing.T) {
+func TestConcurrentCopiesOfARequestMakeOneOrder(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{})
 	for round := range 5 {
 		b := s.NewBuyer(t)
@@ -177,7 +177,7 @@ func TestTwentyCopiesOfARequestMakeOneOrder(t *testing.T) {
 	}
 }
 
-func TestAnOwnerBuysOneCardAtATime(t *testing.T) {
+func TestOwnerBuysOneCardAtATime(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{})
 	b := s.NewBuyer(t)
 	results := make([]error, 8)
@@ -203,7 +203,7 @@ func TestAnOwnerBuysOneCardAtATime(t *testing.T) {
 	}
 }
 
-func TestTheLastFloatIsPromisedOnce(t *testing.T) {
+func TestLastFloatIsReservedOnce(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{})
 	buyers := make([]checkouttest.Buyer, 6)
 	purchases := make([]checkout.Purchase, len(buyers))
@@ -234,26 +234,28 @@ func TestTheLastFloatIsPromisedOnce(t *testing.T) {
 	}
 }
 
-func TestThePurchaseIsClosedBeforeAnyChallenge(t *testing.T) {
+func TestClosedSaleIsReportedBeforeAnyChallenge(t *testing.T) {
 	for name, tc := range map[string]struct {
 		options checkouttest.Options
-		spoil   func(*checkouttest.Shop)
+		change  func(*checkouttest.Shop)
 		want    fault.Code
 	}{
 		"paused": {options: checkouttest.Options{Paused: true}, want: fault.IssuePaused},
-		"no BIN": {spoil: func(s *checkouttest.Shop) { s.Issuer.SetBINs(card.BIN{Prefix: "400000"}) },
+		"no BIN": {change: func(s *checkouttest.Shop) { s.Issuer.SetBINs(card.BIN{Prefix: "400000"}) },
 			want: fault.BINUnavailable},
-		"no float":   {spoil: func(s *checkouttest.Shop) { s.Issuer.SetFloat(card.Price - 1) }, want: fault.FloatUnavailable},
+		"no float": {
+			change: func(s *checkouttest.Shop) { s.Issuer.SetFloat(card.Price - 1) }, want: fault.FloatUnavailable,
+		},
 		"no workers": {options: checkouttest.Options{Workers: noWorkers}, want: fault.WorkersUnavailable},
 		"no issuer": {
-			spoil: func(s *checkouttest.Shop) { s.Issuer.Fault(cardtest.Stock, fulfilmenttest.TimeoutBefore) },
-			want:  fault.DependencyDown,
+			change: func(s *checkouttest.Shop) { s.Issuer.Fault(cardtest.Stock, fulfilmenttest.TimeoutBefore) },
+			want:   fault.DependencyDown,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := checkouttest.Open(t, tc.options)
-			if tc.spoil != nil {
-				tc.spoil(s)
+			if tc.change != nil {
+				tc.change(s)
 			}
 			_, err := s.Buy(t.Context(), checkouttest.Purchase("k"))
 			checkouttest.WantFault(t, err, tc.want)
@@ -261,7 +263,7 @@ func TestThePurchaseIsClosedBeforeAnyChallenge(t *testing.T) {
 	}
 }
 
-func TestAForgedOrForeignQuoteChangesNoPrice(t *testing.T) {
+func TestForgedQuoteChangesNoPrice(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{})
 	b := s.NewBuyer(t)
 	for name, id := range map[string]any{"forged": "AAAAAAAAAAAAAAAAAAAAAHsi", "absent": nil, "not a text": 7} {
@@ -278,7 +280,7 @@ func TestAForgedOrForeignQuoteChangesNoPrice(t *testing.T) {
 	}
 }
 
-func TestAnUnknownSettlementIsNeverAChallenge(t *testing.T) {
+func TestUnknownSettlementIsNeverAChallenge(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{Wait: 300 * time.Millisecond})
 	b := s.NewBuyer(t)
 	for range 5000 { // whatever is sent until the release
@@ -302,7 +304,7 @@ func TestAnUnknownSettlementIsNeverAChallenge(t *testing.T) {
 	}
 }
 
-func TestADeadPaymentMayBeReplaced(t *testing.T) {
+func TestDeadPaymentMayBeReplaced(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{})
 	b := s.NewBuyer(t)
 	s.Chain.Next(paymenttest.Cancel)

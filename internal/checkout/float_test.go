@@ -10,7 +10,7 @@ import (
 	"github.com/roamcard/roamcard/internal/product/card"
 )
 
-// restock sets the issuer's float and waits until the shop, which remembers it for a moment, has read it.
+// restock sets the issuer's float and waits until the shop, which caches it, has read it.
 func restock(t *testing.T, s *checkouttest.Shop, float money.Cents) {
 	t.Helper()
 	for _, step := range []struct {
@@ -25,7 +25,7 @@ func restock(t *testing.T, s *checkouttest.Shop, float money.Cents) {
 	}
 }
 
-func TestFloatThatWasSpentSinceItWasReadIsNotPromisedAgain(t *testing.T) {
+func TestFloatSpentSinceItWasReadIsNotReserved(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{})
 	first, second := s.NewBuyer(t), s.NewBuyer(t)
 	p, q := s.PaidCard(t, first, "k"), s.PaidCard(t, second, "k")

@@ -25,9 +25,9 @@ func (r refusing) Simulate(context.Context, x402.Authorization, x402.Signature) 
 	return &payment.Rejection{Reason: r.reason, Detail: "the token refuses it"}
 }
 
-// TestWhatTheTokensIssuerDoesIsNotThePaymentsFault: nothing is claimed, nobody is asked for another signature, and
+// TestTokenIssuersRefusalIsNotThePaymentsFault: nothing is claimed, nobody is asked for another signature, and
 // whose fault it is is named.
-func TestWhatTheTokensIssuerDoesIsNotThePaymentsFault(t *testing.T) {
+func TestTokenIssuersRefusalIsNotThePaymentsFault(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{})
 	for reason, code := range map[string]fault.Code{
 		payment.ReasonTokenPaused: fault.TokenPaused, payment.ReasonAccountBlocked: fault.AccountBlocked,
@@ -49,8 +49,8 @@ func TestWhatTheTokensIssuerDoesIsNotThePaymentsFault(t *testing.T) {
 	}
 }
 
-// TestWhoseFaultItIsIsNamed: what keeps payments from settling knows whose fault it is, or nobody does.
-func TestWhoseFaultItIsIsNamed(t *testing.T) {
+// TestUnavailablePaymentsNameTheirCause: what keeps payments from settling knows whose fault it is, or nobody does.
+func TestUnavailablePaymentsNameTheirCause(t *testing.T) {
 	var down error
 	now := time.Now()
 	s := checkouttest.Open(t, checkouttest.Options{Payments: availability.NewPayments(availability.PaymentsConfig{
@@ -64,7 +64,7 @@ func TestWhoseFaultItIsIsNamed(t *testing.T) {
 		{errors.Join(fault.New(fault.FacilitatorDown, "It fails."), errors.New("why")), fault.FacilitatorDown},
 		{errors.Join(nil, fault.New(fault.ChainUnsettled, "It is reorganised.")), fault.ChainUnsettled},
 	} {
-		now = now.Add(time.Minute) // what failed before is forgotten
+		now = now.Add(time.Minute) // the cached failure expires
 		p := s.PaidCard(t, s.NewBuyer(t), "k")
 		down = tt.err
 		_, err := s.Buy(t.Context(), p)

@@ -28,8 +28,8 @@ func throttled(err error) bool {
 	return ok && no.Fault.RetryAfter > 0
 }
 
-// TestAPaymentThatProvesNothingIsUnpaid counts what is no payment, and what nobody signed, whatever its order.
-func TestAPaymentThatProvesNothingIsUnpaid(t *testing.T) {
+// TestInvalidPaymentCountsAsUnpaid counts what is no payment, and what nobody signed, whatever its order.
+func TestInvalidPaymentCountsAsUnpaid(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{Limits: limit.Rates{limit.Unpaid: {Count: 3, Per: time.Hour}}})
 	b := s.NewBuyer(t)
 	terms := s.Challenge(t, checkouttest.Purchase("k"))
@@ -107,8 +107,8 @@ func TestPaymentsAreCountedBeforeTheirSignature(t *testing.T) {
 	}
 }
 
-// TestARepeatIsSlowedAndNotRefused asks for one order far more often than anybody needs to.
-func TestARepeatIsSlowedAndNotRefused(t *testing.T) {
+// TestRepeatIsSlowedAndNotRefused asks for one order far more often than anybody needs to.
+func TestRepeatIsSlowedAndNotRefused(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{Limits: limit.Rates{limit.Repeat: {Count: 2, Per: 10 * time.Second}}})
 	p := s.PaidCard(t, s.NewBuyer(t), "k")
 	s.MustBuy(t, p)
@@ -142,8 +142,8 @@ func TestRefusedPaymentsAreCountedByAddressAlone(t *testing.T) {
 	}
 }
 
-// TestOpenedOrdersAreBounded by owner and by address; what exists is told again.
-func TestOpenedOrdersAreBounded(t *testing.T) {
+// TestUnpaidOrdersAreBounded: unpaid orders are bounded by owner and by address; an existing order is returned again.
+func TestUnpaidOrdersAreBounded(t *testing.T) {
 	s := checkouttest.Open(t,
 		checkouttest.Options{MaxUnpaid: 3, Limits: limit.Rates{limit.OrdersAddress: {Count: 7, Per: time.Hour}}})
 	b := s.NewBuyer(t)
@@ -168,8 +168,8 @@ func TestOpenedOrdersAreBounded(t *testing.T) {
 	}
 }
 
-// TestOnlySoManyCopiesWaitForASettlement: the others are told at once what those are told in the end.
-func TestOnlySoManyCopiesWaitForASettlement(t *testing.T) {
+// TestCopiesThatWaitForSettlementAreBounded: the others get at once the answer that those get in the end.
+func TestCopiesThatWaitForSettlementAreBounded(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{Wait: 5 * time.Second, Limits: limit.Rates{limit.Waiting: {Count: 2}}})
 	for range 5000 { // whatever is sent until the release
 		s.Chain.Next(paymenttest.Stall)

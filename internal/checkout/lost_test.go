@@ -15,7 +15,7 @@ import (
 	"github.com/roamcard/roamcard/internal/product/topup"
 )
 
-// TestCheckoutLostOrderFindsItsGoods: the database forgot the order after the card was opened. Its payer repeats the
+// TestCheckoutLostOrderFindsItsGoods: the database lost the order after the card was opened. Its payer repeats the
 // purchase, or buys under another key.
 func TestCheckoutLostOrderFindsItsGoods(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -74,7 +74,7 @@ func arrivedAs(p payment.Payment) payment.Arrived {
 	return payment.Arrived{Network: p.Network, Asset: p.Asset, Authorization: p.Authorization, Receipt: *p.Receipt}
 }
 
-// TestCheckoutKeylessOrdersAreDifferentPurchases: an order that was opened without a key is nobody's repeat.
+// TestCheckoutKeylessOrdersAreDifferentPurchases: an order that was created without a key repeats no other.
 func TestCheckoutKeylessOrdersAreDifferentPurchases(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{})
 	b := s.NewBuyer(t)

@@ -19,14 +19,14 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// opening is of a card order, paid later.
+// opening creates a card order that is paid later.
 func opening(b checkouttest.Buyer, key string) checkout.CreateRequest {
 	return checkout.CreateRequest{
 		Kind: card.Kind, Owner: b.Address, Key: key, Request: json.RawMessage(`{}`), ReuseUnpaid: true,
 	}
 }
 
-// funding is an opening of a top-up.
+// funding creates an order of a top-up.
 func funding(b checkouttest.Buyer, key string, gross money.Cents) checkout.CreateRequest {
 	n := opening(b, key)
 	n.Kind, n.ReuseUnpaid = topup.Kind, false
@@ -69,7 +69,7 @@ func mustPay(t *testing.T, s *checkouttest.Shop, id order.ID, paid string) check
 	return sold
 }
 
-func TestAnOpenedOrderIsPaidOnceByItsOwner(t *testing.T) {
+func TestCreatedOrderIsPaidOnceByItsOwner(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{})
 	b, stranger := s.NewBuyer(t), s.NewBuyer(t)
 	o := mustOpen(t, s, opening(b, "k"))
@@ -109,7 +109,7 @@ func TestAnOpenedOrderIsPaidOnceByItsOwner(t *testing.T) {
 	}
 }
 
-func TestAFundingOrderCreditsTheCardItWasOpenedFor(t *testing.T) {
+func TestTopUpOrderCreditsTheCardItWasCreatedFor(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{})
 	b := s.NewBuyer(t)
 	_, err := s.Create(t.Context(), funding(b, "", 5000))
@@ -139,7 +139,7 @@ func TestAFundingOrderCreditsTheCardItWasOpenedFor(t *testing.T) {
 	}
 }
 
-func TestAKeyOpensOneOrder(t *testing.T) {
+func TestKeyCreatesOneOrder(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{})
 	b := s.NewBuyer(t)
 	first := mustOpen(t, s, opening(b, "k"))
@@ -171,7 +171,7 @@ func TestAKeyOpensOneOrder(t *testing.T) {
 	checkouttest.WantFault(t, err, fault.CardAlreadyExists)
 }
 
-func TestAPurchaseWithTheKeyOfAnOpenOrderPaysIt(t *testing.T) {
+func TestPurchaseWithTheKeyOfAnUnpaidOrderPaysIt(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{})
 	b := s.NewBuyer(t)
 	o := mustOpen(t, s, opening(b, "k"))
@@ -196,14 +196,14 @@ func TestAPurchaseWithTheKeyOfAnOpenOrderPaysIt(t *testing.T) {
 	same := checkouttest.TopUp("t", 5000)
 	same = s.Paid(t, b, same)
 	if got := s.MustBuy(t, same); got.Order.ID != funding.ID {
-		t.Errorf("the purchase made %s beside %s", got.Order.ID, funding.ID)
+		t.Errorf("the purchase made %s in addition to %s", got.Order.ID, funding.ID)
 	}
 	if s.Spent(b) != 3*price {
 		t.Errorf("spent %d", s.Spent(b))
 	}
 }
 
-func TestAnOrderThatExpiredIsNotPaid(t *testing.T) {
+func TestExpiredOrderIsNotPaid(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{})
 	b := s.NewBuyer(t)
 	o := mustOpen(t, s, opening(b, "k"))
@@ -226,7 +226,7 @@ func TestAnOrderThatExpiredIsNotPaid(t *testing.T) {
 	}
 }
 
-func TestWhoeverPaysAnOrderManyTimesPaysOnce(t *testing.T) {
+func TestConcurrentPaymentsOfAnOrderPayOnce(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{})
 	b := s.NewBuyer(t)
 	o := mustOpen(t, s, opening(b, ""))
@@ -246,7 +246,7 @@ func TestWhoeverPaysAnOrderManyTimesPaysOnce(t *testing.T) {
 	}
 }
 
-func TestADeadPaymentLeavesTheOrderPayable(t *testing.T) {
+func TestDeadPaymentLeavesTheOrderPayable(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{})
 	b := s.NewBuyer(t)
 	o := mustOpen(t, s, opening(b, "k"))
@@ -266,7 +266,7 @@ func TestADeadPaymentLeavesTheOrderPayable(t *testing.T) {
 	}
 }
 
-func TestAnOrderOnItsWayIsNeverAChallenge(t *testing.T) {
+func TestOrderInSettlementIsNeverAChallenge(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{Wait: 300 * time.Millisecond})
 	b, stranger := s.NewBuyer(t), s.NewBuyer(t)
 	for range 5000 { // whatever is sent until the release
@@ -287,7 +287,7 @@ func TestAnOrderOnItsWayIsNeverAChallenge(t *testing.T) {
 	}
 }
 
-func TestAnUnknownOrderCannotBePaid(t *testing.T) {
+func TestUnknownOrderCannotBePaid(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{})
 	for _, id := range []order.ID{"ord_unknown", "' OR 1=1--", "a\x00b", "ord_\u202e", ""} {
 		_, err := s.Pay(t.Context(), id, "", at)
@@ -295,13 +295,13 @@ func TestAnUnknownOrderCannotBePaid(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeSoldIsNeitherOpenedNorPaid(t *testing.T) {
+func TestUnavailableProductIsNeitherCreatedNorPaid(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{})
 	b := s.NewBuyer(t)
 	o := mustOpen(t, s, opening(b, "k"))
 	paid := b.Pay(t, termsOf(t, s, o.ID))
 	s.Issuer.SetFloat(card.Price - 1)
-	s.Offset.Store(int64(2 * time.Second)) // the stock is remembered for a moment
+	s.Offset.Store(int64(2 * time.Second)) // the cached stock expires
 	_, err := s.Create(t.Context(), opening(s.NewBuyer(t), ""))
 	checkouttest.WantFault(t, err, fault.FloatUnavailable)
 	for _, payment := range []string{"", paid} {

@@ -26,7 +26,7 @@ func admin(key byte, at time.Time) quotes {
 
 var signedAt = time.Unix(1_790_000_000, 0)
 
-func TestAQuoteIsHonouredForItsRequestWhileItLives(t *testing.T) {
+func TestQuoteHoldsForItsRequestUntilItExpires(t *testing.T) {
 	id := admin(1, signedAt).sign(card.Kind, request, quoted)
 	for _, after := range []time.Duration{0, time.Minute, quoteLifetime} {
 		got, err := admin(1, signedAt.Add(after)).open(id, card.Kind, request)
@@ -49,7 +49,7 @@ func TestAQuoteIsHonouredForItsRequestWhileItLives(t *testing.T) {
 	}
 }
 
-func TestAQuoteIsOursToTheLastBit(t *testing.T) {
+func TestQuoteWithAnyOtherBitIsRefused(t *testing.T) {
 	id := admin(1, signedAt).sign(card.Kind, request, quoted)
 	raw, err := base64.RawURLEncoding.DecodeString(id)
 	if err != nil {

@@ -18,7 +18,7 @@ func forged(t *testing.T, s *checkouttest.Shop, victim, by checkouttest.Buyer, k
 	return p
 }
 
-func TestNobodyLearnsOfAnOrderByNamingItsWallet(t *testing.T) {
+func TestForgedPaymentLearnsNothingOfTheOrder(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{})
 	victim, stranger := s.NewBuyer(t), s.NewBuyer(t)
 	s.MustBuy(t, s.PaidCard(t, victim, "k"))
@@ -35,7 +35,7 @@ func TestNobodyLearnsOfAnOrderByNamingItsWallet(t *testing.T) {
 	}
 }
 
-func TestAnOrderExistsForItsOwnerOnly(t *testing.T) {
+func TestOrderExistsForItsOwnerOnly(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{})
 	b, stranger := s.NewBuyer(t), s.NewBuyer(t)
 	sold := s.MustBuy(t, s.PaidCard(t, b, "k"))

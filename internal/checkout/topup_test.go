@@ -8,7 +8,7 @@ import (
 	"github.com/roamcard/roamcard/internal/order"
 )
 
-func TestATopUpCreditsTheOwnersCardOnce(t *testing.T) {
+func TestTopUpCreditsTheOwnersCardOnce(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{})
 	b := s.NewBuyer(t)
 	p := checkouttest.TopUp("t", 2500)

@@ -11,7 +11,7 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-func TestAChallengeIsMadeOncePerSecondAndQuestion(t *testing.T) {
+func TestChallengeIsMadeOncePerSecondAndRequest(t *testing.T) {
 	var c challenges
 	ask := func(second int64, q challengeKey) error {
 		return c.get(second, q, func() error { return errors.New("made now") })
@@ -38,7 +38,7 @@ func TestAChallengeIsMadeOncePerSecondAndQuestion(t *testing.T) {
 	}
 }
 
-func TestStrangersFillNoMemoryWithQuestions(t *testing.T) {
+func TestChallengeCacheIsBounded(t *testing.T) {
 	var c challenges
 	for i := range 3 * maxChallenges {
 		q := challengeKey{item: fmt.Sprint(i)}

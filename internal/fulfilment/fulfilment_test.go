@@ -47,7 +47,7 @@ type shop struct {
 }
 
 // story runs a test with a worker in a bubble of time of its own, one paid order being delivered.
-func story(t *testing.T, traits fulfilment.Traits, spoil func(*shop), tell func(*shop)) {
+func story(t *testing.T, traits fulfilment.Traits, prepare func(*shop), tell func(*shop)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &shop{
@@ -56,7 +56,7 @@ func story(t *testing.T, traits fulfilment.Traits, spoil func(*shop), tell func(
 			order: order.Order{ID: order.NewID(time.Now()), Delivery: 1, UpdatedAt: time.Now()},
 		}
 		s.Deliver = s.deliver
-		spoil(s)
+		prepare(s)
 		s.Work(t, nil, func() {
 			s.Begin(t, s.order)
 			tell(s)
@@ -133,7 +133,7 @@ func (s *shop) want(state order.ProgressState, calls, executed int) {
 	}
 }
 
-func spoiled(op fulfilmenttest.Op, modes ...fulfilmenttest.Mode) func(*shop) {
+func failing(op fulfilmenttest.Op, modes ...fulfilmenttest.Mode) func(*shop) {
 	return func(s *shop) {
 		for _, mode := range modes {
 			s.Fault(op, mode)
@@ -144,7 +144,7 @@ func spoiled(op fulfilmenttest.Op, modes ...fulfilmenttest.Mode) func(*shop) {
 func TestCallWhoseAnswerIsLostIsReadBack(t *testing.T) {
 	for _, mode := range []fulfilmenttest.Mode{fulfilmenttest.ErrorAfter, fulfilmenttest.TimeoutAfter} {
 		t.Run(string(mode), func(t *testing.T) {
-			story(t, careful, spoiled(ask, mode), func(s *shop) {
+			story(t, careful, failing(ask, mode), func(s *shop) {
 				fulfilmenttest.Pass(10 * time.Second)
 				s.want(order.Delivered, 1, 1)
 			})
@@ -157,7 +157,7 @@ func TestReferenceIsSentAgainOnlyAfterTheVisibilityDelay(t *testing.T) {
 		fulfilmenttest.ErrorBefore, fulfilmenttest.TimeoutBefore, fulfilmenttest.RateLimited,
 	} {
 		t.Run(string(mode), func(t *testing.T) {
-			story(t, careful, spoiled(ask, mode), func(s *shop) {
+			story(t, careful, failing(ask, mode), func(s *shop) {
 				fulfilmenttest.Pass(callTimeout + visibilityDelay - time.Second)
 				s.want(order.Waiting, 1, 0)
 				fulfilmenttest.Pass(time.Minute)
@@ -169,7 +169,7 @@ func TestReferenceIsSentAgainOnlyAfterTheVisibilityDelay(t *testing.T) {
 
 func TestProviderThatDoesNotDeduplicateIsAskedOnce(t *testing.T) {
 	careless := fulfilment.Traits{VisibilityDelay: visibilityDelay}
-	story(t, careless, spoiled(ask, fulfilmenttest.TimeoutBefore), func(s *shop) {
+	story(t, careless, failing(ask, fulfilmenttest.TimeoutBefore), func(s *shop) {
 		fulfilmenttest.Pass(deadline)
 		s.want(order.Doubtful, 1, 0)
 		if at := s.Of(s.order.ID); at.Reason != "no trace" || at.Evidence["reference"] != s.ref().String() {
@@ -206,7 +206,7 @@ func TestRefusalIsReportedWithItsEvidence(t *testing.T) {
 		fulfilmenttest.Rejected: {Code: "sold_out", Message: "none left"},
 	} {
 		t.Run(string(mode), func(t *testing.T) {
-			story(t, careful, spoiled(ask, mode), func(s *shop) {
+			story(t, careful, failing(ask, mode), func(s *shop) {
 				fulfilmenttest.Pass(10 * time.Second)
 				evidence := map[string]string{
 					"reference": s.ref().String(), "refusal": want.Code, "maker_message": want.Message,
@@ -221,7 +221,7 @@ func TestRefusalIsReportedWithItsEvidence(t *testing.T) {
 }
 
 func TestPendingCallIsReadUpToTheDeadline(t *testing.T) {
-	story(t, careful, spoiled(ask, fulfilmenttest.StaysPending), func(s *shop) {
+	story(t, careful, failing(ask, fulfilmenttest.StaysPending), func(s *shop) {
 		fulfilmenttest.Pass(deadline / 2)
 		s.want(order.Waiting, 1, 1)
 		// A look each second for the first twenty, then each a twentieth of the time later than the one before.

@@ -234,7 +234,7 @@ func Resolved(transaction string, logIndex uint, amount money.USDC, to Account) 
 	return posting(KindResolved, transfer(transaction, logIndex), "", Entry{UnmatchedFunds, amount}, Entry{to, -amount})
 }
 
-// OfTransfer names the postings that there may be of a transfer, "0x…/5", beside those of an order that it pays.
+// OfTransfer names the postings that a transfer, "0x…/5", may have in addition to those of an order that it pays.
 func OfTransfer(transfer string) []ID {
 	return []ID{idOf(KindUnmatched, transfer), idOf(KindMatched, transfer), idOf(KindResolved, transfer)}
 }

@@ -55,7 +55,7 @@ func TestEveryPostingBalances(t *testing.T) {
 			[]Posting{Settled("o", 25_000_000), Refunded("o", 25_000_000)},
 			map[Account]money.USDC{Treasury: 0, Customer("o"): 0},
 		},
-		"a stray transfer": {
+		"an unmatched transfer": {
 			[]Posting{Unmatched("0xaa", 7, 1)},
 			map[Account]money.USDC{Treasury: 1, UnmatchedFunds: -1},
 		},

@@ -31,7 +31,7 @@ func (s Sale) Named() string { return cmp.Or(s.Name, string(s.ID)) }
 // Open says that its delivery may be under way.
 func (s Sale) Open() bool { return s.Status == Settled || s.Status == Provisioning }
 
-// Perhaps says that the provider may have carried it out, or not, without either being wrong.
+// Perhaps says that the provider may have executed it, or not, without either being wrong.
 func (s Sale) Perhaps() bool { return s.Open() || s.ByHand }
 
 // Sold says that it was claimed once; what is not has no books.

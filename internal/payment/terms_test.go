@@ -43,7 +43,7 @@ func testKey(t *testing.T) (*ecdsa.PrivateKey, x402.Address) {
 	return key, x402.Address(crypto.PubkeyToAddress(key.PublicKey))
 }
 
-// goodPayment is signed by a funded payer; change may spoil it before it is signed.
+// goodPayment is signed by a funded payer; change alters it before it is signed.
 func goodPayment(t *testing.T, domain x402.Domain, change func(*x402.Payment)) x402.Payment {
 	t.Helper()
 	key, payer := testKey(t)

@@ -142,10 +142,10 @@ func (c *comparison) happened(m *mutation, ref fulfilment.Ref, done, undone bool
 		c.add(f, "the issuer undid the %s of %s", m.What, m.Amount)
 	case m.Standing == order.Taken && !done:
 		f.Code = ProviderRecordMissing
-		c.add(f, "the issuer has not carried out the %s of %s", m.What, m.Amount)
+		c.add(f, "the issuer has not executed the %s of %s", m.What, m.Amount)
 	case m.Standing == order.Untaken && done:
 		f.Code = ProviderUnrecorded
-		c.add(f, "the issuer carried out the %s of %s, and we have not recorded it", m.What, m.Amount)
+		c.add(f, "the issuer executed the %s of %s, and we have not recorded it", m.What, m.Amount)
 	}
 }
 

@@ -317,7 +317,7 @@ func TestTheGateFollowsTheStandings(t *testing.T) {
 	is("a payment of the first owner's", "", closed, "")
 	w.execute("UPDATE payments SET value = value - 1 WHERE order_id = $1", kit.OrderID(1))
 	w.run()
-	is("mended books", "", "", "")
+	is("fixed books", "", "", "")
 	// A posting of nobody's is everybody's.
 	w.execute("INSERT INTO ledger_postings (id, order_id, owner, kind, at) VALUES ('unmatched/x', '', '', 'unmatched', " +
 		"now())")
@@ -481,7 +481,7 @@ func TestEveryFindingCanBeResolved(t *testing.T) {
 	}
 }
 
-// TestOldRowsAreFoundByTheRounds spoils what nothing changed for a long time.
+// TestOldRowsAreFoundByTheRounds changes rows that nothing had changed for a long time.
 func TestOldRowsAreFoundByTheRounds(t *testing.T) {
 	w := newWorld(t)
 	w.sells(5)
@@ -489,8 +489,8 @@ func TestOldRowsAreFoundByTheRounds(t *testing.T) {
 	w.now = w.now.Add(24 * time.Hour)
 	w.wants("a day later")
 	for what, tt := range map[string]struct {
-		spoil, fix string
-		want       []reconcile.Code
+		change, fix string
+		want        []reconcile.Code
 	}{
 		"an entry": {"UPDATE ledger_entries SET amount = amount - 1 WHERE account = 'customer:" + kit.OrderID(4) +
 			"' AND posting_id LIKE 'settled/%'",
@@ -504,11 +504,11 @@ func TestOldRowsAreFoundByTheRounds(t *testing.T) {
 			[]reconcile.Code{reconcile.PostingDiffers, reconcile.ProviderDiffers}},
 		"an arrival": {"DELETE FROM transfers WHERE id = 3", "", []reconcile.Code{reconcile.PaymentWithoutTransfer}},
 	} {
-		w.unlocked(tt.spoil)
+		w.unlocked(tt.change)
 		w.wants(what, tt.want...)
 		if tt.fix != "" {
 			w.unlocked(tt.fix)
-			w.wants(what + ", mended")
+			w.wants(what + ", fixed")
 		} else {
 			if err := kit.Sell(t.Context(), w.db, 3, 3, "transfers"); err != nil {
 				t.Fatal(err)

@@ -155,7 +155,7 @@ func TestRecoveryPairsWhatBelongsTogether(t *testing.T) {
 			statement: card.Statement{Accounts: []card.StatedAccount{account(1, "crd_1", 2500, adas)}},
 			lost:      losses{Unmatched: []Unmatched{arrivedAt(7, 490, ada, 25_000_000), arrivedAt(8, 491, ada, 25_000_000)}},
 		}, []string{"adopt 7 card_issue 1", "leave 8"}},
-		"a card beside one that was bought since": {shelf{
+		"a card in addition to one that was bought since": {shelf{
 			statement: card.Statement{Accounts: []card.StatedAccount{account(1, "crd_1", 2500, adas)}},
 			lost: losses{
 				Unmatched: []Unmatched{arrivedAt(7, 490, ada, 25_000_000)},
@@ -223,7 +223,7 @@ func TestRecoveryPairsWhatBelongsTogether(t *testing.T) {
 	}
 }
 
-// TestRecoveryDoesWhatItShows: applying a plan carries out its adoptions and returns, and nothing else.
+// TestRecoveryDoesWhatItShows: applying a plan makes its adoptions and returns, and nothing else.
 func TestRecoveryDoesWhatItShows(t *testing.T) {
 	s := &shelf{
 		statement: card.Statement{Accounts: []card.StatedAccount{account(1, "crd_1", 2500, order.BuyerOf(ada)),

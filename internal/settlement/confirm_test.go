@@ -29,7 +29,7 @@ func watched(t *testing.T, s *checkouttest.Shop, p payment.Payment) job.Row {
 	return s.FinalJob(t, settlement.Confirming, p.ID.String())
 }
 
-func TestAPaymentIsFollowedToWhereItStandsForGood(t *testing.T) {
+func TestConfirmationRecordsTheFinalTransfer(t *testing.T) {
 	final := payment.Receipt{Transaction: x402.Hash{7}, BlockHash: x402.Hash{8}, Block: 9, LogIndex: 1,
 		SettledAt: time.Unix(1_800_000_000, 0)}
 	s := checkouttest.Open(t, checkouttest.Options{Final: verdicts{say: func(a x402.Authorization) payment.Verdict {
@@ -48,7 +48,7 @@ func TestAPaymentIsFollowedToWhereItStandsForGood(t *testing.T) {
 	}
 }
 
-func TestAPaymentThatWasUndoneGoesToAnOperator(t *testing.T) {
+func TestUndonePaymentGoesToAnOperator(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{Final: verdicts{say: func(x402.Authorization) payment.Verdict {
 		return payment.Verdict{State: payment.Void, Reason: payment.ReasonExpired}
 	}}})

@@ -15,7 +15,7 @@ import (
 	"github.com/roamcard/roamcard/internal/product/card/cardtest"
 )
 
-func TestADeadProcessLeavesItsOrderToAnother(t *testing.T) {
+func TestDeadProcessLeavesItsOrderToAnother(t *testing.T) {
 	dead := checkouttest.Open(t, checkouttest.Options{Dead: true, Wait: 50 * time.Millisecond})
 	b := dead.NewBuyer(t)
 	p := dead.PaidCard(t, b, "k")
@@ -31,7 +31,7 @@ func TestADeadProcessLeavesItsOrderToAnother(t *testing.T) {
 	}
 }
 
-func TestWhateverTheIssuerDoesThereIsOneCardAndOneFee(t *testing.T) {
+func TestIssuerFaultsLeaveOneCardAndOneFee(t *testing.T) {
 	for _, op := range []fulfilmenttest.Op{cardtest.Open, cardtest.Move} {
 		for _, mode := range []fulfilmenttest.Mode{
 			fulfilmenttest.ErrorBefore, fulfilmenttest.ErrorAfter, fulfilmenttest.TimeoutBefore,
@@ -66,7 +66,7 @@ func TestWhateverTheIssuerDoesThereIsOneCardAndOneFee(t *testing.T) {
 	}
 }
 
-func TestACardThatIsRefusedForGoodGoesToAnOperator(t *testing.T) {
+func TestRefusedCardGoesToAnOperator(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{})
 	b := s.NewBuyer(t)
 	sold := s.MustBuy(t, s.PaidCard(t, b, "k~002"))
@@ -76,7 +76,7 @@ func TestACardThatIsRefusedForGoodGoesToAnOperator(t *testing.T) {
 	}
 }
 
-func TestAnOpeningThatLeavesNoTraceGoesToAnOperator(t *testing.T) {
+func TestOpeningWithoutATraceGoesToAnOperator(t *testing.T) {
 	// An issuer that does not deduplicate is never asked twice.
 	s := checkouttest.Open(t, checkouttest.Options{Traits: fulfilment.Traits{VisibilityDelay: time.Millisecond}})
 	b := s.NewBuyer(t)
@@ -89,7 +89,7 @@ func TestAnOpeningThatLeavesNoTraceGoesToAnOperator(t *testing.T) {
 	}
 }
 
-func TestWhateverTheIssuerDoesATopUpLoadsOnce(t *testing.T) {
+func TestIssuerFaultsLeaveOneLoad(t *testing.T) {
 	for _, mode := range []fulfilmenttest.Mode{
 		fulfilmenttest.ErrorBefore, fulfilmenttest.ErrorAfter, fulfilmenttest.TimeoutBefore,
 		fulfilmenttest.TimeoutAfter, fulfilmenttest.Malformed, fulfilmenttest.UnknownState, fulfilmenttest.Duplicate,

@@ -33,7 +33,7 @@ func wantPosted(t *testing.T, s *checkouttest.Shop, id order.ID, want ...ledger.
 	}
 }
 
-func TestATopUpIsPostedWhoeverDeliversIt(t *testing.T) {
+func TestTopUpIsPostedWhoeverDeliversIt(t *testing.T) {
 	for name, byHand := range map[string]bool{"by its job": false, "by hand": true} {
 		t.Run(name, func(t *testing.T) {
 			s := checkouttest.Open(t, checkouttest.Options{})
@@ -57,7 +57,7 @@ func TestATopUpIsPostedWhoeverDeliversIt(t *testing.T) {
 	}
 }
 
-func TestACardThatIsRefusedIsPostedAsRefunded(t *testing.T) {
+func TestRefusedCardIsPostedAsRefunded(t *testing.T) {
 	s, _ := checkouttest.OpenWithTreasury(t, checkouttest.Options{}, 100_000_000)
 	id := s.MustBuy(t, s.PaidCard(t, s.NewBuyer(t), "k~002")).Order.ID
 	s.Reaches(t, id, order.Refunded)

@@ -43,7 +43,7 @@ func refund(t *testing.T, s *checkouttest.Shop, id order.ID) payment.Refund {
 	return r
 }
 
-func TestARefusedCardIsPaidBackOnceAndAnotherCanBeBought(t *testing.T) {
+func TestRefusedCardIsRefundedOnceAndFreesItsOwner(t *testing.T) {
 	s, bank := checkouttest.OpenWithTreasury(t, checkouttest.Options{}, 100_000_000)
 	b := s.NewBuyer(t)
 	p := s.PaidCard(t, b, "k~002")
@@ -73,7 +73,7 @@ func TestARefusedCardIsPaidBackOnceAndAnotherCanBeBought(t *testing.T) {
 	}
 }
 
-func TestARefusedTopUpIsPaidBack(t *testing.T) {
+func TestRefusedTopUpIsRefunded(t *testing.T) {
 	s, _ := checkouttest.OpenWithTreasury(t, checkouttest.Options{}, 100_000_000)
 	b := s.NewBuyer(t)
 	s.Reaches(t, s.MustBuy(t, s.PaidCard(t, b, "k")).Order.ID, order.Fulfilled)
@@ -94,7 +94,7 @@ func TestARefusedTopUpIsPaidBack(t *testing.T) {
 	}
 }
 
-func TestARefundIsMadeOnceWhateverBecomesOfItsSending(t *testing.T) {
+func TestChainFaultsLeaveOneRefund(t *testing.T) {
 	for name, f := range map[string]paymenttest.Fault{
 		"answer lost": paymenttest.Lose, "refused": paymenttest.Refuse, "dropped": paymenttest.Drop,
 		"reverted": paymenttest.Revert, "sent by a third party": paymenttest.Preempt,
@@ -115,7 +115,7 @@ func TestARefundIsMadeOnceWhateverBecomesOfItsSending(t *testing.T) {
 	}
 }
 
-func TestARefundWaitsForTheTreasuryAndIsSignedAgainWithItsNonce(t *testing.T) {
+func TestRefundWaitsForTheTreasuryAndIsSignedAgainWithItsNonce(t *testing.T) {
 	s, bank := checkouttest.OpenWithTreasury(t, checkouttest.Options{}, 0)
 	b := s.NewBuyer(t)
 	sold := s.MustBuy(t, s.PaidCard(t, b, "k~002"))
@@ -135,7 +135,7 @@ func TestARefundWaitsForTheTreasuryAndIsSignedAgainWithItsNonce(t *testing.T) {
 	}
 }
 
-func TestARefundThatTakesTooLongGoesToAnOperatorOnceItIsDead(t *testing.T) {
+func TestLateRefundGoesToAnOperatorOnceItIsDead(t *testing.T) {
 	s, bank := checkouttest.OpenWithTreasury(t, checkouttest.Options{}, 0)
 	b := s.NewBuyer(t)
 	sold := s.MustBuy(t, s.PaidCard(t, b, "k~002"))
@@ -153,7 +153,7 @@ func TestARefundThatTakesTooLongGoesToAnOperatorOnceItIsDead(t *testing.T) {
 	}
 }
 
-func TestACancelledRefundGoesToAnOperator(t *testing.T) {
+func TestCancelledRefundGoesToAnOperator(t *testing.T) {
 	s, bank := checkouttest.OpenWithTreasury(t, checkouttest.Options{}, 100_000_000)
 	b := s.NewBuyer(t)
 	p := s.PaidCard(t, b, "k~002")
@@ -165,7 +165,7 @@ func TestACancelledRefundGoesToAnOperator(t *testing.T) {
 	}
 }
 
-func TestARefundThatNobodySendsGoesToAnOperatorUnsigned(t *testing.T) {
+func TestRefundWithoutASettlerGoesToAnOperatorUnsigned(t *testing.T) {
 	s, _ := checkouttest.OpenWithTreasury(t, checkouttest.Options{RefundsUnsent: true}, 100_000_000)
 	b := s.NewBuyer(t)
 	sold := s.MustBuy(t, s.PaidCard(t, b, "k~002"))
@@ -173,11 +173,11 @@ func TestARefundThatNobodySendsGoesToAnOperatorUnsigned(t *testing.T) {
 	if found, err := s.Store.Orders().Refunds(t.Context(), sold.Order.ID); err != nil || len(found) != 0 {
 		t.Errorf("refunds %v, %v", found, err)
 	}
-	life, err := s.Admin.Inspect(t.Context(), sold.Order.ID, order.Act{Operator: "ada"})
+	history, err := s.Admin.Inspect(t.Context(), sold.Order.ID, order.Act{Operator: "ada"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	last := life.Timeline[len(life.Timeline)-1]
+	last := history.Timeline[len(history.Timeline)-1]
 	if last.Evidence["refusal"] != card.RefusedHolder || last.Evidence["not_refunded"] == "" {
 		t.Errorf("evidence %v", last.Evidence)
 	}
@@ -185,7 +185,7 @@ func TestARefundThatNobodySendsGoesToAnOperatorUnsigned(t *testing.T) {
 	checkouttest.WantFault(t, err, fault.RefundUnavailable)
 }
 
-func TestARefundThatAReorganisationUndidIsSentAgain(t *testing.T) {
+func TestReorganisedRefundIsSentAgain(t *testing.T) {
 	treasury := authtest.NewWallet(t, "treasury")
 	bank := treasury.Address()
 	chain := paymenttest.NewChain(checkouttest.Domain(), time.Now)
@@ -216,7 +216,7 @@ func (u undoing) Verdict(ctx context.Context, a x402.Authorization, since time.T
 	return u.Chain.Verdict(ctx, a, since)
 }
 
-func TestAPaymentThatWasUndoneIsNotRefunded(t *testing.T) {
+func TestUndonePaymentIsNotRefunded(t *testing.T) {
 	s, bank := checkouttest.OpenWithTreasury(t,
 		checkouttest.Options{Traits: fulfilment.Traits{VisibilityDelay: time.Millisecond}}, 100_000_000)
 	b := s.NewBuyer(t)

@@ -48,7 +48,7 @@ type Store interface {
 	Payments(ctx context.Context, ids ...order.ID) (map[order.ID]payment.Payment, error)
 	// Settle records a proven payment, moves its order to settled, and enqueues the job that watches the payment until
 	// it is final.
-	Settle(ctx context.Context, f job.Fence, p payment.Payment, m order.Move, follow job.New) (order.Order, error)
+	Settle(ctx context.Context, f job.Fence, p payment.Payment, m order.Move, watch job.New) (order.Order, error)
 	// Reprove records the final place of a paid payment's transfer.
 	Reprove(ctx context.Context, f job.Fence, p payment.Payment) error
 	// MarkDead records that a payment can never arrive, releases its order's reservations, and makes the order
@@ -70,7 +70,7 @@ type RefundStore interface {
 	SignRefund(ctx context.Context, f job.Fence, r payment.Refund, earlier *payment.Refund) error
 	// Refunded records a proven refund, moves its order to refunded, and enqueues the job that watches the refund until
 	// it is final.
-	Refunded(ctx context.Context, f job.Fence, r payment.Refund, m order.Move, follow job.New) (order.Order, error)
+	Refunded(ctx context.Context, f job.Fence, r payment.Refund, m order.Move, watch job.New) (order.Order, error)
 	// MarkRefundDead marks a signed refund dead, and moves its order.
 	MarkRefundDead(ctx context.Context, f job.Fence, r payment.Refund, m order.Move) (order.Order, error)
 	// ReproveRefund records the final place of a paid refund's transfer.

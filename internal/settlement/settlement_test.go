@@ -11,7 +11,7 @@ import (
 	"github.com/roamcard/roamcard/internal/product/card/cardtest"
 )
 
-func TestWhateverTheChainDoesThePaymentIsTakenOnce(t *testing.T) {
+func TestChainFaultsLeaveOnePayment(t *testing.T) {
 	for name, f := range map[string]paymenttest.Fault{
 		"answer lost": paymenttest.Lose, "refused": paymenttest.Refuse, "dropped": paymenttest.Drop,
 		"reverted": paymenttest.Revert, "preempted": paymenttest.Preempt,

@@ -22,7 +22,7 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// moneyIn is a transfer of the price that carried out an authorization of the payer.
+// moneyIn is a transfer of the price that used an authorization of the payer.
 func moneyIn() payment.Arrived {
 	a := x402.Authorization{From: payer, To: x402.Address{19: 7}, Value: 25_000_000, ValidBefore: 2_000_000_000,
 		Nonce: nonce()}
@@ -47,7 +47,7 @@ func claiming(key string, a payment.Arrived) checkout.ClaimRequest {
 	})
 }
 
-// read stores a transfer as the books read it, and posts it as nobody's.
+// read stores a transfer as the books read it, and posts it as unmatched.
 func read(t *testing.T, books store.Treasury, a payment.Arrived) reconcile.Transfer {
 	t.Helper()
 	r := a.Receipt
@@ -66,7 +66,7 @@ func read(t *testing.T, books store.Treasury, a payment.Arrived) reconcile.Trans
 	return found
 }
 
-func TestArrivedMoneyIsFoundUntilItIsClaimed(t *testing.T) {
+func TestArrivedTransferIsFoundUntilItIsClaimed(t *testing.T) {
 	s := storetest.New(t)
 	if _, err := s.Orders().Unmatched(t.Context(), query()); !errors.Is(err, order.ErrNotFound) {
 		t.Errorf("before: %v", err)
@@ -106,8 +106,8 @@ func TestArrivedMoneyIsFoundUntilItIsClaimed(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
-	if placed := claim(t, s, claiming("k", shown)); placed.Claim != checkout.Fresh {
-		t.Fatalf("claim %v", placed.Claim)
+	if claimed := claim(t, s, claiming("k", shown)); claimed.Claim != checkout.Fresh {
+		t.Fatalf("claim %v", claimed.Claim)
 	}
 	pays, err := s.Orders().Payments(t.Context(), claimedID(t, s, "k"))
 	if p := pays[claimedID(t, s, "k")]; err != nil || p.Signed() || p.ArrivedAt == nil ||
@@ -129,7 +129,7 @@ func claimedID(t *testing.T, s *store.Store, key string) order.ID {
 	return o.ID
 }
 
-func TestArrivedMoneyIsClaimedOnce(t *testing.T) {
+func TestArrivedTransferIsClaimedOnce(t *testing.T) {
 	s := storetest.New(t)
 	a := moneyIn()
 	if err := s.Orders().Arrive(t.Context(), a); err != nil {
@@ -145,8 +145,8 @@ func TestArrivedMoneyIsClaimedOnce(t *testing.T) {
 	}
 }
 
-// TestArrivedMoneyIsClaimedOrResolved: an operator sends it back while its payer buys with it. One of them has it.
-func TestArrivedMoneyIsClaimedOrResolved(t *testing.T) {
+// TestArrivedTransferIsClaimedOrResolved: an operator sends it back while its payer buys with it. One of them has it.
+func TestArrivedTransferIsClaimedOrResolved(t *testing.T) {
 	s := storetest.New(t)
 	books := treasury(s)
 	outcomes := map[string]int{}
@@ -154,9 +154,9 @@ func TestArrivedMoneyIsClaimedOrResolved(t *testing.T) {
 		a := moneyIn()
 		found := read(t, books, a)
 		var group sync.WaitGroup
-		var placed checkout.ClaimResult
+		var claimed checkout.ClaimResult
 		var claimErr, resolveErr error
-		group.Go(func() { placed, claimErr = s.Orders().Claim(t.Context(), claiming(fmt.Sprint("race", i), a)) })
+		group.Go(func() { claimed, claimErr = s.Orders().Claim(t.Context(), claiming(fmt.Sprint("race", i), a)) })
 		group.Go(func() {
 			_, resolveErr = books.Resolve(t.Context(), found.Place(), reconcile.RefundedByHand,
 				order.Act{Operator: "ada", Key: uuid.NewString(), Reason: "r"})
@@ -165,7 +165,7 @@ func TestArrivedMoneyIsClaimedOrResolved(t *testing.T) {
 		if claimErr != nil || (resolveErr != nil && !errors.Is(resolveErr, reconcile.ErrNoUnmatched)) {
 			t.Fatalf("claim: %v, resolve: %v", claimErr, resolveErr)
 		}
-		bought, sentBack := placed.Claim == checkout.Fresh, resolveErr == nil
+		bought, sentBack := claimed.Claim == checkout.Fresh, resolveErr == nil
 		if bought == sentBack {
 			t.Errorf("round %d: bought %v, sent back %v", i, bought, sentBack)
 		}
@@ -177,8 +177,8 @@ func TestArrivedMoneyIsClaimedOrResolved(t *testing.T) {
 	t.Logf("bought: %v", outcomes)
 }
 
-// TestClaimedMoneyLeavesTheBooksOfNobodys: a comparison has posted it there before its payer came.
-func TestClaimedMoneyLeavesTheBooksOfNobodys(t *testing.T) {
+// TestClaimedTransferIsNoLongerUnmatched: a comparison has posted it there before its payer came.
+func TestClaimedTransferIsNoLongerUnmatched(t *testing.T) {
 	for _, byOperator := range []bool{false, true} {
 		t.Run(fmt.Sprintf("proven by an operator: %v", byOperator), func(t *testing.T) {
 			s := storetest.New(t)
@@ -186,16 +186,16 @@ func TestClaimedMoneyLeavesTheBooksOfNobodys(t *testing.T) {
 			a := moneyIn()
 			read(t, books, a)
 			p := claiming("k", a)
-			placed := claim(t, s, p)
+			claimed := claim(t, s, p)
 			paid := p.Payment
 			paid.Status, paid.Receipt = payment.Paid, &a.Receipt
 			m := move(p, order.Settling, order.Settled)
 			m.Postings = paid.Postings()
 			var err error
 			if byOperator {
-				err = s.Admin().Prove(t.Context(), paid, m, follow(p), order.Act{Operator: "ada", Key: "k", Reason: "seen"})
+				err = s.Admin().Prove(t.Context(), paid, m, watchJob(p), order.Act{Operator: "ada", Key: "k", Reason: "seen"})
 			} else {
-				_, err = s.Orders().Settle(t.Context(), placed.Job.Fence(), paid, m, follow(p))
+				_, err = s.Orders().Settle(t.Context(), claimed.Job.Fence(), paid, m, watchJob(p))
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -205,7 +205,7 @@ func TestClaimedMoneyLeavesTheBooksOfNobodys(t *testing.T) {
 	}
 }
 
-// wantClaimed checks that money which was posted as nobody's is an order's now, and counts once.
+// wantClaimed checks that money which was posted as unmatched belongs to an order now, and counts once.
 func wantClaimed(t *testing.T, books store.Treasury, id order.ID) {
 	t.Helper()
 	ofOrder, err := books.OfOrders(t.Context(), []order.ID{id}, nil)

@@ -39,7 +39,7 @@ func issued(t *testing.T, s *store.Store, owner x402.Address, status card.Status
 	return c, row
 }
 
-func TestCardsBecomeWhatTheirIssuerReportsByLegalSteps(t *testing.T) {
+func TestCardsTakeTheIssuersStateByLegalMoves(t *testing.T) {
 	s := storetest.New(t)
 	statuses := []card.Status{card.Pending, card.Active, card.Frozen, card.Closed, card.Failed}
 	legal := map[[2]card.Status]bool{}
@@ -71,8 +71,8 @@ func TestCardsBecomeWhatTheirIssuerReportsByLegalSteps(t *testing.T) {
 	}
 }
 
-// TestAFeeThatIsOwedIsPostedOnceUntilSomebodyDecides follows one fee through every decision.
-func TestAFeeThatIsOwedIsPostedOnceUntilSomebodyDecides(t *testing.T) {
+// TestOwedFeeIsPostedOnceUntilItIsDecided follows one fee through every decision.
+func TestOwedFeeIsPostedOnceUntilItIsDecided(t *testing.T) {
 	for _, story := range []struct {
 		name      string
 		act       func(f *feeStory)
@@ -204,8 +204,8 @@ func (f *feeStory) writeOff(key string, want error) {
 	}
 }
 
-// TestAnOperatorsReconciliationPostsWhatIsOwed: the issuer's refusal may be learned by an operator first.
-func TestAnOperatorsReconciliationPostsWhatIsOwed(t *testing.T) {
+// TestOperatorsReconciliationPostsTheOwedFee: the issuer's refusal may be learned by an operator first.
+func TestOperatorsReconciliationPostsTheOwedFee(t *testing.T) {
 	s := storetest.New(t)
 	_, row := issued(t, s, payer, card.Active)
 	refused := concluded(t, row, job.Failed, card.RefusedFunds)

@@ -56,7 +56,7 @@ func TestNothingIsClaimedBeforeTheMarkIsKept(t *testing.T) {
 		"a state without": "DELETE FROM chain_watermarks",
 	} {
 		m = keep(keep(begin(), nil), nil)
-		spoil(t, url, change)
+		execute(t, url, change)
 		claimed(name, checkout.ErrHistoryLost)
 		keep(m, reconcile.ErrHistoryLost)
 		claimed(name, checkout.ErrHistoryLost)
@@ -71,8 +71,8 @@ func TestNothingIsClaimedBeforeTheMarkIsKept(t *testing.T) {
 	claimed("forgotten", checkout.ErrHistoryLost)
 }
 
-// TestOnlyWhatIsStoredIsSent: a process that goes on with a payment that its database has lost signs nothing for it.
-func TestOnlyWhatIsStoredIsSent(t *testing.T) {
+// TestOnlyStoredPaymentsAreSent: a process that goes on with a payment that its database has lost signs nothing for it.
+func TestOnlyStoredPaymentsAreSent(t *testing.T) {
 	s := storetest.New(t)
 	known, lost := claimRequest("known"), claimRequest("lost")
 	claim(t, s, known)
@@ -88,7 +88,7 @@ func TestOnlyWhatIsStoredIsSent(t *testing.T) {
 	}
 }
 
-func spoil(t *testing.T, url, sql string) {
+func execute(t *testing.T, url, sql string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
 	if err != nil {

@@ -71,31 +71,31 @@ func holding(h order.Reservation) func(*checkout.ClaimRequest) {
 
 func claim(t *testing.T, s *store.Store, p checkout.ClaimRequest) checkout.ClaimResult {
 	t.Helper()
-	placed, err := s.Orders().Claim(t.Context(), p)
+	claimed, err := s.Orders().Claim(t.Context(), p)
 	if err != nil {
 		t.Fatalf("place: %v", err)
 	}
-	return placed
+	return claimed
 }
 
-// race places all at once and counts how each claim ended.
+// race claims all at once and counts how each claim ended.
 func race(
 	t *testing.T, s *store.Store, all []checkout.ClaimRequest,
 ) (claims map[checkout.ClaimOutcome]int, orders map[order.ID]bool) {
 	t.Helper()
-	placed := make([]checkout.ClaimResult, len(all))
+	claimed := make([]checkout.ClaimResult, len(all))
 	var group sync.WaitGroup
 	for i, p := range all {
 		group.Go(func() {
 			var err error
-			if placed[i], err = s.Orders().Claim(t.Context(), p); err != nil {
+			if claimed[i], err = s.Orders().Claim(t.Context(), p); err != nil {
 				t.Errorf("place %d: %v", i, err)
 			}
 		})
 	}
 	group.Wait()
 	claims, orders = map[checkout.ClaimOutcome]int{}, map[order.ID]bool{}
-	for _, p := range placed {
+	for _, p := range claimed {
 		claims[p.Claim]++
 		if p.Claim != checkout.Reused {
 			orders[p.Order.ID] = true
@@ -104,7 +104,7 @@ func race(
 	return claims, orders
 }
 
-func TestOneKeyIsOneOrderWhateverPaysForIt(t *testing.T) {
+func TestKeyIsOneOrderWhateverPaysForIt(t *testing.T) {
 	s := storetest.New(t)
 	for round := range 5 {
 		all := make([]checkout.ClaimRequest, 8)
@@ -128,7 +128,7 @@ func TestOneKeyIsOneOrderWhateverPaysForIt(t *testing.T) {
 	}
 }
 
-func TestOneAuthorizationPaysForOneOrder(t *testing.T) {
+func TestAuthorizationPaysForOneOrder(t *testing.T) {
 	s := storetest.New(t)
 	for round := range 5 {
 		first := claimRequest(fmt.Sprint(round, "/0"))
@@ -150,12 +150,12 @@ func TestOneAuthorizationPaysForOneOrder(t *testing.T) {
 	}
 }
 
-func TestAnOrderIsPlacedWithItsJobOrNotAtAll(t *testing.T) {
+func TestOrderIsClaimedWithItsJobOrNotAtAll(t *testing.T) {
 	s := storetest.New(t)
 	p := claimRequest("k")
-	placed := claim(t, s, p)
+	claimed := claim(t, s, p)
 	row, found, err := s.Jobs().Find(t.Context(), settlement.Fulfilling, p.Payment.ID.String())
-	if err != nil || !found || row.ID != placed.Job.ID || row.LeaseOwner != "buyer" || row.Status != job.Processing {
+	if err != nil || !found || row.ID != claimed.Job.ID || row.LeaseOwner != "buyer" || row.Status != job.Processing {
 		t.Errorf("job %+v, found %t, %v", row, found, err)
 	}
 	short := claimRequest("short",
@@ -185,7 +185,7 @@ func float(asOf time.Time) order.Reservation {
 	return order.Reservation{Resource: "float", Units: 2500, Limit: 5000, AsOf: asOf, Refusal: fault.FloatUnavailable}
 }
 
-func TestWhatIsScarceIsPromisedAsOftenAsItIsThere(t *testing.T) {
+func TestScarceStockIsReservedAsOftenAsItIsThere(t *testing.T) {
 	s := storetest.New(t)
 	errs := make([]error, 8)
 	var group sync.WaitGroup
@@ -232,7 +232,7 @@ func move(p checkout.ClaimRequest, from, to order.Status) order.Move {
 	return m
 }
 
-func TestAHoldLastsUntilTheOrderIsFinal(t *testing.T) {
+func TestReservationLastsUntilTheOrderIsFinal(t *testing.T) {
 	s := storetest.New(t)
 	start := time.Now()
 	p := claimRequest("k", holding(float(start)))
@@ -252,7 +252,7 @@ func TestAHoldLastsUntilTheOrderIsFinal(t *testing.T) {
 		}
 		var err error
 		if to == order.Settled {
-			err = errOf(s.Orders().Settle(t.Context(), fence, settled(p), move(p, at, to), follow(p)))
+			err = errOf(s.Orders().Settle(t.Context(), fence, settled(p), move(p, at, to), watchJob(p)))
 		} else {
 			err = errOf(s.Orders().Move(t.Context(), fence, move(p, at, to)))
 		}
@@ -270,7 +270,7 @@ func TestAHoldLastsUntilTheOrderIsFinal(t *testing.T) {
 	}
 }
 
-func TestADeadPaymentGivesBackWhatItHeldAndMayBeReplaced(t *testing.T) {
+func TestDeadPaymentReleasesItsReservationsAndMayBeReplaced(t *testing.T) {
 	s := storetest.New(t)
 	p := claimRequest("k", holding(float(time.Now())))
 	fence := claim(t, s, p).Job.Fence()
@@ -278,7 +278,7 @@ func TestADeadPaymentGivesBackWhatItHeldAndMayBeReplaced(t *testing.T) {
 	dead.Status, dead.DeadReason = payment.Dead, payment.ReasonExpired
 	if err := errOf(s.Orders().MarkDead(t.Context(), fence, dead,
 		move(p, order.Settling, order.PaymentRequired))); err != nil {
-		t.Fatalf("bury: %v", err)
+		t.Fatalf("mark dead: %v", err)
 	}
 	if held, err := s.Cards().Reserved(t.Context(), "float", time.Now().Add(time.Minute)); err != nil || held != 0 {
 		t.Errorf("holds %d, %v", held, err)
@@ -298,7 +298,7 @@ func TestADeadPaymentGivesBackWhatItHeldAndMayBeReplaced(t *testing.T) {
 	}
 }
 
-func TestAWorkerThatLostItsJobMovesNothing(t *testing.T) {
+func TestWorkerThatLostItsJobMovesNothing(t *testing.T) {
 	s := storetest.New(t)
 	p := claimRequest("k")
 	lost := claim(t, s, p).Job.Fence()
@@ -306,8 +306,9 @@ func TestAWorkerThatLostItsJobMovesNothing(t *testing.T) {
 	dead := p.Payment
 	dead.Status = payment.Dead
 	for name, err := range map[string]error{
-		"settle": errOf(s.Orders().Settle(t.Context(), lost, settled(p), move(p, order.Settling, order.Settled), follow(p))),
-		"bury":   errOf(s.Orders().MarkDead(t.Context(), lost, dead, move(p, order.Settling, order.PaymentRequired))),
+		"settle": errOf(s.Orders().Settle(t.Context(), lost, settled(p), move(p, order.Settling, order.Settled),
+			watchJob(p))),
+		"mark dead": errOf(s.Orders().MarkDead(t.Context(), lost, dead, move(p, order.Settling, order.PaymentRequired))),
 	} {
 		if !errors.Is(err, job.ErrLeaseLost) {
 			t.Errorf("%s: %v, want the lease lost", name, err)
@@ -323,7 +324,7 @@ func TestAWorkerThatLostItsJobMovesNothing(t *testing.T) {
 	}
 }
 
-func TestAMoveStartsWhereTheOrderIs(t *testing.T) {
+func TestMoveStartsAtTheOrdersStatus(t *testing.T) {
 	s := storetest.New(t)
 	p := claimRequest("k")
 	fence := claim(t, s, p).Job.Fence()
@@ -336,16 +337,16 @@ func TestAMoveStartsWhereTheOrderIs(t *testing.T) {
 		}
 	}
 	if err := errOf(s.Orders().Settle(t.Context(), fence, settled(p), move(p, order.Settling, order.Settled),
-		follow(p))); err != nil {
+		watchJob(p))); err != nil {
 		t.Fatal(err)
 	}
 	if err := errOf(s.Orders().Settle(t.Context(), fence, settled(p), move(p, order.Settling, order.Settled),
-		follow(p))); err == nil {
+		watchJob(p))); err == nil {
 		t.Error("settled twice")
 	}
 }
 
-func follow(p checkout.ClaimRequest) job.New {
+func watchJob(p checkout.ClaimRequest) job.New {
 	return job.New{Args: settlement.ConfirmArgs{Order: p.Order.ID}, UniqueKey: p.Payment.ID.String()}
 }
 
@@ -357,8 +358,8 @@ func TestOnlyTheOwnerPays(t *testing.T) {
 	s := storetest.New(t)
 	p := claimRequest("paid by another")
 	p.Payment.Authorization.From = x402.Address{19: 0xb}
-	if placed, err := s.Orders().Claim(t.Context(), p); err == nil {
-		t.Errorf("claimed: %+v", placed)
+	if claimed, err := s.Orders().Claim(t.Context(), p); err == nil {
+		t.Errorf("claimed: %+v", claimed)
 	}
 	if _, err := s.Orders().Find(t.Context(), p.Order.ID); !errors.Is(err, order.ErrNotFound) {
 		t.Errorf("the order: %v, want none", err)

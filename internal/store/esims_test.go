@@ -64,7 +64,7 @@ func storeOrder(ctx context.Context, s *store.Store, id order.ID) error {
 	return err
 }
 
-func TestEsimsKeepTheRulesOfTheirStore(t *testing.T) {
+func TestEsimsPassTheKit(t *testing.T) {
 	esimtest.RunStore(t, func(t *testing.T) esimtest.StoreHarness {
 		s := storetest.New(t)
 		return esimtest.StoreHarness{Store: esimsOfOrders{s.Esims(), s}, Fence: claimed(t, s).Fence(),
@@ -82,7 +82,7 @@ func TestEsimsKeepTheRulesOfTheirStore(t *testing.T) {
 	})
 }
 
-func TestAProfileIsWrittenUnderItsJobsFenceOnly(t *testing.T) {
+func TestProfileIsWrittenUnderItsJobsFenceOnly(t *testing.T) {
 	s := storetest.New(t)
 	row := claimed(t, s)
 	lost := row.Fence()

@@ -10,7 +10,7 @@ import (
 	"github.com/roamcard/roamcard/internal/ledger"
 )
 
-// What tests of other packages must not reach but this one's must: the store's inner face.
+// Internals of the store that only the tests of this package use.
 
 const MaxReruns = maxReruns
 

@@ -27,21 +27,23 @@ func by(wallet x402.Address, undecided int) func(*checkout.ClaimRequest) {
 	}
 }
 
-// claimAll places all at once.
-func claimAll(t *testing.T, s *store.Store, all []checkout.ClaimRequest) (placed []checkout.ClaimResult, errs []error) {
+// claimAll claims all at once.
+func claimAll(
+	t *testing.T, s *store.Store, all []checkout.ClaimRequest,
+) (claimed []checkout.ClaimResult, errs []error) {
 	t.Helper()
-	placed, errs = make([]checkout.ClaimResult, len(all)), make([]error, len(all))
+	claimed, errs = make([]checkout.ClaimResult, len(all)), make([]error, len(all))
 	var group sync.WaitGroup
 	for i, p := range all {
-		group.Go(func() { placed[i], errs[i] = s.Orders().Claim(t.Context(), p) })
+		group.Go(func() { claimed[i], errs[i] = s.Orders().Claim(t.Context(), p) })
 	}
 	group.Wait()
-	return placed, errs
+	return claimed, errs
 }
 
-// TestAPayerHasOnlySoManyUndecidedPayments: however many come at once, over whichever processes, and only as long as
+// TestUndecidedPaymentsPerPayerAreBounded: however many come at once, over whichever processes, and only as long as
 // they are undecided.
-func TestAPayerHasOnlySoManyUndecidedPayments(t *testing.T) {
+func TestUndecidedPaymentsPerPayerAreBounded(t *testing.T) {
 	s := storetest.New(t)
 	const most = 4
 	greedy, modest := x402.Address{0: 0x66, 19: 1}, x402.Address{0: 0x77, 19: 1}
@@ -50,7 +52,7 @@ func TestAPayerHasOnlySoManyUndecidedPayments(t *testing.T) {
 		all = append(all, claimRequest(fmt.Sprint("greedy-", i), by(greedy, most)))
 	}
 	all = append(all, claimRequest("modest", by(modest, most)))
-	placed, errs := claimAll(t, s, all)
+	claimed, errs := claimAll(t, s, all)
 	var taken []int
 	for i, err := range errs[:12] {
 		switch {
@@ -68,15 +70,15 @@ func TestAPayerHasOnlySoManyUndecidedPayments(t *testing.T) {
 	}
 	// One that is paid and one that is void make room, each for one.
 	paid, void := taken[0], taken[1]
-	if err := errOf(s.Orders().Settle(t.Context(), placed[paid].Job.Fence(), settled(all[paid]),
-		move(all[paid], order.Settling, order.Settled), follow(all[paid]))); err != nil {
+	if err := errOf(s.Orders().Settle(t.Context(), claimed[paid].Job.Fence(), settled(all[paid]),
+		move(all[paid], order.Settling, order.Settled), watchJob(all[paid]))); err != nil {
 		t.Fatalf("settle: %v", err)
 	}
 	dead := all[void].Payment
 	dead.Status, dead.DeadReason = payment.Dead, payment.ReasonExpired
-	if err := errOf(s.Orders().MarkDead(t.Context(), placed[void].Job.Fence(), dead,
+	if err := errOf(s.Orders().MarkDead(t.Context(), claimed[void].Job.Fence(), dead,
 		move(all[void], order.Settling, order.PaymentRequired))); err != nil {
-		t.Fatalf("bury: %v", err)
+		t.Fatalf("mark dead: %v", err)
 	}
 	for i := range 3 {
 		_, err := s.Orders().Claim(t.Context(), claimRequest(fmt.Sprint("next-", i), by(greedy, most)))
@@ -86,11 +88,11 @@ func TestAPayerHasOnlySoManyUndecidedPayments(t *testing.T) {
 	}
 }
 
-// TestUnpaidOrdersHoldAShareOfTheFloat: in one lane or over all of them, what nobody has paid yet never holds more,
-// and what is paid counts no more.
-func TestUnpaidOrdersHoldAShareOfTheFloat(t *testing.T) {
+// TestUnpaidOrdersReserveABoundedShareOfTheFloat: in one shard or over all of them, unpaid orders never reserve more,
+// and paid orders no longer count.
+func TestUnpaidOrdersReserveABoundedShareOfTheFloat(t *testing.T) {
 	s := storetest.New(t)
-	for round, most := range []int64{0, 10, 100} { // one lock, far from the edge in lanes, and always at it
+	for round, most := range []int64{0, 10, 100} { // one lock, far from the edge in shards, and always at it
 		const units, unsettled, limit = 10, 200, 1000
 		hold := func(n int64) order.Reservation {
 			return order.Reservation{Resource: fmt.Sprint("float/", round), Units: n, Most: most, Limit: limit,
@@ -100,7 +102,7 @@ func TestUnpaidOrdersHoldAShareOfTheFloat(t *testing.T) {
 		for i := range 40 {
 			all = append(all, claimRequest(fmt.Sprint(round, "-", i), holding(hold(units))))
 		}
-		placed, errs := claimAll(t, s, all)
+		claimed, errs := claimAll(t, s, all)
 		var taken []int
 		for i, err := range errs {
 			short, ok := errors.AsType[*order.Shortage](err)
@@ -115,8 +117,8 @@ func TestUnpaidOrdersHoldAShareOfTheFloat(t *testing.T) {
 			t.Errorf("most %d: %d unpaid orders hold %d, want %d", most, len(taken), len(taken)*units, unsettled)
 		}
 		for _, i := range taken[:5] {
-			if err := errOf(s.Orders().Settle(t.Context(), placed[i].Job.Fence(), settled(all[i]),
-				move(all[i], order.Settling, order.Settled), follow(all[i]))); err != nil {
+			if err := errOf(s.Orders().Settle(t.Context(), claimed[i].Job.Fence(), settled(all[i]),
+				move(all[i], order.Settling, order.Settled), watchJob(all[i]))); err != nil {
 				t.Fatalf("settle: %v", err)
 			}
 		}
@@ -134,7 +136,7 @@ func TestUnpaidOrdersHoldAShareOfTheFloat(t *testing.T) {
 	}
 }
 
-func TestLossesArePayersAndLastAnHour(t *testing.T) {
+func TestLossesCountPerPayerForAnHour(t *testing.T) {
 	s := storetest.New(t)
 	wallet := x402.Address{0: 0x55, 19: 1}
 	mine, mineToo, others := claimRequest("a", by(wallet, 0)), claimRequest("b", by(wallet, 0)),
@@ -222,7 +224,7 @@ func TestPruningKeepsTheAccountNonce(t *testing.T) {
 	}
 }
 
-func TestABatchOfPrunedAttemptsStaysPruned(t *testing.T) {
+func TestPrunedAttemptsStayPruned(t *testing.T) {
 	s := storetest.New(t)
 	for i := range 3 {
 		p := claimRequest(fmt.Sprint("k", i))

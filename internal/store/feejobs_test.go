@@ -54,7 +54,7 @@ func next(t *testing.T, row job.Row) card.FeeArgs {
 	return a
 }
 
-func TestARetryQueuesTheNextVersionOncePerKey(t *testing.T) {
+func TestRetryQueuesTheNextVersionOncePerKey(t *testing.T) {
 	s := storetest.New(t)
 	row := feeJob(t, s, job.Fail("card_funds_insufficient"))
 	var all sync.WaitGroup
@@ -104,7 +104,7 @@ func concluded(t *testing.T, row job.Row, status job.Status, reason string) card
 	return a.Conclusion(row.Status, status, reason)
 }
 
-func TestAConclusionGivesWayToAWorker(t *testing.T) {
+func TestConclusionGivesWayToAWorker(t *testing.T) {
 	s := storetest.New(t)
 	row := feeJob(t, s, job.Snooze(time.Hour))
 	stale := row

@@ -52,7 +52,7 @@ func leased(t *testing.T, s *store.Store, key string, ttl time.Duration) job.Fen
 	return row.Fence()
 }
 
-func TestStoredStatusesAreTheJobs(t *testing.T) {
+func TestStoredStatusesAreThoseOfJobs(t *testing.T) {
 	for _, status := range job.Statuses() {
 		if err := entjob.StatusValidator(entjob.Status(status)); err != nil {
 			t.Error(err)
@@ -85,7 +85,7 @@ func TestDuplicateInATransactionIsFound(t *testing.T) {
 	}
 }
 
-func TestOneOfFiftyEndsAClaim(t *testing.T) {
+func TestConcurrentFinishesEndAClaimOnce(t *testing.T) {
 	s := storetest.New(t)
 	f := leased(t, s, "k", time.Minute)
 	var won, lost atomic.Int32
@@ -126,7 +126,7 @@ func TestFenceRefusesALeaseThatPassed(t *testing.T) {
 	})
 }
 
-// A transaction that holds the fence is carried through, though the lease passes meanwhile: the reaper
+// A transaction that holds the fence is completed, though the lease passes meanwhile: the reaper
 // cannot take the job before it is over.
 func TestReaperWaitsForAFencedTransaction(t *testing.T) {
 	s := storetest.New(t)
@@ -174,7 +174,7 @@ func TestPruneDeletesOldSuccessesOnly(t *testing.T) {
 }
 
 // Two workers, whose connections are all cut off again and again, end every job with one effect.
-func TestEveryJobIsDoneOnceThoughConnectionsDie(t *testing.T) {
+func TestJobsAreDoneOnceThoughConnectionsDie(t *testing.T) {
 	const jobs, cuts = 60, 4
 	url := storetest.URL(t)
 	observer := storetest.Open(t, url)

@@ -9,8 +9,8 @@ import (
 )
 
 // postSQL inserts a posting and its entries in one statement, after which the database checks that they balance. Their
-// owner is that of the order, or empty without an order: it is given, or null to be looked up. An existing posting stays
-// as it is. A reversal of a posting that does not exist is not inserted.
+// owner is that of the order, or empty without an order: it is given, or null to be looked up. An existing posting
+// stays as it is. A reversal of a posting that does not exist is not inserted.
 const postSQL = `
 	WITH posted AS (
 		INSERT INTO ledger_postings (id, order_id, owner, kind, at)

@@ -83,7 +83,7 @@ func atOnce(do func() error) (well int) {
 	return well
 }
 
-func TestATopupIsPostedOnceHoweverOftenItIsMoved(t *testing.T) {
+func TestTopupIsPostedOnceHoweverOftenItIsMoved(t *testing.T) {
 	s := storetest.New(t)
 	item := topup.SplitOf(2599)
 	item.Card = uuid.New()
@@ -99,7 +99,7 @@ func TestATopupIsPostedOnceHoweverOftenItIsMoved(t *testing.T) {
 	wantPosted(t, s)
 	paid := settled(p)
 	if n := atOnce(func() error {
-		return errOf(s.Orders().Settle(t.Context(), fence, paid, move(p, order.Settling, order.Settled), follow(p)))
+		return errOf(s.Orders().Settle(t.Context(), fence, paid, move(p, order.Settling, order.Settled), watchJob(p)))
 	}); n != 1 {
 		t.Errorf("settled %d times", n)
 	}
@@ -125,7 +125,7 @@ func boughtEsim(t *testing.T, s *store.Store, cost money.USDC) (p checkout.Claim
 	})
 	fence = claim(t, s, p).Job.Fence()
 	if err := errOf(s.Orders().Settle(t.Context(), fence, settled(p), move(p, order.Settling, order.Settled),
-		follow(p))); err != nil {
+		watchJob(p))); err != nil {
 		t.Fatal(err)
 	}
 	if err := errOf(s.Orders().Move(t.Context(), fence, move(p, order.Settled, order.Provisioning))); err != nil {
@@ -145,7 +145,7 @@ func boughtEsim(t *testing.T, s *store.Store, cost money.USDC) (p checkout.Claim
 	return p, fence
 }
 
-func TestAnESIMIsPostedOnceWithItsCost(t *testing.T) {
+func TestEsimIsPostedOnceWithItsCost(t *testing.T) {
 	for name, cost := range map[string]money.USDC{"a known cost": 4_000_001, "a cost nobody knows": 0} {
 		t.Run(name, func(t *testing.T) {
 			s := storetest.New(t)
@@ -166,7 +166,7 @@ func TestAnESIMIsPostedOnceWithItsCost(t *testing.T) {
 	}
 }
 
-func TestAFailedESIMCostsNothing(t *testing.T) {
+func TestFailedEsimCostsNothing(t *testing.T) {
 	s := storetest.New(t)
 	row := claimed(t, s)
 	if err := storeOrder(t.Context(), s, "ord_1"); err != nil {
@@ -189,7 +189,7 @@ func TestAFailedESIMCostsNothing(t *testing.T) {
 	wantPosted(t, s)
 }
 
-func TestADeadPaymentIsNeverPosted(t *testing.T) {
+func TestDeadPaymentIsNeverPosted(t *testing.T) {
 	s := storetest.New(t)
 	p := claimRequest("k")
 	fence := claim(t, s, p).Job.Fence()
@@ -227,7 +227,7 @@ func activated(t *testing.T, s *store.Store) (card.Card, card.FeeArgs, job.Row) 
 	return c, a, rows[0]
 }
 
-func TestAFeeIsPostedOnceWhoeverLearnsOfIt(t *testing.T) {
+func TestFeeIsPostedOnceWhoeverReportsIt(t *testing.T) {
 	s := storetest.New(t)
 	var want []ledger.Posting
 	for round := range 4 {
@@ -269,7 +269,7 @@ func TestAFeeIsPostedOnceWhoeverLearnsOfIt(t *testing.T) {
 	}
 }
 
-func TestTheDatabaseKeepsTheLedgerBalancedAndAsItIs(t *testing.T) {
+func TestDatabaseKeepsTheLedgerBalancedAndUnchanged(t *testing.T) {
 	s := storetest.New(t)
 	post := func(p ledger.Posting) error { return store.Post(t.Context(), s, p) }
 	good := ledger.Unmatched("0xaa", 1, 5)

@@ -78,7 +78,7 @@ func TestWakeUpsReachOtherProcesses(t *testing.T) {
 	})
 }
 
-func TestListenerComesBack(t *testing.T) {
+func TestListenerReconnects(t *testing.T) {
 	url := storetest.URL(t)
 	here, there := storetest.Open(t, url), storetest.Open(t, url)
 	wake, cancel := there.Subscribe("order", "1")

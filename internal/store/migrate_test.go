@@ -57,7 +57,7 @@ func TestReplicasMigrateOnce(t *testing.T) {
 }
 
 // A difference here means that ent/schema was changed without ent/migrate/new.sh.
-func TestMigrationsGiveTheSchema(t *testing.T) {
+func TestMigrationsMakeTheSchema(t *testing.T) {
 	config, err := pgx.ParseConfig(storetest.URL(t))
 	if err != nil {
 		t.Fatal(err)

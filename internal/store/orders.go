@@ -251,12 +251,12 @@ const (
 
 // Settle implements settlement.Store.
 func (o Orders) Settle(
-	ctx context.Context, f job.Fence, p payment.Payment, m order.Move, follow job.New,
+	ctx context.Context, f job.Fence, p payment.Payment, m order.Move, watch job.New,
 ) (order.Order, error) {
 	return o.move(ctx, f, m, func(ctx context.Context, tx *ent.Tx) error {
 		prove(tx, p, entpayment.StatusClaimed)
 		settleReservations(tx, p.Order, p.Authorization.From, o.s.stamp())
-		if err := queueJob(ctx, tx, follow, p.Authorization.From, nil); err != nil {
+		if err := queueJob(ctx, tx, watch, p.Authorization.From, nil); err != nil {
 			return err
 		}
 		return faultpoint.Fail("settle.before_commit")

@@ -22,7 +22,7 @@ func lockRows(t *testing.T, s *store.Store) (n int) {
 	return n
 }
 
-func TestATransactionThatAsksNothingTakesNoConnection(t *testing.T) {
+func TestTransactionWithoutStatementsTakesNoConnection(t *testing.T) {
 	s := storetest.New(t)
 	before := s.Pool().Stat().AcquireCount()
 	if err := s.Tx(t.Context(), func(context.Context, *ent.Tx) error { return nil }); err != nil {
@@ -38,7 +38,7 @@ func TestATransactionThatAsksNothingTakesNoConnection(t *testing.T) {
 	}
 }
 
-func TestQueuedStatementsAreThereForTheNextQuestion(t *testing.T) {
+func TestQueuedStatementsPrecedeTheNextQuery(t *testing.T) {
 	s := storetest.New(t)
 	var seen int
 	err := s.Tx(t.Context(), func(ctx context.Context, tx *ent.Tx) error {
@@ -53,7 +53,7 @@ func TestQueuedStatementsAreThereForTheNextQuestion(t *testing.T) {
 	}
 }
 
-func TestARefusedQueuedStatementUndoesAll(t *testing.T) {
+func TestRefusedQueuedStatementRollsAllBack(t *testing.T) {
 	s := storetest.New(t)
 	twice := func(tx *ent.Tx) {
 		store.Later(tx, lockInsert, "a")
@@ -89,7 +89,7 @@ func TestARefusedQueuedStatementUndoesAll(t *testing.T) {
 	}
 }
 
-func TestALostLeaseForbidsTheCommit(t *testing.T) {
+func TestLostLeaseForbidsTheCommit(t *testing.T) {
 	s := storetest.New(t)
 	err := s.Tx(t.Context(), func(_ context.Context, tx *ent.Tx) error {
 		store.QueueFence(tx, job.Fence{Owner: "nobody", Attempt: 1})
@@ -102,7 +102,7 @@ func TestALostLeaseForbidsTheCommit(t *testing.T) {
 }
 
 // The limits of a transaction hold for what goes out together with its BEGIN.
-func TestATransactionDoesNotWaitForeverForALock(t *testing.T) {
+func TestTransactionWaitsForALockWithinItsTimeout(t *testing.T) {
 	s := storetest.New(t)
 	begin := time.Now()
 	err := s.Tx(t.Context(), func(ctx context.Context, holder *ent.Tx) error {

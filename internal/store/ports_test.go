@@ -10,11 +10,11 @@ import (
 	"github.com/roamcard/roamcard/internal/store/storetest"
 )
 
-func TestJobsKeepTheRulesOfAQueue(t *testing.T) {
+func TestJobsPassTheKit(t *testing.T) {
 	jobtest.RunQueue(t, func(t *testing.T) job.Queue { return storetest.New(t).Jobs() })
 }
 
-func TestSignInKeepsTheRulesOfItsStores(t *testing.T) {
+func TestSignInStoresPassTheKit(t *testing.T) {
 	authtest.RunStore(t, func(t *testing.T) (auth.Challenges, auth.Sessions) {
 		s := storetest.New(t)
 		return s.Challenges(), s.Sessions()

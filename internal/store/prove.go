@@ -53,7 +53,7 @@ func (d Admin) Unproven(
 
 // Prove implements admin.Records. As in Decide, it locks the job first, and a worker that is settling the order loses
 // its lease, so that the payment is not recorded twice.
-func (d Admin) Prove(ctx context.Context, p payment.Payment, m order.Move, follow job.New, act order.Act) error {
+func (d Admin) Prove(ctx context.Context, p payment.Payment, m order.Move, watch job.New, act order.Act) error {
 	if err := m.Check(); err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (d Admin) Prove(ctx context.Context, p payment.Payment, m order.Move, follo
 		wakeOnCommit(tx, topicJobs, "")
 		prove(tx, p, entpayment.StatusClaimed)
 		settleReservations(tx, p.Order, p.Authorization.From, d.s.stamp())
-		if err := queueJob(ctx, tx, follow, p.Authorization.From, nil); err != nil {
+		if err := queueJob(ctx, tx, watch, p.Authorization.From, nil); err != nil {
 			return err
 		}
 		moveOrder(tx, m, d.s.stamp(), new(order.Order))

@@ -80,8 +80,8 @@ func TestTurnsAreCountedOverAllProcesses(t *testing.T) {
 	}
 }
 
-// TestAClaimTooManyClaimsNothing keeps order, payment, job and float out of reach, and does not count itself.
-func TestAClaimTooManyClaimsNothing(t *testing.T) {
+// TestClaimOverTheRateClaimsNothing keeps order, payment, job and float out of reach, and does not count itself.
+func TestClaimOverTheRateClaimsNothing(t *testing.T) {
 	s, _ := clocked(t, storetest.URL(t))
 	paid := turn(limit.Paid, 1, time.Hour)
 	claim(t, s, claimRequest("first", func(p *checkout.ClaimRequest) { p.Turns = paid }))
@@ -135,8 +135,8 @@ func TestChallengesAndRevealsAreCountedWhereTheyAreStored(t *testing.T) {
 	}
 }
 
-// TestAnOwnerHasSoManyUnpaidOrders of all kinds, also when they are asked for at once, and more once some expire.
-func TestAnOwnerHasSoManyUnpaidOrders(t *testing.T) {
+// TestUnpaidOrdersPerOwnerAreBounded of all kinds, also when they are asked for at once, and more once some expire.
+func TestUnpaidOrdersPerOwnerAreBounded(t *testing.T) {
 	url := storetest.URL(t)
 	s, ahead := clocked(t, url)
 	other := storetest.Open(t, url)
@@ -175,8 +175,8 @@ func TestAnOwnerHasSoManyUnpaidOrders(t *testing.T) {
 	}
 }
 
-// TestAnOrderThatExpiredUnpaidIsPruned in batches, with its line in the timeline, and no other order is.
-func TestAnOrderThatExpiredUnpaidIsPruned(t *testing.T) {
+// TestExpiredUnpaidOrderIsPruned in batches, with its line in the timeline, and no other order is.
+func TestExpiredUnpaidOrderIsPruned(t *testing.T) {
 	s, ahead := clocked(t, storetest.URL(t))
 	for i := range 5 {
 		opened(t, s, unpaid(fmt.Sprint("old", i)), false)
@@ -230,7 +230,7 @@ func TestAnOrderThatExpiredUnpaidIsPruned(t *testing.T) {
 	}
 }
 
-func TestCountsAndLocksThatNobodyNeedsArePruned(t *testing.T) {
+func TestUnusedCountsAndLocksArePruned(t *testing.T) {
 	s := storetest.New(t)
 	for _, sql := range []string{
 		"INSERT INTO rate_limits (id, resets_at) SELECT 'orders/' || n, now() - interval '1 s' FROM generate_series(1, 5) n",
@@ -281,8 +281,8 @@ func TestOwnersShareTheirLocks(t *testing.T) {
 	}
 }
 
-// TestOnlySoManyEventsAreKept, the newest, however young the others are.
-func TestOnlySoManyEventsAreKept(t *testing.T) {
+// TestKeptEventsAreBounded, the newest, however young the others are.
+func TestKeptEventsAreBounded(t *testing.T) {
 	s := storetest.New(t)
 	const insert = `INSERT INTO events (id, name, visitor, path, properties, at)
 		SELECT gen_random_uuid(), 'n', '', '', '{}', now() - n * interval '1 s' FROM generate_series(1, 2600) n`

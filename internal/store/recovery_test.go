@@ -49,8 +49,8 @@ func lostOf(t *testing.T, s *store.Store) reconcile.Lost {
 	return lost
 }
 
-// TestATransferIsRecoveredOnce: whoever adopts goods, or sends money back, at the same time or again.
-func TestATransferIsRecoveredOnce(t *testing.T) {
+// TestTransferIsRecoveredOnce: whoever adopts goods, or sends money back, at the same time or again.
+func TestTransferIsRecoveredOnce(t *testing.T) {
 	s := storetest.New(t)
 	r := s.Recovery(lostAsset, lostPayTo, time.Hour)
 	act := order.Act{Operator: "ada", Reason: "why"}
@@ -86,8 +86,8 @@ func TestATransferIsRecoveredOnce(t *testing.T) {
 	}
 }
 
-// TestARecoveryIsStoredWholeOrNotAtAll: the program dies while it applies a step.
-func TestARecoveryIsStoredWholeOrNotAtAll(t *testing.T) {
+// TestRecoveryIsStoredWholeOrNotAtAll: the program dies while it applies a step.
+func TestRecoveryIsStoredWholeOrNotAtAll(t *testing.T) {
 	s := storetest.New(t)
 	r := s.Recovery(lostAsset, lostPayTo, time.Hour)
 	arrives(t, s, 25_000_000)
@@ -107,8 +107,8 @@ func TestARecoveryIsStoredWholeOrNotAtAll(t *testing.T) {
 	}
 }
 
-// TestAnOpenedOrderIsGoneOnWith: the order that was paid in the lost time is the one that goes on, once.
-func TestAnOpenedOrderIsGoneOnWith(t *testing.T) {
+// TestUnpaidOrderIsRecovered: the order that was paid in the lost time is the one that goes on, once.
+func TestUnpaidOrderIsRecovered(t *testing.T) {
 	s := storetest.New(t)
 	arrives(t, s, 25_000_000)
 	u := lostOf(t, s).Unmatched[0]
@@ -161,9 +161,9 @@ func TestGoodsAreAdoptedOnce(t *testing.T) {
 	}
 }
 
-// TestAnAdoptedOrderIsFoundByItsKey: the buyer's repeat names the key, which the goods' reference is derived from,
+// TestAdoptedOrderIsFoundByItsKey: the buyer's repeat names the key, which the goods' reference is derived from,
 // once.
-func TestAnAdoptedOrderIsFoundByItsKey(t *testing.T) {
+func TestAdoptedOrderIsFoundByItsKey(t *testing.T) {
 	s := storetest.New(t)
 	arrives(t, s, 25_000_000)
 	ref := uuid.New()

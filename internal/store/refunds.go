@@ -72,12 +72,12 @@ const (
 
 // Refunded implements settlement.RefundStore.
 func (o Orders) Refunded(
-	ctx context.Context, f job.Fence, r payment.Refund, m order.Move, follow job.New,
+	ctx context.Context, f job.Fence, r payment.Refund, m order.Move, watch job.New,
 ) (order.Order, error) {
 	return o.move(ctx, f, m, func(ctx context.Context, tx *ent.Tx) error {
 		proveRefund(tx, r, entrefund.StatusSigned)
 		later(tx, dropCardSQL, r.Order, r.Authorization.To.Lower(), o.s.stamp())
-		if err := queueJob(ctx, tx, follow, r.Authorization.To, nil); err != nil {
+		if err := queueJob(ctx, tx, watch, r.Authorization.To, nil); err != nil {
 			return err
 		}
 		return faultpoint.Fail("refund.before_commit")

@@ -30,13 +30,13 @@ import (
 
 var ann = order.Act{Operator: "ann", Key: "k", Reason: "because"}
 
-// paidOrder places an order, settles it and moves it along, under a fence that holds.
+// paidOrder claims an order, settles it and moves it along, under a fence that holds.
 func paidOrder(t *testing.T, s *store.Store, key string, along ...order.Status) (checkout.ClaimRequest, job.Fence) {
 	t.Helper()
 	p := claimRequest(key, holding(order.Reservation{Resource: "float/" + key, Units: 1, Limit: 1}))
 	fence := claim(t, s, p).Job.Fence()
 	if err := errOf(s.Orders().Settle(t.Context(), fence, settled(p), move(p, order.Settling, order.Settled),
-		follow(p))); err != nil {
+		watchJob(p))); err != nil {
 		t.Fatalf("settle: %v", err)
 	}
 	at := order.Settled
@@ -76,7 +76,7 @@ func followRefund(r payment.Refund) job.New {
 	return job.New{Args: settlement.RefundConfirmArgs{Order: r.Order}, UniqueKey: r.ID.String()}
 }
 
-func TestARefundIsKeptBeforeItIsSentAndSignedAgainOverWhatWasRead(t *testing.T) {
+func TestRefundIsStoredBeforeItIsSentAndReplacedOnlyAsRead(t *testing.T) {
 	s := storetest.New(t)
 	p, fence := paidOrder(t, s, "k", order.Provisioning, order.RefundPending)
 	first := signedRefund(p, 1000)
@@ -110,7 +110,7 @@ func TestARefundIsKeptBeforeItIsSentAndSignedAgainOverWhatWasRead(t *testing.T) 
 	}
 }
 
-func TestARefundIsRecordedOnceWithItsOrderAndItsFollowUp(t *testing.T) {
+func TestRefundIsRecordedOnceWithItsOrderAndItsWatchJob(t *testing.T) {
 	s := storetest.New(t)
 	p, fence := paidOrder(t, s, "k", order.Provisioning, order.RefundPending)
 	r := signedRefund(p, 1000)
@@ -171,7 +171,7 @@ func decided(p checkout.ClaimRequest, to order.Status, act order.Act) order.Move
 	return m
 }
 
-func TestADecisionIsWrittenWithItsAuditRowOrNotAtAll(t *testing.T) {
+func TestDecisionIsStoredWithItsAuditRowOrNotAtAll(t *testing.T) {
 	s := storetest.New(t)
 	p, fence := paidOrder(t, s, "k", order.Provisioning, order.OperatorReview)
 	carrier := func() job.Row {
@@ -217,13 +217,13 @@ func TestADecisionIsWrittenWithItsAuditRowOrNotAtAll(t *testing.T) {
 	if err := s.Admin().Decide(t.Context(), decided(p, order.Fulfilled, ann), ann); !errors.Is(err, admin.ErrKeyReused) {
 		t.Errorf("another decision with the key: %v", err)
 	}
-	life, err := s.Admin().History(t.Context(), p.Order.ID, order.Act{Operator: "ann"})
-	if err != nil || len(life.Timeline) != 5 || life.Timeline[4].Actor != "operator:ann" ||
-		life.Timeline[4].Reason != "because" {
-		t.Errorf("timeline %+v, %v", life.Timeline, err)
+	history, err := s.Admin().History(t.Context(), p.Order.ID, order.Act{Operator: "ann"})
+	if err != nil || len(history.Timeline) != 5 || history.Timeline[4].Actor != "operator:ann" ||
+		history.Timeline[4].Reason != "because" {
+		t.Errorf("timeline %+v, %v", history.Timeline, err)
 	}
-	if len(life.Payments) != 1 || life.Refund != nil || len(life.Jobs) != 2 {
-		t.Errorf("life %+v", life)
+	if len(history.Payments) != 1 || history.Refund != nil || len(history.Jobs) != 2 {
+		t.Errorf("history %+v", history)
 	}
 }
 
@@ -255,7 +255,7 @@ func TestNothingIsDecidedWhileARefundMayMoveMoney(t *testing.T) {
 	}
 }
 
-func TestASwitchIsSetOnceForEachKeyAndSeenByAll(t *testing.T) {
+func TestSwitchIsSetOncePerKeyAndSeenByAll(t *testing.T) {
 	url := storetest.URL(t)
 	s, other := storetest.Open(t, url), storetest.Open(t, url)
 	all, err := other.Admin().Switches(t.Context())
@@ -287,7 +287,7 @@ func TestASwitchIsSetOnceForEachKeyAndSeenByAll(t *testing.T) {
 	changes.Wait()
 }
 
-func TestAnOrdersRetryHasACardOfItsOwn(t *testing.T) {
+func TestRetryHasACardOfItsOwn(t *testing.T) {
 	s := storetest.New(t)
 	p, fence := paidOrder(t, s, "k", order.Provisioning)
 	first, second := newCard(p), newCard(p)

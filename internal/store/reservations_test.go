@@ -16,7 +16,7 @@ import (
 
 // Orders of all sizes take of one resource at once, far below its limit, up to it, and beyond. Nothing is given
 // back, so whoever was refused does not fit at the end either.
-func TestLanesNeitherOversellNorLeaveAnythingUnsold(t *testing.T) {
+func TestShardsNeitherOversellNorLeaveAnythingUnsold(t *testing.T) {
 	s := storetest.New(t)
 	const most = 10
 	for round := range 26 {
@@ -57,10 +57,10 @@ func TestLanesNeitherOversellNorLeaveAnythingUnsold(t *testing.T) {
 	}
 }
 
-// What a claim takes in one lane is not seen by those in the others before it commits: they leave room for it, or wait.
-func TestLanesLeaveRoomForWhatIsNotCommitted(t *testing.T) {
+// What a claim takes in one shard is not seen in the others before it commits: their claims leave room for it, or wait.
+func TestShardsLeaveRoomForWhatIsNotCommitted(t *testing.T) {
 	s := storetest.New(t)
-	for round := range 4 { // the lane of the second claim is drawn, and may be the first's
+	for round := range 4 { // the shard of the second claim is drawn, and may be the first's
 		resource := fmt.Sprint("float/", round)
 		first, err := s.Pool().Begin(t.Context())
 		if err != nil {
@@ -121,7 +121,7 @@ func TestSuspendedSharesAreBoundedAndComeBack(t *testing.T) {
 	}
 	held(2)
 	err := errOf(s.Orders().Settle(t.Context(), fence, settled(first), move(first, order.Settling, order.Settled),
-		follow(first)))
+		watchJob(first)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestSuspendedSharesAreBoundedAndComeBack(t *testing.T) {
 	}))
 	claim(t, s, p)
 	m, act := move(p, order.Settling, order.Settled), order.Act{Operator: "ada", Key: "k", Reason: "seen"}
-	if err := s.Admin().Prove(t.Context(), settled(p), m, follow(p), act); err != nil {
+	if err := s.Admin().Prove(t.Context(), settled(p), m, watchJob(p), act); err != nil {
 		t.Fatal(err)
 	}
 	var unpaid int

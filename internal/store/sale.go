@@ -22,7 +22,7 @@ const (
 	sellingSQL = "SELECT 1 / (1 - count(*)) FROM kill_switches WHERE id = $1 AND paused"
 
 	// A claim ends within its transaction's timeouts, so a switch that waits longer gets the lock.
-	patientSQL = "SELECT set_config('lock_timeout', '8s', true), set_config('statement_timeout', '9s', true)"
+	waitForClaimsSQL = "SELECT set_config('lock_timeout', '8s', true), set_config('statement_timeout', '9s', true)"
 )
 
 // selling queues the check of a product's kill switch, which fails the transaction with availability.ErrPaused. It is
@@ -40,7 +40,7 @@ func selling(tx *ent.Tx, product order.Kind) {
 // closing waits for the running claims of a product, and makes new ones wait until the transaction ends, so that they
 // see what it has written.
 func closing(ctx context.Context, tx *ent.Tx, product order.Kind) error {
-	later(tx, patientSQL)
+	later(tx, waitForClaimsSQL)
 	later(tx, closingLockSQL, saleLock(product))
 	return pgxOf(tx).flush(ctx)
 }

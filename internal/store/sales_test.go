@@ -9,7 +9,7 @@ import (
 	"github.com/roamcard/roamcard/internal/store/storetest"
 )
 
-func TestAttemptsKeepTheRulesOfTheirStore(t *testing.T) {
+func TestAttemptsPassTheKit(t *testing.T) {
 	paymenttest.RunAttempts(t, func(t *testing.T) paymenttest.AttemptsStore {
 		return paymenttest.AttemptsStore{
 			Attempts: storetest.New(t).Attempts(),

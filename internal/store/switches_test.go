@@ -21,8 +21,8 @@ func pause(t *testing.T, s *store.Store, product order.Kind, paused bool, key st
 	}
 }
 
-// TestASwitchIsAnsweredOnceNoClaimCanSucceed: one process is in the middle of a claim when another sets the switch.
-func TestASwitchIsAnsweredOnceNoClaimCanSucceed(t *testing.T) {
+// TestSwitchIsAnsweredOnceNoClaimCanSucceed: one process is in the middle of a claim when another sets the switch.
+func TestSwitchIsAnsweredOnceNoClaimCanSucceed(t *testing.T) {
 	url := storetest.URL(t)
 	selling, operators := storetest.Open(t, url), storetest.Open(t, url)
 	// The claim waits for its hold, which is the last thing it takes.
@@ -91,7 +91,7 @@ func awaitWaiting(t *testing.T, s *store.Store, want int, ended <-chan struct{})
 	t.Fatalf("%d sessions do not wait", want)
 }
 
-func TestASwitchClosesItsOwnProductWhateverWayItIsBought(t *testing.T) {
+func TestSwitchClosesItsOwnProductHoweverItIsBought(t *testing.T) {
 	s := storetest.New(t)
 	for _, product := range storetest.Kinds() {
 		of := func(p *checkout.ClaimRequest) { p.Order.Kind = product }
@@ -118,7 +118,7 @@ func TestASwitchClosesItsOwnProductWhateverWayItIsBought(t *testing.T) {
 			if other == product {
 				continue
 			}
-			p := claimRequest("beside "+string(product), func(p *checkout.ClaimRequest) { p.Order.Kind = other })
+			p := claimRequest("with "+string(product), func(p *checkout.ClaimRequest) { p.Order.Kind = other })
 			if _, err := s.Orders().Claim(t.Context(), p); err != nil {
 				t.Errorf("%s while %s is closed: %v", other, product, err)
 			}

@@ -22,7 +22,7 @@ func treasury(s *store.Store) store.Treasury {
 	return s.Treasury(x402.Address{19: 9}, x402.Address{19: 7})
 }
 
-func TestTheChainIsReadOnceAndNeverBackwards(t *testing.T) {
+func TestChainIsReadOnceAndNeverBackwards(t *testing.T) {
 	s := storetest.New(t)
 	books := treasury(s)
 	if scan, err := books.Scanned(t.Context()); err != nil || scan != (reconcile.Scan{}) {
@@ -32,7 +32,7 @@ func TestTheChainIsReadOnceAndNeverBackwards(t *testing.T) {
 	paid := settled(p)
 	paid.Receipt.Block = 77
 	if err := errOf(s.Orders().Settle(t.Context(), claim(t, s, p).Job.Fence(), paid,
-		move(p, order.Settling, order.Settled), follow(p))); err != nil {
+		move(p, order.Settling, order.Settled), watchJob(p))); err != nil {
 		t.Fatal(err)
 	}
 	if scan, err := books.Scanned(t.Context()); err != nil || scan != (reconcile.Scan{Oldest: 77}) {
@@ -77,7 +77,7 @@ func TestTheChainIsReadOnceAndNeverBackwards(t *testing.T) {
 	}
 }
 
-func TestStrayMoneyIsPostedOnce(t *testing.T) {
+func TestUnmatchedTransferIsPostedOnce(t *testing.T) {
 	s := storetest.New(t)
 	p := ledger.Unmatched(x402.Hash{1}.String(), 2, 5)
 	if n := atOnce(func() error {
@@ -127,7 +127,7 @@ func TestRecordsAreWhatWasStored(t *testing.T) {
 	}
 }
 
-func TestTheLatestReportIsKept(t *testing.T) {
+func TestLatestReportIsKept(t *testing.T) {
 	s := storetest.New(t)
 	books := treasury(s)
 	if err := books.Arrive(t.Context(), 1, 2, nil); err != nil {

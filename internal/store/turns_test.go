@@ -101,8 +101,8 @@ func (g garage) take(f job.Fence, t card.Turn, target money.Cents, want error) {
 	}
 }
 
-// TestTwoLoadsOfManyCardsAtOnceAreAllInTheLimit plays an issuer that keeps the last limit it was sent.
-func TestTwoLoadsOfManyCardsAtOnceAreAllInTheLimit(t *testing.T) {
+// TestConcurrentLoadsOfManyCardsAllReachTheLimit plays an issuer that keeps the last limit it was sent.
+func TestConcurrentLoadsOfManyCardsAllReachTheLimit(t *testing.T) {
 	g := newGarage(t)
 	const pairs, load1, load2 = 200, 2450, 4900
 	workers := []job.Fence{g.worker("left"), g.worker("right")}
@@ -146,7 +146,7 @@ func TestTwoLoadsOfManyCardsAtOnceAreAllInTheLimit(t *testing.T) {
 	}
 }
 
-func TestACardIsFreeWhenItsOrderIsDecided(t *testing.T) {
+func TestCardIsFreeWhenItsOrderIsDecided(t *testing.T) {
 	g := newGarage(t)
 	f := g.worker("w")
 	for i, c := range []struct {
@@ -180,7 +180,7 @@ func TestACardIsFreeWhenItsOrderIsDecided(t *testing.T) {
 	}
 }
 
-func TestAMovementKeepsItsTarget(t *testing.T) {
+func TestMovementKeepsItsTarget(t *testing.T) {
 	g := newGarage(t)
 	f, owner := g.worker("w"), x402.Address{19: 3}
 	on := g.card(owner, 1500)
@@ -193,7 +193,7 @@ func TestAMovementKeepsItsTarget(t *testing.T) {
 	g.take(f, turn, 3200, nil)
 }
 
-func TestAFeeAndALoadTakeTurns(t *testing.T) {
+func TestFeeAndLoadTakeTurns(t *testing.T) {
 	g := newGarage(t)
 	f, owner := g.worker("w"), x402.Address{19: 4}
 	on := g.card(owner, 2500)
@@ -218,7 +218,7 @@ func TestAFeeAndALoadTakeTurns(t *testing.T) {
 	g.take(f, withdrawal, 0, nil)
 }
 
-func TestAWorkerThatLostItsJobTakesNoCard(t *testing.T) {
+func TestWorkerThatLostItsJobTakesNoCard(t *testing.T) {
 	g := newGarage(t)
 	f, owner := g.worker("w"), x402.Address{19: 5}
 	on := g.card(owner, 1500)

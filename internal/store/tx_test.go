@@ -87,7 +87,7 @@ func TestTransactionsThatDeadlockBothCommit(t *testing.T) {
 	}
 }
 
-func TestOnlyGivingWayIsRunAgain(t *testing.T) {
+func TestOnlyConflictsAreRunAgain(t *testing.T) {
 	s := storetest.New(t)
 	for code, want := range map[string]int{
 		"40001": store.MaxReruns + 1, "40P01": store.MaxReruns + 1, "23505": 1, "P0001": 1, "57014": 1,
@@ -119,7 +119,7 @@ func TestTransactionOutlivesItsCaller(t *testing.T) {
 	}
 }
 
-func TestErrorOrPanicUndoesAll(t *testing.T) {
+func TestErrorOrPanicRollsBack(t *testing.T) {
 	s := storetest.New(t)
 	wake, cancel := s.Subscribe("jobs", "")
 	defer cancel()
@@ -150,7 +150,7 @@ func TestErrorOrPanicUndoesAll(t *testing.T) {
 	}
 }
 
-func TestKilledBackendUndoesAll(t *testing.T) {
+func TestKilledBackendRollsBack(t *testing.T) {
 	s := storetest.New(t)
 	err := s.Tx(t.Context(), func(ctx context.Context, tx *ent.Tx) error {
 		if err := insert("k")(ctx, tx); err != nil {
@@ -191,7 +191,7 @@ func TestLostCommitIsUnknown(t *testing.T) {
 				}
 				return
 			}
-			eventually(t, "the commit is carried out", func() bool { return exists(t, direct, key) })
+			eventually(t, "the commit is executed", func() bool { return exists(t, direct, key) })
 		})
 	}
 }
@@ -279,7 +279,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// committing is in what a client sends to carry out a COMMIT: the name that pgx gives the statement, bound
+// committing is in what a client sends to execute a COMMIT: the name that pgx gives the statement, bound
 // to a portal without a name.
 func committing() []byte {
 	sum := sha256.Sum256([]byte("commit"))

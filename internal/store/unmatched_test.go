@@ -14,7 +14,7 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-func TestAStrayTransferIsResolvedOnce(t *testing.T) {
+func TestUnmatchedTransferIsResolvedOnce(t *testing.T) {
 	s := storetest.New(t)
 	books := treasury(s)
 	found := []reconcile.Transfer{
@@ -38,18 +38,18 @@ func TestAStrayTransferIsResolvedOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, stray := range page {
-			all = append(all, stray.Transfer)
+		for _, transfer := range page {
+			all = append(all, transfer.Transfer)
 		}
 		return all
 	}
-	// The third was not found to be nobody's: it may be a payment.
+	// The third was not found to be unmatched: it may be a payment.
 	if diff := cmp.Diff([]reconcile.Transfer{found[1], found[0]}, list(reconcile.UnmatchedQuery{Limit: 9})); diff != "" {
 		t.Errorf("open (-want +got):\n%s", diff)
 	}
 	if _, err := books.Resolve(t.Context(), found[2].Place(), reconcile.Donation, ada("k",
 		"r")); !errors.Is(err, reconcile.ErrNoUnmatched) {
-		t.Errorf("one that is no stray: %v", err)
+		t.Errorf("one that is not unmatched: %v", err)
 	}
 	if _, err := s.Treasury(x402.Address{19: 9}, x402.Address{19: 8}).Resolve(t.Context(), found[0].Place(),
 		reconcile.Donation, ada("k", "r")); !errors.Is(err, reconcile.ErrNoUnmatched) {

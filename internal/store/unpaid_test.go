@@ -85,7 +85,7 @@ func unclaimed(t *testing.T, s *store.Store, p checkout.ClaimRequest) {
 	}
 }
 
-func TestAnUnpaidOrderIsPaidInItsTimeAndThenStays(t *testing.T) {
+func TestUnpaidOrderIsPaidInTimeAndThenKept(t *testing.T) {
 	s, ahead := clocked(t, storetest.URL(t))
 	o := opened(t, s, unpaid("k"), false)
 	if o.Status != order.PaymentRequired || o.ExpiresAt == nil {
@@ -93,7 +93,7 @@ func TestAnUnpaidOrderIsPaidInItsTimeAndThenStays(t *testing.T) {
 	}
 	p := paying(o)
 	if got := claim(t, s, p); got.Claim != checkout.Fresh || got.Order.ExpiresAt != nil || got.Order.Version != 2 {
-		t.Fatalf("placed %+v", got)
+		t.Fatalf("claimed %+v", got)
 	}
 	ahead.Store(int64(2 * time.Hour))
 	if n := expire(t, s, 10); n != 0 {
@@ -128,7 +128,7 @@ func claimOf(t *testing.T, s *store.Store, p checkout.ClaimRequest) job.Fence {
 	return row.Fence()
 }
 
-func TestAnOrderWhoseTimeIsOverTakesNoPayment(t *testing.T) {
+func TestExpiredOrderTakesNoPayment(t *testing.T) {
 	for name, recorded := range map[string]bool{"before it is recorded": false, "after": true} {
 		t.Run(name, func(t *testing.T) {
 			s, ahead := clocked(t, storetest.URL(t))
@@ -141,15 +141,15 @@ func TestAnOrderWhoseTimeIsOverTakesNoPayment(t *testing.T) {
 			}
 			got := claim(t, s, p)
 			if got.Claim != checkout.Repeated || got.Order.ID != p.Order.ID || (got.Order.Status == order.Expired) != recorded {
-				t.Errorf("placed %+v", got)
+				t.Errorf("claimed %+v", got)
 			}
 			unclaimed(t, s, p)
 		})
 	}
 }
 
-// TestAPaymentAndTheEndOfItsTimeHaveOneWinner lets two processes whose clocks differ do both at once.
-func TestAPaymentAndTheEndOfItsTimeHaveOneWinner(t *testing.T) {
+// TestPaymentAndExpiryHaveOneWinner lets two processes whose clocks differ do both at once.
+func TestPaymentAndExpiryHaveOneWinner(t *testing.T) {
 	url := storetest.URL(t)
 	early, _ := clocked(t, url)
 	late, ahead := clocked(t, url)
@@ -158,24 +158,24 @@ func TestAPaymentAndTheEndOfItsTimeHaveOneWinner(t *testing.T) {
 	for round := range 40 {
 		p := paying(opened(t, early, unpaid(fmt.Sprint(round)), false))
 		p.Reservations = nil
-		var placed checkout.ClaimResult
+		var claimed checkout.ClaimResult
 		var moved int
 		var errs [2]error
 		var both sync.WaitGroup
-		both.Go(func() { placed, errs[0] = early.Orders().Claim(t.Context(), p) })
+		both.Go(func() { claimed, errs[0] = early.Orders().Claim(t.Context(), p) })
 		both.Go(func() { moved, errs[1] = late.Orders().Expire(t.Context(), 10) })
 		both.Wait()
 		if errs[0] != nil || errs[1] != nil {
 			t.Fatal(errs)
 		}
-		won := placed.Claim == checkout.Fresh
+		won := claimed.Claim == checkout.Fresh
 		if won {
 			paid++
 		}
 		found, err := early.Orders().Find(t.Context(), p.Order.ID)
 		if err != nil || won == (moved == 1) || won != (found.Status == order.Settling) ||
 			won == (found.Status == order.Expired) {
-			t.Fatalf("round %d: claim %d, %d expired, order %s, %v", round, placed.Claim, moved, found.Status, err)
+			t.Fatalf("round %d: claim %d, %d expired, order %s, %v", round, claimed.Claim, moved, found.Status, err)
 		}
 		if !won {
 			unclaimed(t, early, p)
@@ -215,7 +215,7 @@ func TestUnpaidOrdersExpireInBatchesWithATimeline(t *testing.T) {
 	}
 }
 
-func TestOneKeyOpensOneOrder(t *testing.T) {
+func TestKeyCreatesOneOrder(t *testing.T) {
 	s := storetest.New(t)
 	for _, alone := range []bool{false, true} {
 		ids := raceToOpen(t, s, 8, alone, func(i int) order.Order {
@@ -256,11 +256,11 @@ func raceToOpen(t *testing.T, s *store.Store, n int, alone bool, make func(i int
 	return ids
 }
 
-func TestAnOrderIsOpenedAnewOnceTheLastOneIsOver(t *testing.T) {
+func TestOrderIsCreatedAnewOnceTheLastOneIsOver(t *testing.T) {
 	s, ahead := clocked(t, storetest.URL(t))
 	first := opened(t, s, unpaid("a"), true)
 	if again := opened(t, s, unpaid("b"), true); again.ID != first.ID {
-		t.Errorf("a second order %s beside %s", again.ID, first.ID)
+		t.Errorf("a second order %s in addition to %s", again.ID, first.ID)
 	}
 	claim(t, s, paying(first))
 	second := opened(t, s, unpaid("c"), true)

@@ -9,7 +9,7 @@ import (
 )
 
 // NewLogger makes the program's logger: one line per record, JSON or text, in UTC. Records made within
-// a request carry its trace, span and request id.
+// a request have its trace, span and request id.
 func NewLogger(w io.Writer, level slog.Level, json bool) *slog.Logger {
 	opts := &slog.HandlerOptions{Level: level}
 	var h slog.Handler = slog.NewTextHandler(w, opts)

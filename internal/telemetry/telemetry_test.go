@@ -56,7 +56,7 @@ func (c *collector) at(path string) string {
 func emit(t *testing.T, out *Telemetry) {
 	t.Helper()
 	ctx, span := otel.Tracer("test").Start(WithRequestID(t.Context(), "request-1"), "a step", trace.WithAttributes(
-		attribute.String("http.route", "/api/cards/{id}"), attribute.String("job.kind", "carry"), attribute.String("wallet",
+		attribute.String("http.route", "/api/cards/{id}"), attribute.String("job.kind", "fulfill"), attribute.String("wallet",
 			"0xCanary")))
 	span.RecordError(errors.New("quotes canary text"))
 	span.SetStatus(codes.Error, "canary status")
@@ -172,7 +172,7 @@ func TestMetricsPassPromtool(t *testing.T) {
 	m.Replayed(ctx, "esim")
 	m.Settled(ctx, "esim", "paid")
 	m.Moved(ctx, "esim", "settling", "paid")
-	m.Attempted(ctx, "carry", "done")
+	m.Attempted(ctx, "fulfill", "done")
 	m.SignIn(ctx, "issued")
 	m.Revealed(ctx, "shown")
 	m.Event(ctx, "accepted")
@@ -188,7 +188,7 @@ func TestMetricsPassPromtool(t *testing.T) {
 	m.Waited(ctx, "delivered", age)
 	if err := m.Observe(func(context.Context) Gauges {
 		return Gauges{
-			Jobs: []JobGauge{{"carry", "ready", 1, age}}, Orders: []OrderGauge{{"esim", age}},
+			Jobs: []JobGauge{{"fulfill", "ready", 1, age}}, Orders: []OrderGauge{{"esim", age}},
 			Findings:   []FindingGauge{{"lost", 1, 1}},
 			FloatCents: &one, BalanceUnits: &one, ReceivableCents: &one, Asset: "USD Coin", BooksAge: &age,
 		}

@@ -19,7 +19,7 @@ var ErrAddress = errors.New("not an EVM address")
 // ErrHash says that a text is not 0x and 64 hex digits.
 var ErrHash = errors.New("not 32 bytes in hex")
 
-// ParseAddress reads an address. A mixed-case address must carry the right EIP-55 checksum.
+// ParseAddress reads an address. A mixed-case address must have the right EIP-55 checksum.
 func ParseAddress(s string) (Address, error) {
 	if len(s) != 42 || s[:2] != "0x" {
 		return Address{}, ErrAddress

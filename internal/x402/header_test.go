@@ -102,7 +102,7 @@ func TestDecodePaymentReadsContentStrictly(t *testing.T) {
 		{"version missing", []string{`"x402Version":2,`, ``}, "malformed"},
 		{"scheme upto", []string{`"scheme":"exact"`, `"scheme":"upto"`}, ReasonScheme},
 		{"Permit2", []string{`"authorization"`, `"permit2Authorization"`}, ReasonPayloadType},
-		{"Permit2 beside an authorization", []string{`"signature"`, `"permit2Authorization":{},"signature"`},
+		{"Permit2 next to an authorization", []string{`"signature"`, `"permit2Authorization":{},"signature"`},
 			ReasonPayloadType},
 		{"ERC-7710", []string{`"authorization"`, `"delegationManager":"0x","authorization"`}, ReasonPayloadType},
 

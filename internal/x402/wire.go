@@ -62,7 +62,7 @@ type Payment struct {
 	Resource      Resource
 	Authorization Authorization
 	Signature     Signature
-	// Extensions are what is written beside the payment; of a decoded one they are not kept.
+	// Extensions are written next to the payment, and are not kept when it is decoded.
 	Extensions map[string]any
 }
 

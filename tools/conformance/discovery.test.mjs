@@ -90,7 +90,7 @@ for (const { path, operation } of paid) {
     assert.equal(detailed.valid, true, JSON.stringify(detailed.issues));
     assert.equal(detailed.summary.warnCount, 0, JSON.stringify(detailed.issues));
 
-    // A facilitator lists by what is beside the payment: /settle is told the challenge's resource and extensions.
+    // A facilitator lists by what is next to the payment: /settle is told the challenge's resource and extensions.
     const sent = { x402Version: 2, accepted: challenge.accepts[0], payload: {}, resource: challenge.resource, extensions: challenge.extensions };
     const listed = extractDiscoveryInfo(sent, challenge.accepts[0]);
     assert.deepEqual([listed?.resourceUrl, listed?.method], [base + path, "POST"]);

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// documents.json describes what is served beside the protos: documents for discovery, and MCP.
+// documents.json describes what is served in addition to the protos: documents for discovery, and MCP.
 //
 //go:embed documents.json
 var documents []byte
@@ -21,21 +21,21 @@ type published struct {
 
 // documents adds the operations of documents.json.
 func (d *document) documents() error {
-	var beside struct {
+	var extra struct {
 		Tag       object
 		Documents []published
 		Paths     map[string]map[string]object
 		Schemas   map[string]object
 	}
-	if err := json.Unmarshal(documents, &beside); err != nil {
+	if err := json.Unmarshal(documents, &extra); err != nil {
 		return err
 	}
-	d.Tags = append(d.Tags, beside.Tag)
-	for name, schema := range beside.Schemas {
+	d.Tags = append(d.Tags, extra.Tag)
+	for name, schema := range extra.Schemas {
 		d.add("schemas", name, schema)
 	}
-	for _, p := range beside.Documents {
-		operation, err := d.published(p, beside.Tag["name"])
+	for _, p := range extra.Documents {
+		operation, err := d.published(p, extra.Tag["name"])
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.Path, err)
 		}
@@ -44,9 +44,9 @@ func (d *document) documents() error {
 			return err
 		}
 	}
-	for _, path := range slices.Sorted(maps.Keys(beside.Paths)) {
-		for verb, operation := range beside.Paths[path] {
-			if err := d.beside(path, verb, operation); err != nil {
+	for _, path := range slices.Sorted(maps.Keys(extra.Paths)) {
+		for verb, operation := range extra.Paths[path] {
+			if err := d.addOperation(path, verb, operation); err != nil {
 				return fmt.Errorf("%s %s: %w", verb, path, err)
 			}
 		}
@@ -78,8 +78,8 @@ func (d *document) published(p published, tag any) (object, error) {
 	return operation, d.refusals([]string{"rate_limited", "internal"}, responses)
 }
 
-// beside adds an operation that is written out, with the refusals that it names.
-func (d *document) beside(path, verb string, operation object) error {
+// addOperation adds an operation that is written out, with the refusals that it names.
+func (d *document) addOperation(path, verb string, operation object) error {
 	var codes []string
 	named, _ := operation["x-problems"].([]any)
 	for _, code := range named {

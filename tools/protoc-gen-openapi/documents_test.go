@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestDocumentsAreDescribedBesideTheProtos(t *testing.T) {
+func TestDocumentsAreDescribedInAdditionToTheProtos(t *testing.T) {
 	document := shopDocument(t)
 	contract := at(t, document, "paths//api/agent/get")
 	equal(t, at(t, contract, "tags"), []any{"Discovery"})

@@ -1,4 +1,4 @@
-// Command protoc-gen-openapi describes the REST face of the protos it is given as one OpenAPI 3.1 document.
+// Command protoc-gen-openapi describes the REST interface of the protos it is given as one OpenAPI 3.1 document.
 //
 // It reads, for each rpc, google.api.http (paths, parameters, bodies), roamcard.v1.policy (security,
 // headers, problems, payment), for each field buf.validate (what is required, limits, formats), and

@@ -306,7 +306,7 @@ func problems(t *testing.T) catalogue {
 	return all
 }
 
-// shop compiles testdata/shop.proto, perhaps changed, beside the policy and the problem.
+// shop compiles testdata/shop.proto, perhaps changed, with the policy and the problem.
 func shop(t *testing.T, change *strings.Replacer) *descriptorpb.FileDescriptorSet {
 	t.Helper()
 	dir := t.TempDir()

@@ -24,7 +24,7 @@ type route struct {
 	policy
 	method protoreflect.MethodDescriptor
 	id     string
-	// template is the path with JSON names; inPath are the fields that it carries.
+	// template is the path with JSON names; inPath are the fields that it has.
 	template string
 	inPath   fieldSet
 }
@@ -220,7 +220,7 @@ func (d *document) success(r route) (schema object, err error) {
 	}, nil
 }
 
-// sensitive tells whether a message can carry a secret, at any depth.
+// sensitive tells whether a message can hold a secret, at any depth.
 func sensitive(m protoreflect.MessageDescriptor, above []protoreflect.FullName) bool {
 	if slices.Contains(above, m.FullName()) {
 		return false

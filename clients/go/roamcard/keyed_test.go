@@ -100,7 +100,7 @@ func (unwilling) SignTypedData(context.Context, roamcard.TypedData) ([]byte, err
 }
 
 // A clock that is ahead by what is let pass takes no payment for over that the chain could still take.
-func TestAClockThatIsAheadSignsNothingBesideALivePayment(t *testing.T) {
+func TestClockThatIsAheadSignsNothingWhileAPaymentLives(t *testing.T) {
 	s := open(t, dead)
 	p, signed := payer(t, roamcard.NewMemoryStore())
 	theirs := &clock{at: time.Now()}

@@ -16,8 +16,8 @@ const (
 	firstAnswer = 5 * time.Second
 	// silence is how long a stream may bring nothing: the service ends it after 30 s.
 	silence = 45 * time.Second
-	// streamPatience is how many streams in a row may break before they brought anything; then only asking is left.
-	streamPatience = 2
+	// maxStreamFailures is how many streams in a row may break before they brought anything; then only asking is left.
+	maxStreamFailures = 2
 )
 
 // Watch calls seen with an order now and whenever it changed, until it is final, seen returns false, or
@@ -26,7 +26,7 @@ const (
 func (o Orders) Watch(ctx context.Context, id string, seen func(*roamcardv1.Order) bool) error {
 	w := &watch{client: o.client, id: id, seen: seen}
 	for {
-		if w.failures < streamPatience {
+		if w.failures < maxStreamFailures {
 			brought, err := w.stream(ctx)
 			switch {
 			case w.done:

@@ -183,7 +183,7 @@ def test_every_request_names_the_package_and_its_version(dev: Dev, side: Side) -
     assert {r.headers["accept-encoding"] for r in wire.requests} == {"identity"}
 
 
-def test_pages_stand_beside_the_iterators(dev: Dev) -> None:
+def test_pages_complement_the_iterators(dev: Dev) -> None:
     signer = CountingSigner(dev.wallet())
     with Roamcard(dev.base_url, signer, AUTONOMOUS) as client:
         plan = next(client.plans.list())

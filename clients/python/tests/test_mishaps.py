@@ -89,7 +89,7 @@ def challenged(service: FakeService, incoming: Incoming) -> Answered:
     return replace(answered, headers={**answered.headers, "payment-response": DEAD})
 
 
-def test_a_clock_that_jumps_signs_no_second_payment_beside_a_live_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clock_that_jumps_signs_no_second_payment_while_one_lives(monkeypatch: pytest.MonkeyPatch) -> None:
     service, signer, store, now = FakeService(now=time.time), wallet(), MemoryStore(), time.time
     service.faults.lose_answer("paid", before=True)
     with pytest.raises(AmbiguousPaymentError):
@@ -300,7 +300,7 @@ def test_a_wallet_that_does_not_sign_again_names_the_key() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "signed"), [(55, 1), (65, 2)])
-def test_a_clock_that_is_ahead_signs_nothing_beside_a_live_payment(seconds: int, signed: int) -> None:
+def test_a_clock_that_is_ahead_signs_nothing_while_a_payment_lives(seconds: int, signed: int) -> None:
     make, signer = after_a_dead_payment(seconds)
     with pytest.raises(ApiError) as raised:
         make().cards.purchase(idempotency_key="k")

@@ -2,7 +2,7 @@
 import { RoamcardError } from "./errors.js";
 import { requestIdHeader } from "./logger.js";
 
-/** What a call may be given besides its arguments. */
+/** What a call may be given in addition to its arguments. */
 export interface CallOptions {
   /**
    * Gives up. The call rejects with the signal's reason, or with AmbiguousPaymentError when a payment has been sent.

@@ -248,7 +248,7 @@ export class Payer {
    * Takes over a payment that somebody else signed, such as the official x402 client: it is held to the policy, kept,
    * and sent until the answer is clear. When the purchase has a payment already, that one is sent instead.
    */
-  carry<T>(attempt: Attempt<T>, payer: string, header: string): Promise<Reply<T>> {
+  submit<T>(attempt: Attempt<T>, payer: string, header: string): Promise<Reply<T>> {
     return this.#once(attempt, payer, async (id) => {
       const known = await this.journal.find(id, attempt.key, attempt.request);
       return this.#present(attempt, id, known ?? (await this.#adopt(attempt, id, payer, header)));

@@ -67,7 +67,7 @@ export function payingFetch(options: FetchOptions): Fetch {
     const signed = request.headers.get(signatureHeader);
     if (options.signer && !signed) return responseOf(await payer.pay(attempt, options.signer));
     const reply = signed
-      ? await payer.carry(attempt, wallet, signed)
+      ? await payer.submit(attempt, wallet, signed)
       : ((await payer.resume(attempt, wallet)) ?? (await payer.ask(attempt, wallet)));
     if (reply.kind === "done") return responseOf(reply.value);
     if (!reply.answer) throw reply.error;

@@ -95,5 +95,5 @@ async function buysOnce(server, account, key, before) {
   );
   const books = await (await fetch(`${server.sandboxUrl}/control/books`)).json();
   const twice = Object.entries(books.executed).filter(([, times]) => times !== 1);
-  assert.deepEqual(twice, [], "what the issuer carried out more than once");
+  assert.deepEqual(twice, [], "what the issuer executed more than once");
 }

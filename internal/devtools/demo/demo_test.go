@@ -118,12 +118,12 @@ func TestDemoBuysWithTheNextWallet(t *testing.T) {
 	if _, err := demo.Run(t.Context(), c); err == nil || strings.Contains(err.Error(), wrong.PrivateKey[2:]) {
 		t.Errorf("a wrong key: %v", err)
 	}
-	for name, spoil := range map[string]func(*demo.Config){
+	for name, change := range map[string]func(*demo.Config){
 		"payee": func(c *demo.Config) { c.PayTo = "0x0000000000000000000000000000000000000001" },
 		"asset": func(c *demo.Config) { c.USDC = "0x0000000000000000000000000000000000000001" },
 	} {
 		c, _ := buyerAt(r, r.Wallets[3])
-		spoil(&c)
+		change(&c)
 		if _, err := demo.Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), "nothing was signed") {
 			t.Errorf("another %s: %v", name, err)
 		}

@@ -53,7 +53,7 @@ const settleTimeout = 2 * time.Second
 // StartChain starts the chain and returns when it answers and the token is in place. ctx bounds the start only; the
 // chain runs until Close or until this process dies.
 //
-// Blocks carry wall-clock time, several may share one second. `safe` is one block behind `latest`, `finalized` two.
+// Blocks have wall-clock time, several may share one second. `safe` is one block behind `latest`, `finalized` two.
 func StartChain(ctx context.Context, cfg ChainConfig) (*Chain, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()

@@ -78,7 +78,7 @@ func newStateKeeper(dir string, log *slog.Logger) (*stateKeeper, error) {
 		log.Warn("chain state was torn; the chain goes back to its last whole copy", slog.String("file", k.state))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("mend chain state: %w", err)
+		return nil, fmt.Errorf("repair chain state: %w", err)
 	}
 	return k, nil
 }

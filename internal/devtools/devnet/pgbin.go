@@ -142,7 +142,7 @@ func versionOf(dir string, who account) (int, error) {
 	return major, err
 }
 
-// fixSymlinks makes the library links that npm's archives cannot carry and its install script makes, when that script
+// fixSymlinks makes the library links that npm's archives cannot hold and its install script makes, when that script
 // was not allowed to run. Folders that did not come from npm are left alone.
 func fixSymlinks(native string) error {
 	list, err := os.ReadFile(filepath.Join(native, "pg-symlinks.json"))

@@ -127,7 +127,7 @@ func TestTokenRefusesLikeUSDC(t *testing.T) {
 		want   string
 		change func(*authorization)
 		signer Wallet
-		spoil  func([]byte) []byte
+		alter  func([]byte) []byte
 	}{
 		{"sound", "", func(*authorization) {}, buyer, same},
 		{"just valid", "", func(a *authorization) { a.validAfter = now - 1 }, buyer, same},
@@ -155,7 +155,7 @@ func TestTokenRefusesLikeUSDC(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			a := oneDollar(1)
 			tc.change(&a)
-			data := n.pack("transferWithAuthorization", a.args(tc.spoil(signTransfer(t, tc.signer, a)))...)
+			data := n.pack("transferWithAuthorization", a.args(tc.alter(signTransfer(t, tc.signer, a)))...)
 			if got := n.refusal(common.HexToAddress(other.Address), data); got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}

@@ -86,7 +86,7 @@ func (o Operation[T]) unknownOutcomesAreReadBack(t *testing.T, h Handles) {
 	for mode, times := range map[Mode]int{TimeoutBefore: 0, ErrorBefore: 0, TimeoutAfter: 1, ErrorAfter: 1} {
 		t.Run(string(mode), func(t *testing.T) {
 			ctx, r := Context(t), o.New(t)
-			h.Spoil(t, o.Send, mode)
+			h.Inject(t, o.Send, mode)
 			_, err := r.Send(ctx)
 			h.WantUnknown(t, err)
 			_, err = o.Lookup(ctx, r.Ref)
@@ -107,7 +107,7 @@ func (o Operation[T]) unreadableAnswersAreNotRefusals(t *testing.T, h Handles) {
 	} {
 		t.Run(string(mode), func(t *testing.T) {
 			r := o.New(t)
-			h.Spoil(t, o.Send, mode)
+			h.Inject(t, o.Send, mode)
 			_, err := r.Send(Context(t))
 			h.WantUnknown(t, err)
 		})
@@ -116,7 +116,7 @@ func (o Operation[T]) unreadableAnswersAreNotRefusals(t *testing.T, h Handles) {
 
 func (o Operation[T]) definiteNoIsARefusal(t *testing.T, h Handles) {
 	r := o.New(t)
-	h.Spoil(t, o.Send, Refused)
+	h.Inject(t, o.Send, Refused)
 	_, err := r.Send(Context(t))
 	if no, ok := errors.AsType[*fulfilment.Refusal](err); !ok || no.Code == "" {
 		t.Errorf("%s = %v, want a refusal with its code", o.Send, err)
@@ -126,7 +126,7 @@ func (o Operation[T]) definiteNoIsARefusal(t *testing.T, h Handles) {
 
 func (o Operation[T]) unfamiliarStateIsPending(t *testing.T, h Handles) {
 	r, _ := o.Finished(t, h)
-	h.Spoil(t, o.Read, UnknownState)
+	h.Inject(t, o.Read, UnknownState)
 	if got, err := o.Lookup(Context(t), r.Ref); err != nil || !o.Pending(got) {
 		t.Errorf("an unfamiliar state reads as %+v, %v; want pending", got, err)
 	}
@@ -138,13 +138,13 @@ func (o Operation[T]) failedReadsAreNotErrNoRef(t *testing.T, h Handles) {
 		ErrorBefore, TimeoutBefore, Malformed, Truncated, Huge, RateLimited, Unauthorized, WrongOwner,
 	} {
 		t.Run(string(mode), func(t *testing.T) {
-			h.Spoil(t, o.Read, mode)
+			h.Inject(t, o.Read, mode)
 			_, err := o.Lookup(Context(t), r.Ref)
 			h.WantUnknown(t, err)
 		})
 	}
 	t.Run(string(Duplicate), func(t *testing.T) {
-		h.Spoil(t, o.Read, Duplicate)
+		h.Inject(t, o.Read, Duplicate)
 		if got, err := o.Lookup(Context(t), r.Ref); err != nil || !o.Same(done, got) {
 			t.Errorf("the same report twice reads as %+v, %v", got, err)
 		}

@@ -21,7 +21,7 @@ const (
 // ErrDown is what a Fake answers when it is told to fail.
 var ErrDown = errors.New("the provider does not answer")
 
-// Fake is what all providers in memory have in common: it counts calls, spoils them as it is told to, takes each
+// Fake is what all providers in memory have in common: it counts calls, makes them fail as it is told to, takes each
 // reference once, and completes what is pending when it is told to. It is safe for concurrent use; a provider that is
 // made of one locks it for each call.
 type Fake struct {
@@ -56,7 +56,7 @@ func (f *Fake) Handles() Handles {
 // Traits are those it was made with.
 func (f *Fake) Traits() fulfilment.Traits { return f.traits }
 
-// Fault spoils the next call of one kind, and says whether it can. Faults of one kind queue up.
+// Fault makes the next call of one kind fail, and says whether it can. Faults of one kind queue up.
 func (f *Fake) Fault(op Op, mode Mode) bool {
 	f.Lock()
 	defer f.Unlock()

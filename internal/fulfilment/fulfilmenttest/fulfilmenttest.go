@@ -44,7 +44,7 @@ type Handles struct {
 	Traits fulfilment.Traits
 	// Settle makes everything pending complete. Until then it stays pending.
 	Settle func()
-	// Fault spoils the next call of one kind, and says whether it can. May be nil.
+	// Fault makes the next call of one kind fail, and says whether it can. May be nil.
 	Fault func(Op, Mode) bool
 	// Executed is how often a call with a reference really took effect. May be nil.
 	Executed func(fulfilment.Ref) int
@@ -127,8 +127,8 @@ func Context(t *testing.T) context.Context {
 	return ctx
 }
 
-// Spoil spoils the next call, or skips the test where that is not possible.
-func (h Handles) Spoil(t *testing.T, op Op, mode Mode) {
+// Inject makes the next call fail, or skips the test where that is not possible.
+func (h Handles) Inject(t *testing.T, op Op, mode Mode) {
 	t.Helper()
 	if h.Fault == nil || !h.Fault(op, mode) {
 		t.Skipf("the provider cannot %s on %s", mode, op)

@@ -75,7 +75,7 @@ type use struct {
 	reason  string
 }
 
-// NewChain makes an empty chain whose token has this domain. Blocks carry the clock's time and are
+// NewChain makes an empty chain whose token has this domain. Blocks have the clock's time and are
 // final at once.
 func NewChain(domain x402.Domain, now func() time.Time) *Chain {
 	return &Chain{

@@ -63,7 +63,7 @@ func TestAReferenceIsSentAgainOnceItCannotAppearAnyMore(t *testing.T) {
 				id := s.paid()
 				s.pass(callTimeout + visibilityDelay - time.Second)
 				if n := s.issuer.Calls(cardtest.Open); n != 1 {
-					t.Errorf("%d openings within the horizon", n)
+					t.Errorf("%d openings within the visibility delay", n)
 				}
 				s.pass(time.Minute)
 				if s.ended(id).State != order.Delivered || s.issuer.Calls(cardtest.Open) != 2 ||

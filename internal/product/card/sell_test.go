@@ -26,8 +26,8 @@ func wantFault(t *testing.T, err error, code fault.Code) {
 
 func TestCardsAreOfferedWhileTheyCanBeIssued(t *testing.T) {
 	for name, tc := range map[string]struct {
-		spoil func(*shelf)
-		want  fault.Code
+		change func(*shelf)
+		want   fault.Code
 	}{
 		"all is well":       {func(*shelf) {}, ""},
 		"paused":            {func(s *shelf) { s.Paused = true }, fault.IssuePaused},
@@ -46,7 +46,7 @@ func TestCardsAreOfferedWhileTheyCanBeIssued(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newShelf(t, careful)
-			tc.spoil(s)
+			tc.change(s)
 			offer, err := offered(t.Context(), s.Cards, nil)
 			wantFault(t, err, tc.want)
 			if err == nil && offer.Price != card.Price {

@@ -29,14 +29,14 @@ type crowd struct {
 	cards []card.Card
 }
 
-// newCrowd makes one over an issuer. Both may be spoiled by wrapping them.
-func newCrowd(t *testing.T, limits bool, spoil func(*card.Config, *cardtest.Issuer)) *crowd {
+// newCrowd makes one over an issuer. change may wrap both.
+func newCrowd(t *testing.T, limits bool, change func(*card.Config, *cardtest.Issuer)) *crowd {
 	t.Helper()
 	c := &crowd{shelf: newShelf(t, careful)}
 	c.issuer = cardtest.NewIssuer(cardtest.Config{Limits: limits, Habits: careful})
 	cfg := c.Config
 	cfg.Issuer, cfg.Vault, cfg.Stock, cfg.Capabilities = c.issuer, c.issuer, c.issuer, c.issuer.Capabilities()
-	spoil(&cfg, c.issuer)
+	change(&cfg, c.issuer)
 	c.Cards = card.New(cfg)
 	credit := topup.Topups{Cards: c.Cards}
 	c.made.Deliver = func(ctx context.Context, l *job.Lease, o order.Order) (order.Progress, error) {
@@ -58,7 +58,7 @@ func (c *crowd) tell(tell func()) {
 	c.made.Work(c.T, map[job.Kind]job.Handler{card.FeeJob: c.WithdrawFee}, tell)
 }
 
-// settle lets the issuer carry out what it has accepted, again and again.
+// settle lets the issuer execute what it has accepted, again and again.
 func (c *crowd) settle(times int) {
 	for range times {
 		c.pass(10 * time.Second)
@@ -299,14 +299,14 @@ func TestAnIssuerThatCannotBeServedIsRefused(t *testing.T) {
 	if err := good.Check(); err != nil {
 		t.Error(err)
 	}
-	for name, spoil := range map[string]func(*card.Capabilities){
+	for name, change := range map[string]func(*card.Capabilities){
 		"the owner's identity": func(c *card.Capabilities) { c.Holder = card.HolderOwner },
 		"no holder":            func(c *card.Capabilities) { c.Holder = "" },
 		"no funding":           func(c *card.Capabilities) { c.Funding = "" },
 		"no reveal":            func(c *card.Capabilities) { c.Reveal = "post" },
 	} {
 		bad := good
-		spoil(&bad)
+		change(&bad)
 		if err := bad.Check(); err == nil {
 			t.Errorf("%s: served", name)
 		}

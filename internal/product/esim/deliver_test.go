@@ -63,7 +63,7 @@ func TestAReferenceIsSentAgainOnceItCannotAppearAnyMore(t *testing.T) {
 				o := s.paid()
 				s.pass(callTimeout + visibilityDelay - time.Second)
 				if n := s.supplier.Calls(esimtest.Order); n != 1 {
-					t.Errorf("%d orders within the horizon", n)
+					t.Errorf("%d orders within the visibility delay", n)
 				}
 				s.pass(time.Minute)
 				if s.ended(o.ID).State != order.Delivered || s.supplier.Calls(esimtest.Order) != 2 ||

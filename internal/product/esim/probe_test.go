@@ -14,8 +14,8 @@ import (
 // TestNobodyIsAskedToPayForWhatTheSupplierCannotMake: with a quote or without one.
 func TestNobodyIsAskedToPayForWhatTheSupplierCannotMake(t *testing.T) {
 	for name, tc := range map[string]struct {
-		spoil func(*shop)
-		want  fault.Code
+		change func(*shop)
+		want   fault.Code
 	}{
 		"all is well": {func(*shop) {}, ""},
 		"it does not answer": {
@@ -37,7 +37,7 @@ func TestNobodyIsAskedToPayForWhatTheSupplierCannotMake(t *testing.T) {
 					s.Fatal(err)
 				}
 				s.pass(3 * time.Second) // what was known is old
-				tc.spoil(s)
+				tc.change(s)
 				for leg, promised := range map[string]*order.Offer{"unpaid": nil, "quoted": &quoted} {
 					if _, err := s.offered(`{}`, promised); fault.Of(err) != tc.want {
 						s.Errorf("%s: %v, want %q", leg, err, tc.want)

@@ -139,8 +139,8 @@ func TestTheSaleClosesAndOpensByItself(t *testing.T) {
 
 func TestASaleIsRefusedWithItsReason(t *testing.T) {
 	for name, tc := range map[string]struct {
-		spoil func(s *shop)
-		want  fault.Code
+		change func(s *shop)
+		want   fault.Code
 	}{
 		"paused": {func(s *shop) { s.Paused = true }, fault.EsimPaused},
 		"no worker": {func(s *shop) { s.Workers = working(fault.New(fault.WorkersUnavailable, "")) },
@@ -148,7 +148,7 @@ func TestASaleIsRefusedWithItsReason(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			story(t, careful, func(s *shop) {
-				tc.spoil(s)
+				tc.change(s)
 				if _, err := s.offered(`{}`, nil); fault.Of(err) != tc.want {
 					t.Errorf("offered: %v", err)
 				}

@@ -54,7 +54,7 @@ type booksBody struct {
 	BINs      []binRow    `json:"bins"`
 	Cards     []cardShown `json:"cards"`
 	Movements []moveRow   `json:"movements"`
-	// Executed counts, by reference, the mutations that were really carried out.
+	// Executed counts, by reference, the mutations that were really executed.
 	Executed map[string]int `json:"executed"`
 	// Requests counts what arrived since the start, by operation.
 	Requests map[string]int `json:"requests"`

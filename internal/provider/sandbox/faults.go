@@ -54,7 +54,7 @@ type fault struct {
 	Op      string `json:"op"`
 	Mode    string `json:"mode"`
 	DelayMS int64  `json:"delayMs,omitempty"`
-	// Times is how many more requests to spoil; 0 spoils all until cleared.
+	// Times is how many more requests fail; with 0 all do until it is cleared.
 	Times int `json:"times"`
 }
 
@@ -142,11 +142,11 @@ func (v *front) misbehave(w http.ResponseWriter, f fault, c call, do func(call) 
 		c.hide = f.delay(defaultHold)
 	}
 	data, err := do(c)
-	v.spoil(w, f, c, answered(data, err))
+	v.corrupt(w, f, c, answered(data, err))
 }
 
-// spoil changes the answer to a request that has had its effect.
-func (v *front) spoil(w http.ResponseWriter, f fault, c call, r reply) {
+// corrupt changes the answer to a request that has had its effect.
+func (v *front) corrupt(w http.ResponseWriter, f fault, c call, r reply) {
 	encoded, err := json.Marshal(r.body)
 	if err != nil {
 		panic("sandbox: encode an answer: " + err.Error())

@@ -72,7 +72,7 @@ func TestEveryFaultModeIsClassified(t *testing.T) {
 			if n := b.books().Executed[ref.String()]; n != want.executed {
 				t.Errorf("%s was executed %d times, want %d", mode, n, want.executed)
 			}
-			// One fault spoils one request.
+			// One fault changes one request.
 			b.clock.pass(time.Second)
 			if want.executed == 1 {
 				b.wantMoved(account, ref, card.MoveSucceeded, "")
@@ -108,8 +108,8 @@ func TestLateEffectIsFoundAfterItsDelayOnly(t *testing.T) {
 	}
 	b.clock.pass(10 * time.Second)
 	b.want(ref, card.AccountActive)
-	if horizon := b.Traits().VisibilityDelay; horizon <= 10*time.Second {
-		t.Errorf("the horizon of %v ends before the effect is seen", horizon)
+	if delay := b.Traits().VisibilityDelay; delay <= 10*time.Second {
+		t.Errorf("the visibility delay of %v ends before the effect is seen", delay)
 	}
 }
 

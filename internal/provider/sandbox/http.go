@@ -129,7 +129,7 @@ func (s *Server) Close() error {
 	return err
 }
 
-// The codes an error answer or a declined row may carry: the vendor's documentation.
+// The codes of an error answer or a declined row: the vendor's documentation.
 const (
 	codeInvalidRequest   = "invalid_request"
 	codeUnauthorized     = "unauthorized"
@@ -173,7 +173,7 @@ type errorBody struct {
 	Message string `json:"message"`
 }
 
-// reply is an answer before it is written: what a fault can still spoil.
+// reply is an answer before it is written: what a fault can still change.
 type reply struct {
 	status int
 	body   envelope

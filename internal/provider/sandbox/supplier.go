@@ -178,7 +178,7 @@ func (s *supplier) getOrders(c call) (any, error) {
 type supplierShown struct {
 	Float int64     `json:"floatMicros"`
 	Esims []esimRow `json:"esims"`
-	// Executed counts, by reference, the orders that were really carried out.
+	// Executed counts, by reference, the orders that were really executed.
 	Executed map[string]int `json:"executed"`
 	// Requests counts what arrived since the start, by operation; Sent the orders among it, by reference.
 	Requests map[string]int `json:"requests"`

@@ -41,12 +41,12 @@ func BenchmarkChallenge(b *testing.B) {
 	p := newProgram(b)
 	stop := p.serve(b)
 	defer stop()
-	for _, face := range []struct{ name, path string }{
+	for _, route := range []struct{ name, path string }{
 		{"rest", "/api/card/purchase"}, {"connect", "/roamcard.v1.CardService/PurchaseCard"},
 	} {
-		bare := echoing(b, ask(b, p.addr, face.path))
-		b.Run(face.name+"-bare", func(b *testing.B) { load(b, bare, face.path) })
-		b.Run(face.name, func(b *testing.B) { load(b, p.addr, face.path) })
+		bare := echoing(b, ask(b, p.addr, route.path))
+		b.Run(route.name+"-bare", func(b *testing.B) { load(b, bare, route.path) })
+		b.Run(route.name, func(b *testing.B) { load(b, p.addr, route.path) })
 	}
 }
 

@@ -86,7 +86,7 @@ var threeInserts = []string{
 			now(), now(), 'owner', now())`,
 }
 
-// findPgbench looks beside the PostgreSQL programs of this machine too.
+// findPgbench looks next to the PostgreSQL programs of this machine too.
 func findPgbench() (string, error) {
 	if path, err := exec.LookPath("pgbench"); err == nil {
 		return path, nil

@@ -171,9 +171,9 @@ func onTheirWay(b *testing.B, db string, n int) []proven {
 
 // underway stores an order up to its delivery. Its jobs are somebody else's, or far ahead.
 func underway(b *testing.B, s *store.Store, o order.Order, pay payment.Payment) error {
-	carry := settlement.FulfillJob(o.ID, pay.ID.String())
-	carry.LeaseOwner, carry.LeaseTTL = "elsewhere", time.Hour
-	placed, err := s.Orders().Claim(b.Context(), checkout.ClaimRequest{Order: o, Payment: pay, Job: carry})
+	fulfil := settlement.FulfillJob(o.ID, pay.ID.String())
+	fulfil.LeaseOwner, fulfil.LeaseTTL = "elsewhere", time.Hour
+	claimed, err := s.Orders().Claim(b.Context(), checkout.ClaimRequest{Order: o, Payment: pay, Job: fulfil})
 	if err != nil {
 		return err
 	}
@@ -181,12 +181,12 @@ func underway(b *testing.B, s *store.Store, o order.Order, pay payment.Payment) 
 	follow := job.New{
 		Args: settlement.ConfirmArgs{Order: o.ID}, UniqueKey: pay.ID.String(), RunAt: pay.CreatedAt.Add(time.Hour),
 	}
-	_, err = s.Orders().Settle(b.Context(), placed.Job.Fence(), pay,
+	_, err = s.Orders().Settle(b.Context(), claimed.Job.Fence(), pay,
 		order.Move{Order: o.ID, Owner: o.Owner, From: order.Settling, To: order.Settled, Actor: "worker"}, follow)
 	if err != nil {
 		return err
 	}
-	_, err = s.Orders().Move(b.Context(), placed.Job.Fence(), order.Move{
+	_, err = s.Orders().Move(b.Context(), claimed.Job.Fence(), order.Move{
 		Order: o.ID, Owner: o.Owner, From: order.Settled, To: order.Provisioning, Actor: "worker",
 	})
 	return err

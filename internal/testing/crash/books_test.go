@@ -15,7 +15,7 @@ import (
 	"github.com/roamcard/roamcard/internal/secret"
 )
 
-// The test spoils one real book after the other, and expects the invariants to notice.
+// The test corrupts one real book after the other, and expects the invariants to notice.
 func TestInvariantsReadEachRealBook(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

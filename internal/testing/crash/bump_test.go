@@ -51,7 +51,7 @@ func TestKilledBetweenAHigherFeeAndItsSending(t *testing.T) {
 	})
 	stored := hashes[:2]
 	if w.inPool(t, hashes[0]) {
-		t.Error("the replaced transaction still waits beside its replacement")
+		t.Error("the replaced transaction still waits after its replacement")
 	}
 	w.rpc(t, "evm_setIntervalMining", 1)
 	w.ends(t, b, header, began)

@@ -18,7 +18,7 @@ type crash struct {
 	first, second string
 	// signs lets the buyer repeat the purchase with a new authorization instead of the same header.
 	signs bool
-	// drawn cases may turn out to have no second point: what runs beside the order may be done already.
+	// drawn cases may turn out to have no second point: what runs next to the order may be done already.
 	drawn bool
 }
 

@@ -270,11 +270,11 @@ func TestProgramSurvivesErrorsAtEveryPoint(t *testing.T) {
 				apptest.Until(t, recovery, "the terms are told", func() error { return b.challenge(t.Context()) })
 				began := time.Now()
 				header := b.sign(t)
-				patience := 2 * recovery
+				limit := 2 * recovery
 				if mode == "panic" && torture() {
-					patience *= 4 // at every point: the pauses of one job add up
+					limit *= 4 // at every point: the pauses of one job add up
 				}
-				b.insist(t, header, patience)
+				b.insist(t, header, limit)
 				if err := invariants.Await(t.Context(), w.books); err != nil {
 					t.Fatal(err)
 				}

@@ -53,7 +53,7 @@ func TestReconcileOnTheCommandLine(t *testing.T) {
 	const differ = 6
 	out, code := w.reconcile(t)
 	if code != differ || strings.Count(out, "transfer_unmatched: ") != 1 || !strings.Contains(out, "differences: 1") {
-		t.Errorf("a stray transfer: ended with %d:\n%s", code, out)
+		t.Errorf("an unmatched transfer: ended with %d:\n%s", code, out)
 	}
 	var reports [2]json.RawMessage
 	for i, args := range [][]string{{"--json"}, {"--json", "--ready-file", ready}} {
@@ -72,7 +72,7 @@ func TestReconcileOnTheCommandLine(t *testing.T) {
 		reports[i] = report.Findings
 	}
 	if !bytes.Equal(reports[0], reports[1]) {
-		t.Errorf("beside the service: %s\nby the service: %s", reports[0], reports[1])
+		t.Errorf("by the command: %s\nby the service: %s", reports[0], reports[1])
 	}
 
 	conn, err := pgx.Connect(t.Context(), w.books.DatabaseURL)

@@ -185,12 +185,12 @@ func TestWorkerPrunesExpiredRows(t *testing.T) {
 	w.exec(`UPDATE sessions SET expires_at = now() - interval '25 hours'`)
 	w.exec(`UPDATE challenges SET expires_at = now() - interval '25 hours'`)
 	// The job of this period has run already, perhaps: its next one is due now.
-	w.exec(`DELETE FROM jobs WHERE kind = 'forget' AND status = 'succeeded'`)
-	w.exec(`UPDATE jobs SET run_at = now() WHERE kind = 'forget'`)
+	w.exec(`DELETE FROM jobs WHERE kind = 'retention' AND status = 'succeeded'`)
+	w.exec(`UPDATE jobs SET run_at = now() WHERE kind = 'retention'`)
 	w.exec(`INSERT INTO jobs (id, kind, unique_key, payload, traceparent, status, attempt,
 		uncounted_attempts, max_attempts,
 			version, step, run_at, created_at, last_error)
-		VALUES (gen_random_uuid(), 'forget', 'of the test', '{}', '', 'queued', 0, 0, 5, 0, '', now(), now(), '')`)
+		VALUES (gen_random_uuid(), 'retention', 'of the test', '{}', '', 'queued', 0, 0, 5, 0, '', now(), now(), '')`)
 	eventually(t, 20*time.Second, func() (bool, string) {
 		var left int
 		err := w.db.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM events) + (SELECT count(*) FROM sessions) + (SELECT

@@ -130,7 +130,7 @@ func TestOperatorRetriesRefusedOrder(t *testing.T) {
 	if no.status != http.StatusConflict || !no.is(fault.RefundUnavailable) {
 		t.Errorf("a refund without a treasury: %d %s", no.status, no.body)
 	}
-	w.operatorCall("POST", path, `{"action":"retry","reason":"the issuer says it is mended"}`, "1").into(t, 200, nil)
+	w.operatorCall("POST", path, `{"action":"retry","reason":"the issuer says it is fixed"}`, "1").into(t, 200, nil)
 	eventually(t, 20*time.Second, func() (bool, string) {
 		l, text := w.history(o.OrderID)
 		return strings.HasSuffix(l.path(), "operator_review provisioning operator_review"), text
@@ -142,7 +142,7 @@ func TestOperatorRetriesRefusedOrder(t *testing.T) {
 		t.Errorf("references %+v", l.References)
 	}
 	i := slices.IndexFunc(l.Timeline, func(m transition) bool { return m.Actor == "operator:ann" })
-	if i < 0 || l.Timeline[i].Reason != "the issuer says it is mended" {
+	if i < 0 || l.Timeline[i].Reason != "the issuer says it is fixed" {
 		t.Errorf("timeline %s", text)
 	}
 	late := w.operatorCall("POST", path, `{"action":"fulfilled","reason":"too late"}`, "3")

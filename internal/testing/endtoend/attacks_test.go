@@ -115,7 +115,7 @@ func orText(column string) string {
 }
 
 // dump is every row of every table as text, but for the claimed signatures and the transactions that
-// carry them, which have to be kept to be sent again.
+// have them, which have to be kept to be sent again.
 func (w *world) dump() string {
 	w.t.Helper()
 	var all strings.Builder
@@ -272,7 +272,7 @@ func TestPaymentRebuiltFromChainRevealsNothing(t *testing.T) {
 }
 
 // TestQuoteCannotLowerThePrice is A4 and A11: a quote is honoured as it was made, and nothing in it or
-// beside it lowers a price.
+// next to it lowers a price.
 func TestQuoteCannotLowerThePrice(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})

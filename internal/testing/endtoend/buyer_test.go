@@ -125,7 +125,7 @@ func header(t *testing.T, p x402.Payment) string {
 	return h
 }
 
-// paymentJSON is a payment's JSON, to be spoiled in ways that no type of ours can hold.
+// paymentJSON is a payment's JSON, to be changed in ways that no type of ours can hold.
 func paymentJSON(t *testing.T, p x402.Payment) map[string]any {
 	t.Helper()
 	raw, err := base64.StdEncoding.DecodeString(header(t, p))

@@ -33,7 +33,7 @@ import (
 // canaries are secrets by what they are. Each is unlike anything else, so finding one is a leak.
 type canaries map[string]string
 
-// plant makes a secret with a prefix and remembers it.
+// plant makes a secret with a prefix and keeps it.
 func (c canaries) plant(name, prefix string) string {
 	random := make([]byte, 24)
 	_, _ = rand.Read(random) // never fails
@@ -101,7 +101,7 @@ func (s *sink) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 
 // TestPlantedSecretsAreNeverExposed runs everything once, well and badly, with a secret in every place
 // that can take one, and then looks for them in all that is written: log, traces, metrics and logs of
-// OTLP, the metrics page, a dump of the database, and what MCP tools tell.
+// OTLP, the metrics page, a dump of the database, and the answers of MCP tools.
 func TestPlantedSecretsAreNeverExposed(t *testing.T) {
 	var log lockedBuffer
 	out := &sink{}
@@ -146,7 +146,7 @@ func TestPlantedSecretsAreNeverExposed(t *testing.T) {
 		"what the collector got": {out.String(), "checkout.buy"},
 		"the metrics":            {page, "payment_settlements_total"},
 		"the database":           {dump, "fulfilled"},
-		"what the tools told":    {told, "payable_url"},
+		"the answers of tools":   {told, "payable_url"},
 	})
 }
 

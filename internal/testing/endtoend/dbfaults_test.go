@@ -91,7 +91,7 @@ func (w *world) buyDuring(n int, disturb func()) {
 	w.checkBooks()
 }
 
-// awaitOrders waits until so many orders are placed.
+// awaitOrders waits until so many orders are claimed.
 func (w *world) awaitOrders(orders int) {
 	w.t.Helper()
 	eventually(w.t, 60*time.Second, func() (bool, string) {
@@ -197,7 +197,7 @@ func TestTerminatedBackendsLoseNoPurchase(t *testing.T) {
 	})
 }
 
-// TestAmbiguousCommitIsLookedUp cuts connections at COMMIT, in turn before and after it is carried out.
+// TestAmbiguousCommitIsLookedUp cuts connections at COMMIT, in turn before and after it is executed.
 func TestAmbiguousCommitIsLookedUp(t *testing.T) {
 	t.Parallel()
 	direct := storetest.URL(t)
@@ -214,7 +214,7 @@ func TestAmbiguousCommitIsLookedUp(t *testing.T) {
 }
 
 // TestTransientDatabaseErrorsAreRetried makes the database refuse a share of all changes, with each of the
-// codes that only ask for patience.
+// codes that only ask to wait.
 func TestTransientDatabaseErrorsAreRetried(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{"40001", "40P01", "55P03", "57014", "53100", "25006"} {

@@ -330,7 +330,7 @@ func (w *world) expiredArePruned() {
 // pruneJob is the job that prunes.
 type pruneJob struct{}
 
-func (pruneJob) Kind() job.Kind { return "forget" }
+func (pruneJob) Kind() job.Kind { return "retention" }
 
 // TestMoneyLimitsAreSharedByAllProcesses asks two processes in turn, each of which has counted half.
 func TestMoneyLimitsAreSharedByAllProcesses(t *testing.T) {

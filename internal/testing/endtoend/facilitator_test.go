@@ -84,7 +84,7 @@ func startFacilitator(t *testing.T, rpcURL string, token secret.Text) *remoteFac
 	return f
 }
 
-// relayerAttempts is how many transactions of our own relayer's carry a payment of the buyer.
+// relayerAttempts is how many transactions of our own relayer's are for a payment of the buyer.
 func (w *world) relayerAttempts(payer x402.Address) (n int) {
 	w.t.Helper()
 	err := w.db.QueryRow(context.WithoutCancel(w.t.Context()),

@@ -91,7 +91,7 @@ func (w *world) inventTransfer(node *nodeProxy, a x402.Authorization, thorough b
 }
 
 // TestInventedTransferStopsNoPayer: one of two nodes shows that a payer has paid before. While it shows the
-// transfer wherever it is looked for, nobody can tell whether it is there, so nothing is claimed, and nothing sent. As
+// transfer wherever it is looked for, it is not known whether it is there, so nothing is claimed, and nothing sent. As
 // soon as it does not, the payer buys with the payment at hand.
 func TestInventedTransferStopsNoPayer(t *testing.T) {
 	t.Parallel()

@@ -10,7 +10,7 @@ import (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	// These tests wait for settlements, leases and horizons most of their time: more of them run at once
+	// These tests wait for settlements, leases and visibility delays most of the time: more of them run at once
 	// than there are cores.
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
 		_ = flag.Set("test.parallel", "10") // the flag exists

@@ -273,10 +273,10 @@ func TestEveryOperationChecksEveryCaller(t *testing.T) {
 	rows, calls := m.rows(), 0
 	for _, o := range operations(t) {
 		r, ok := rows[o.OperationID]
-		faces := []func(operation, row, string) request{m.byPath, m.byProcedure}
+		transports := []func(operation, row, string) request{m.byPath, m.byProcedure}
 		if !slices.Contains([]string{"Activity", "Auth", "Card", "Esim", "Operator", "Order", "Runtime"}, o.Tags[0]) {
 			// A document, or the tools: no procedure, and the same for everybody.
-			faces = faces[:1]
+			transports = transports[:1]
 			if o.method == "GET" && o.access(t) == "anyone" {
 				r, ok = row{good: 200}, true
 			}
@@ -285,9 +285,9 @@ func TestEveryOperationChecksEveryCaller(t *testing.T) {
 			t.Errorf("%s %s (%s) has no row in the matrix", o.method, o.path, o.OperationID)
 			continue
 		}
-		for _, face := range faces {
+		for _, transport := range transports {
 			for _, c := range m.callers() {
-				m.check(o, r, c, face)
+				m.check(o, r, c, transport)
 				calls++
 			}
 		}
@@ -297,13 +297,13 @@ func TestEveryOperationChecksEveryCaller(t *testing.T) {
 	}
 }
 
-func (m *matrix) check(o operation, r row, c callerKind, face func(operation, row, string) request) {
+func (m *matrix) check(o operation, r row, c callerKind, transport func(operation, row, string) request) {
 	status, code, in := m.want(o, r, c)
 	body := r.body
 	if in && r.made != nil {
 		body = r.made(c.who)
 	}
-	call := face(o, r, body)
+	call := transport(o, r, body)
 	call.header = maps.Clone(c.header)
 	call.header["Accept"] = "application/json, text/event-stream"
 	if o.method == "GET" {
@@ -382,11 +382,11 @@ func TestAccessMatrixExpectsDocumentedStatuses(t *testing.T) {
 	session := operation{OperationID: "X", Security: []map[string]any{{"walletSession": nil}}}
 	scoped := operation{OperationID: "Y", RequiredScope: "activity", Security: session.Security}
 	delivery := operation{OperationID: "D", Security: []map[string]any{{"deliveryToken": nil}, {"walletSession": nil}}}
-	desk := operation{OperationID: "Z", Security: []map[string]any{{"operatorToken": nil}}}
+	operator := operation{OperationID: "Z", Security: []map[string]any{{"operatorToken": nil}}}
 	r := row{good: 200, other: 404}
 	got := map[string]int{}
 	for _, c := range m.callers() {
-		for _, o := range []operation{session, scoped, delivery, desk} {
+		for _, o := range []operation{session, scoped, delivery, operator} {
 			got[c.name+" "+o.OperationID], _, _ = m.want(o, r, c)
 		}
 	}

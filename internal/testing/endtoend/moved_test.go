@@ -156,7 +156,7 @@ func TestCancelledOrSpentAuthorizationIsSafeToReplace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
 	third := w.thirdParty()
-	for name, spoil := range map[string]func(b *buyer, p x402.Payment){
+	for name, use := range map[string]func(b *buyer, p x402.Payment){
 		"cancelled": func(b *buyer, p x402.Payment) {
 			w.giveGas(b.address)
 			b.transact(0, b.cancelCall(p.Authorization.Nonce))
@@ -168,7 +168,7 @@ func TestCancelledOrSpentAuthorizationIsSafeToReplace(t *testing.T) {
 	} {
 		b := w.buyer()
 		p := b.payment()
-		spoil(b, p)
+		use(b, p)
 		eventually(t, 20*time.Second, func() (bool, string) { return w.spent(p.Authorization), "not in a block" })
 		a := w.send(purchase(name, header(t, p)))
 		if a.status != 402 || !a.is(fault.PaymentRejected) || !*a.problem.SafeToPayAgain {

@@ -28,13 +28,13 @@ type nodeProxy struct {
 	old map[string][]byte
 }
 
-// nodeFault spoils calls of a method.
+// nodeFault is injected into calls of a method.
 type nodeFault struct {
 	method string
 	mode   nodeMode
-	// only spoils calls whose parameters hold this text.
+	// only limits it to calls whose parameters hold this text.
 	only string
-	// times is how many calls are left to spoil; 0 spoils until cleared.
+	// times is how many more calls fail; with 0 they fail until it is cleared.
 	times int
 	// delay is how long a slow answer takes; lag is how many blocks are missing.
 	delay time.Duration
@@ -48,7 +48,7 @@ type nodeFault struct {
 // nodeMode is a way to misbehave.
 type nodeMode string
 
-// The modes. "After" means that the node has carried the call out.
+// The modes. "After" means that the node has executed the call.
 const (
 	passOn        nodeMode = "pass on"
 	hangUp        nodeMode = "hang up before"
@@ -229,7 +229,7 @@ func (p *nodeProxy) clearFaults() {
 	p.faults = nil
 }
 
-// faultsLeft is how many calls are left to spoil, of those that are counted.
+// faultsLeft is how many calls have yet to fail, of those that are counted.
 func (p *nodeProxy) faultsLeft() (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

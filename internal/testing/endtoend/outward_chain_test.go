@@ -23,7 +23,7 @@ import (
 var nodeModes = []nodeMode{hangUp, hangUpAfter, failBefore, failAfter, status500, status429, answerNull, answerOld,
 	answerJunk, answerSlow}
 
-// TestPurchaseSurvivesNodeFaults spoils calls of each method with each mode, once and four times
+// TestPurchaseSurvivesNodeFaults injects each mode of fault into calls of each method, once and four times
 // in a row: one transfer, one card.
 func TestPurchaseSurvivesNodeFaults(t *testing.T) {
 	t.Parallel()
@@ -114,7 +114,7 @@ func TestMissingLogDoesNotVoidPayment(t *testing.T) {
 			b := w.buyer()
 			b.wantSold(event+string(mode), 60*time.Second)
 			if left := node.faultsLeft(); left > 0 {
-				t.Errorf("%s, %s: sold without %d of the calls that were to be spoiled", event, mode, left)
+				t.Errorf("%s, %s: sold without %d of the calls that were to fail", event, mode, left)
 			}
 			node.clearFaults()
 			b.wantPaidOnce(fmt.Sprintf("%s, %s", event, mode))

@@ -46,11 +46,11 @@ var issuerModes = map[string]map[string]outcome{
 	"early": {"open": feeFailed},
 }
 
-// slowModes make the service wait for the issuer's horizon when they meet a call that changes something;
+// slowModes make the service wait for the issuer's visibility delay when they meet a call that changes something;
 // error_before and timeout_before stand for them in a short run.
 var slowModes = []string{"hang", "rate_limited", "unauthorized"}
 
-// TestPurchaseSurvivesIssuerFaults spoils one call of each kind with each mode: before and after
+// TestPurchaseSurvivesIssuerFaults injects each mode of fault into one call of each kind: before and after
 // its effect, errors, silence, slowness, wrong and doubled answers.
 func TestPurchaseSurvivesIssuerFaults(t *testing.T) {
 	t.Parallel()
@@ -117,7 +117,7 @@ func (w *world) wantEndDespiteFault(op, mode string, ends map[string]outcome,
 	}
 }
 
-// TestCardReadsSurviveIssuerFaults spoils the reads of an owner's card: never a failure of
+// TestCardReadsSurviveIssuerFaults injects faults into the reads of an owner's card: never a failure of
 // ours, never a wrong balance, never half a card.
 func TestCardReadsSurviveIssuerFaults(t *testing.T) {
 	t.Parallel()

@@ -133,7 +133,7 @@ func (w *world) buyWithNodeFault(f ordering, node *nodeProxy, fault nodeFault) {
 		w.t.Errorf("%s, %s: %v", fault.method, fault.mode, err)
 	}
 	if node.faultsLeft() == fault.times {
-		w.t.Errorf("%s, %s: no call was spoiled", fault.method, fault.mode)
+		w.t.Errorf("%s, %s: no call failed", fault.method, fault.mode)
 	}
 	node.clearFaults()
 	b.wantPaidOnce(fmt.Sprintf("%s, %s", fault.method, fault.mode))

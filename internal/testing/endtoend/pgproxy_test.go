@@ -101,7 +101,7 @@ func (c *commitCutter) decide(sent []byte) (cut, forward bool) {
 	return true, c.cuts.Add(1)%2 == 0
 }
 
-// commitMarker is in what a client sends to carry out a COMMIT: the name that pgx gives the statement, bound
+// commitMarker is in what a client sends to execute a COMMIT: the name that pgx gives the statement, bound
 // to a portal without a name.
 func commitMarker() []byte {
 	sum := sha256.Sum256([]byte("commit"))

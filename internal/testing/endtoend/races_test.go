@@ -102,7 +102,7 @@ func perRacer(make_ func(i int) request) []request {
 func repeated(one request) []request { return perRacer(func(int) request { return one }) }
 
 // leaveFloatForOne leaves the issuer with the price of one card in addition to what the rounds before have promised
-// away, and waits until every instance knows: one that remembers the float of before would sell nothing.
+// away, and waits until every instance knows: one that has the earlier float cached would sell nothing.
 func (w *world) leaveFloatForOne(round int) {
 	w.t.Helper()
 	for _, cards := range []int{round, round + 1} {

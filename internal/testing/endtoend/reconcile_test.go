@@ -133,7 +133,7 @@ func TestUnmatchedTransferIsPostedOnceAndReported(t *testing.T) {
 	}
 
 	b.sendUnmatched(7)
-	b.sendUnmatched(0) // moves nothing, and is nobody's business
+	b.sendUnmatched(0) // moves nothing, and concerns no one
 	w.mine(4)
 	reports := make([]reconcile.Report, 8)
 	var group sync.WaitGroup
@@ -307,7 +307,7 @@ func TestTopUpsStayClosedWhileTreasuryIsUnreconciled(t *testing.T) {
 	topup := post("/api/card/topup", `{"idempotencyKey":"t"}`)
 	is := func(what string, status int, code fault.Code) {
 		t.Helper()
-		// What the last report says is remembered for a moment.
+		// What the last report says is cached.
 		eventually(t, 5*time.Second, func() (bool, string) {
 			a := w.send(topup)
 			return a.status == status && a.is(code), fmt.Sprintf("%s: %d %s", what, a.status, a.body)
@@ -332,7 +332,7 @@ func TestTopUpsStayClosedWhileTreasuryIsUnreconciled(t *testing.T) {
 	c.topUp("another", 2500).into(t, 200, nil)
 	w.exec("UPDATE payments SET value = value - 1 WHERE owner = $1", strings.ToLower(b.address.String()))
 	w.reconcileNow()
-	is("mended books", 402, fault.PaymentRequired)
+	is("fixed books", 402, fault.PaymentRequired)
 
 	// What concerns nobody in particular closes them for all, until an operator says that it is understood.
 	w.exec("INSERT INTO ledger_postings (id, order_id, owner, kind, at) VALUES ('unmatched/x', '', '', 'unmatched', " +

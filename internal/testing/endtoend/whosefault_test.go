@@ -39,7 +39,7 @@ func (w *world) setSlot(slot common.Hash, on bool) {
 	w.mine(1)
 }
 
-// disruption is something that keeps payments from settling, and is nobody's fault who pays.
+// disruption is something that keeps payments from settling, and is not the payer's fault.
 type disruption struct {
 	name       string
 	begin, end func()

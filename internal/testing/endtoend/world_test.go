@@ -104,7 +104,7 @@ func newWorld(t *testing.T, p plan) *world {
 		RelayerKeys:    []secret.Text{secret.New(hexutil.Encode(crypto.FromECDSA(relayer)))},
 		IssuerProvider: "sandbox", IssuerURL: w.issuer.url, IssuerKey: secret.New(sandbox.DevKey),
 		IssuerPoll: 50 * time.Millisecond, IssuerDeadline: time.Hour,
-		// Longer than the sandbox takes to carry anything out, and than it is told to be late.
+		// Longer than the sandbox takes to execute anything, and than it is told to be late.
 		IssuerCallTimeout: 2 * time.Second, IssuerVisibilityDelay: 3 * time.Second,
 		QuoteKey: secret.New(strings.Repeat("5a", 32)),
 		ProductConfig: app.ProductConfig{Esim: app.EsimConfig{

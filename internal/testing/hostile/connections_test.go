@@ -31,7 +31,7 @@ func connections() []attack {
 		},
 		{
 			name: "slow-bodies-with-payments", ref: "A41", by: stranger, do: dribbles,
-			aim:      "requests that carry a payment are exempt from what ends others",
+			aim:      "requests with a payment are exempt from what ends others",
 			reserves: "the body is read before a payment counts, and within the same 15 s",
 		},
 		{

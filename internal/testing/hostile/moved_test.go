@@ -25,8 +25,8 @@ func movedMoney() []attack {
 		{
 			name: "payment-executed-by-a-third-party", ref: "A20", by: watcher, do: preempts,
 			aim: "a buyer is told that no money moved, and pays a second time",
-			reserves: "a used nonce is judged on the chain; the money that arrived pays for the payer's next signature, which " +
-				"is not sent",
+			reserves: "a used nonce is looked up on the chain; the money that arrived pays for the payer's next " +
+				"signature, which is not sent",
 		},
 		{
 			name: "executed-payment-and-the-official-client", ref: "A20", by: watcher, do: preemptsTheClient,

@@ -178,11 +178,11 @@ func otherTimes(r *trial) {
 func otherSignatures(r *trial) {
 	before := r.goods()
 	var all []*wallet
-	try := func(name string, spoil func(good []byte) []byte) {
+	try := func(name string, alter func(good []byte) []byte) {
 		p, offered := r.offer()
 		all = append(all, p)
 		m := p.pays(r, offered)
-		m.Signature = spoil(m.Signature)
+		m.Signature = alter(m.Signature)
 		r.refused(p, name, m)
 	}
 	try("its twin of high s", func(good []byte) []byte {
@@ -223,7 +223,7 @@ func membersTwice(r *trial) {
 	good := p.pays(r, offered)
 	text := decoded(r, good.header(r))
 	value := `"value":"` + good.Value.String() + `"`
-	for name, spoiled := range map[string]string{
+	for name, altered := range map[string]string{
 		"value":         strings.Replace(text, value, `"value":"1",`+value, 1),
 		"value, last":   strings.Replace(text, value, value+`,"value":"1"`, 1),
 		"payload":       `{"payload":{},` + text[1:],
@@ -235,7 +235,7 @@ func membersTwice(r *trial) {
 		"nesting": strings.Replace(text, `{"accepted"`,
 			`{"extensions":`+strings.Repeat(`{"a":`, 5000)+`1`+strings.Repeat("}", 5000)+`,"accepted"`, 1),
 	} {
-		a := p.send(r.Context(), http.MethodPost, esimPath, keyed("twice"), headerPayment, encoded(spoiled))
+		a := p.send(r.Context(), http.MethodPost, esimPath, keyed("twice"), headerPayment, encoded(altered))
 		if a.status != http.StatusBadRequest && a.status != http.StatusRequestHeaderFieldsTooLarge {
 			r.Errorf("%s: %d %.300s %v", name, a.status, a.body, a.err)
 		}

@@ -106,15 +106,15 @@ func codesLate(r *trial) {
 	r.nothing(before, r.wallets...)
 }
 
-// leave claims n payments that are spoilt between our last look and our transaction, and does not wait for them.
-func (r *trial) leave(n int, spoil func(*wallet)) {
+// leave claims n payments that become invalid between our last look and our transaction, and does not wait for them.
+func (r *trial) leave(n int, change func(*wallet)) {
 	r.Helper()
 	headers, body := make([]string, n), keyed(uuid.NewString())
 	first := len(r.wallets)
 	for i := range n {
 		p := r.wallet(1000)
 		headers[i] = p.pays(r, p.terms(r, esimPath, body), brief).header(r)
-		spoil(p)
+		change(p)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 	defer cancel()

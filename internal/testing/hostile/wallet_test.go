@@ -115,7 +115,7 @@ type payment struct {
 	Signature []byte
 	// Domain is what the signature is for.
 	Domain [32]byte
-	// change spoils the header's JSON at the very end.
+	// change alters the header's JSON at the very end.
 	change func(payload, authorization map[string]any)
 }
 

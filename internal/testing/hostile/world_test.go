@@ -48,7 +48,7 @@ type world struct {
 	others []*proxy
 	http   *http.Client
 
-	// callers counts the client addresses given out, and strays what was sent to the payee outside any purchase.
+	// callers counts the client addresses given out, and unmatched what was sent to the payee outside any purchase.
 	callers   atomic.Uint32
 	unmatched atomic.Int64
 	answers   struct {

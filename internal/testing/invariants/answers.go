@@ -86,13 +86,13 @@ func downMeansClosed(r *records) []string {
 				claimed[[2]string{lower(p.Payer), orders[p.Order].Key}] = true
 			}
 			if span.holds(p.CreatedAt) {
-				f.add("payment %s of order %s was claimed while a sale could not be carried out", p.ID, p.Order)
+				f.add("payment %s of order %s was claimed while a sale could not be executed", p.ID, p.Order)
 			}
 		}
 		for _, a := range r.answers {
 			open := a.Status == http.StatusOK || a.Status == http.StatusPaymentRequired
 			if a.Paid && open && span.holds(a.At) && !claimed[[2]string{lower(a.Payer), a.Key}] {
-				f.add("%s asked for a new purchase with key %s while a sale could not be carried out, and got %d", a.Payer, a.Key,
+				f.add("%s asked for a new purchase with key %s while a sale could not be executed, and got %d", a.Payer, a.Key,
 					a.Status)
 			}
 		}

@@ -108,7 +108,7 @@ func eachReferenceOnce(r *records) []string {
 	var f findings
 	for ref, n := range r.issuer.Executed {
 		if n > 1 {
-			f.add("the issuer carried out reference %s %d times", ref, n)
+			f.add("the issuer executed reference %s %d times", ref, n)
 		}
 	}
 	refs := map[string]int{}

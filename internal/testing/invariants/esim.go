@@ -5,7 +5,7 @@ import "context"
 // profileRow is the eSIM of an order.
 type profileRow struct{ ID, Order, Status, Reference, Account string }
 
-// supplierBook is what the eSIM supplier carried out.
+// supplierBook is what the eSIM supplier executed.
 type supplierBook struct {
 	Esims    []supplierEsim `json:"esims"`
 	Executed map[string]int `json:"executed"`
@@ -50,7 +50,7 @@ func eachEsimOnce(r *records) []string {
 	var f findings
 	for ref, n := range r.supplier.Executed {
 		if n > 1 {
-			f.add("the supplier carried out reference %s %d times", ref, n)
+			f.add("the supplier executed reference %s %d times", ref, n)
 		}
 	}
 	profiles, orders := r.profilesByReference(), map[string]int{}

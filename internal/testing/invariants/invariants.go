@@ -43,7 +43,7 @@ func (s Span) holds(at time.Time) bool { return !at.Before(s.From) && at.Before(
 
 // Answer is one answer to a purchase, as a buyer saw it.
 type Answer struct {
-	// Payer and Key are whose purchase it was; Paid says that the request carried a payment.
+	// Payer and Key are whose purchase it was; Paid says that the request had a payment.
 	Payer, Key string
 	Paid       bool
 	Status     int
@@ -125,8 +125,8 @@ func invariants() []invariant {
 		{"I4", "a paid order has its jobs, its timeline and its ledger posting", paidOrdersHaveAJob},
 		{"I5", "nothing is delivered without a proven transfer", deliveryNeedsATransfer},
 		{"I5", "no eSIM is ordered without a proven transfer", esimNeedsATransfer},
-		{"I6", "the issuer carried out each reference once", eachReferenceOnce},
-		{"I6", "the supplier carried out each reference once", eachEsimOnce},
+		{"I6", "the issuer executed each reference once", eachReferenceOnce},
+		{"I6", "the supplier executed each reference once", eachEsimOnce},
 		{"I7", "one live card per owner, here and at the issuer", oneLiveCard},
 		{"I8", "every paid order has ended", paidOrdersEnd},
 		{"I8", "a fulfilled eSIM order has its eSIM, here and at the supplier", esimsAreThere},
@@ -152,7 +152,7 @@ func invariants() []invariant {
 		{"I21", "the relayer's nonces have no gap and no second use", noncesAreContiguous},
 		{"I22", "an operator's act has one audit row", operatorActsAreAudited},
 		{"I24", "while something that a sale needs is down, a new purchase gets 503 and claims nothing", downMeansClosed},
-		{"I25", "every row of an order carries its owner", rowsHaveTheirOwner},
+		{"I25", "every row of an order has its owner", rowsHaveTheirOwner},
 	}
 }
 

@@ -18,17 +18,17 @@ func TestGoodBooksBreakNothing(t *testing.T) {
 	}
 }
 
-// The test spoils a copy of good books in every way, and expects the invariants named, and no others.
+// The test corrupts a copy of good books in every way, and expects the invariants named, and no others.
 func TestEveryCheckFires(t *testing.T) {
 	fired := map[string]bool{}
-	for _, group := range []spoiled{
-		spoiledPayments, spoiledDeliveries, spoiledRefunds, spoiledAmounts, spoiledRecords, spoiledTransactions,
-		spoiledTopups, spoiledOutages, spoiledPostings, spoiledUnmatched,
+	for _, group := range []corruptions{
+		corruptPayments, corruptDeliveries, corruptRefunds, corruptAmounts, corruptRecords, corruptTransactions,
+		corruptTopups, corruptOutages, corruptPostings, corruptUnmatched,
 	} {
 		for name, tt := range group {
 			t.Run(name, func(t *testing.T) {
 				r := good()
-				tt.spoil(r)
+				tt.corrupt(r)
 				var got []string
 				for _, v := range r.check() {
 					got = append(got, v.ID)
@@ -49,14 +49,14 @@ func TestEveryCheckFires(t *testing.T) {
 	}
 }
 
-// spoiled are ways to spoil good books, with the invariants that must notice each.
-type spoiled map[string]struct {
-	spoil func(*records)
-	want  []string
+// corruptions are ways to corrupt good books, with the invariants that must notice each.
+type corruptions map[string]struct {
+	corrupt func(*records)
+	want    []string
 }
 
-// spoiledPayments are payments that the chain does not show, or shows otherwise.
-var spoiledPayments = spoiled{
+// corruptPayments are payments that the chain does not show, or shows otherwise.
+var corruptPayments = corruptions{
 	"a credit nobody bought with": {func(r *records) {
 		r.chain.credits = append(r.chain.credits, transfer{"0xdd", 1, bob, 5})
 	}, []string{"I1"}},
@@ -101,9 +101,9 @@ var spoiledPayments = spoiled{
 	}, []string{"I5"}},
 }
 
-// spoiledDeliveries are goods delivered twice, to nobody or not at all.
-var spoiledDeliveries = spoiled{
-	"a reference carried out twice": {func(r *records) { r.issuer.Executed["ref-a"] = 2 }, []string{"I6"}},
+// corruptDeliveries are goods delivered twice, to nobody or not at all.
+var corruptDeliveries = corruptions{
+	"a reference executed twice": {func(r *records) { r.issuer.Executed["ref-a"] = 2 }, []string{"I6"}},
 	"a reference booked twice": {func(r *records) {
 		r.issuer.Cards = append(r.issuer.Cards, issuerCard{"crd_3", "ref-c", "declined", 2500, 0, ""})
 	}, []string{"I6"}},
@@ -123,8 +123,8 @@ var spoiledDeliveries = spoiled{
 	"an undecided payment":             {func(r *records) { r.payments[1].Status = "claimed" }, []string{"I8", "I13"}},
 }
 
-// spoiledRefunds are refunds that were not sent, not due or not recorded.
-var spoiledRefunds = spoiled{
+// corruptRefunds are refunds that were not sent, not due or not recorded.
+var corruptRefunds = corruptions{
 	"fulfilled and refunded": {func(r *records) {
 		r.orders[0].Status, r.orders[0].Version = "refunded", 5
 		r.moves = append(r.moves, moveRow{"ord_a", 5, "fulfilled", "refunded", "worker"})
@@ -166,8 +166,8 @@ var spoiledRefunds = spoiled{
 	}, []string{"I10"}},
 }
 
-// spoiledAmounts are loads, fees and payments of another amount.
-var spoiledAmounts = spoiled{
+// corruptAmounts are loads, fees and payments of another amount.
+var corruptAmounts = corruptions{
 	"a card opened without its fee, which is withdrawn all the same": {func(r *records) {
 		r.fees = []feeRow{{Job: "job_f", Kept: true}}
 		r.cards[0].LoadCents, r.issuer.Cards[0].LoadCents = 1500, 1500
@@ -183,8 +183,8 @@ var spoiledAmounts = spoiled{
 	}, []string{"I10"}},
 }
 
-// spoiledRecords are owners, answers, moves, jobs and reservations that contradict each other.
-var spoiledRecords = spoiled{
+// corruptRecords are owners, answers, moves, jobs and reservations that contradict each other.
+var corruptRecords = corruptions{
 	"a row of another owner":  {func(r *records) { r.owned[2].Owner = bob }, []string{"I25"}},
 	"a row without its owner": {func(r *records) { r.owned[4].Owner = "" }, []string{"I25"}},
 	"a row whose owner is written in another way": {func(r *records) {
@@ -238,8 +238,8 @@ var spoiledRecords = spoiled{
 	}, []string{"I19"}},
 }
 
-// spoiledTransactions are transactions of the relayers, and acts of operators, that are not recorded.
-var spoiledTransactions = spoiled{
+// corruptTransactions are transactions of the relayers, and acts of operators, that are not recorded.
+var corruptTransactions = corruptions{
 	"a gap in the nonces": {func(r *records) {
 		r.attempts[2].Nonce = 3
 		r.chain.included["0xcc"] = inclusion{relay, 3}
@@ -263,8 +263,8 @@ var spoiledTransactions = spoiled{
 	"a retry unaudited":             {func(r *records) { r.audit = nil }, []string{"I22"}},
 }
 
-// spoiledTopups are top-ups that nobody paid for or that were not loaded.
-var spoiledTopups = spoiled{
+// corruptTopups are top-ups that nobody paid for or that were not loaded.
+var corruptTopups = corruptions{
 	"a load nobody paid for": {func(r *records) {
 		r.issuer.Movements = append(r.issuer.Movements, issuerMove{"mov_2", "ref-l", "crd_1", "in", 2450, "done"})
 	}, []string{"I10"}},
@@ -293,8 +293,8 @@ var spoiledTopups = spoiled{
 	}, []string{"I10"}},
 }
 
-// spoiledOutages are purchases answered while the issuer was down.
-var spoiledOutages = spoiled{
+// corruptOutages are purchases answered while the issuer was down.
+var corruptOutages = corruptions{
 	"a sale while the issuer was down": {func(r *records) {
 		r.down = []Span{{noon.Add(-time.Minute), noon.Add(time.Second)}}
 		r.answers = r.answers[1:]
@@ -307,8 +307,8 @@ var spoiledOutages = spoiled{
 	}, []string{"I24"}},
 }
 
-// spoiledPostings are postings that do not balance or do not say what happened.
-var spoiledPostings = spoiled{
+// corruptPostings are postings that do not balance or do not say what happened.
+var corruptPostings = corruptions{
 	"a paid order without its posting": {func(r *records) {
 		r.postings, r.entries = r.postings[:3], r.entries[:10]
 	}, []string{"I4", "I10"}},
@@ -337,8 +337,8 @@ var spoiledPostings = spoiled{
 	}, []string{"I10"}},
 }
 
-// spoiledUnmatched are postings of money that belongs to no purchase.
-var spoiledUnmatched = spoiled{
+// corruptUnmatched are postings of money that belongs to no purchase.
+var corruptUnmatched = corruptions{
 	"an unmatched transfer nobody sent": {func(r *records) { postUnmatched(r, "0xdd/1", 5) }, []string{"I20"}},
 	"a payment posted as unmatched":     {func(r *records) { postUnmatched(r, "0xaa/7", 25_000_000) }, []string{"I20"}},
 	"an unmatched transfer of another amount": {func(r *records) {

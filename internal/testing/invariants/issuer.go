@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// issuerBook is what the issuer carried out.
+// issuerBook is what the issuer executed.
 type issuerBook struct {
 	FloatCents int64          `json:"floatCents"`
 	Cards      []issuerCard   `json:"cards"`

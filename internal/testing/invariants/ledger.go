@@ -70,12 +70,12 @@ func ledgerIsWhatHappened(r *records) []string {
 			fees[j.ID].moves(j, func(from, to string) { move(feeCents*unitsPerCent, from, to) })
 		}
 	}
-	strays := map[string]bool{}
+	unordered := map[string]bool{}
 	for _, p := range r.postings {
-		strays[p.ID] = p.Kind == "unmatched" || p.Kind == "matched" || p.Kind == "resolved"
+		unordered[p.ID] = p.Kind == "unmatched" || p.Kind == "matched" || p.Kind == "resolved"
 	}
 	for _, e := range r.entries {
-		if !strays[e.Posting] {
+		if !unordered[e.Posting] {
 			got[e.Account] += e.Amount
 		}
 	}

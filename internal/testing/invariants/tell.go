@@ -6,9 +6,9 @@ import "context"
 type Tally struct {
 	// Orders that are paid, in the database; Transfers to the payee and Refunds from the treasury, on chain.
 	Orders, Transfers, Refunds int
-	// Cards, Withdrawals and Loads at the issuer, carried out.
+	// Cards, Withdrawals and Loads executed at the issuer.
 	Cards, Withdrawals, Loads int
-	// Esims at the supplier, carried out.
+	// Esims executed at the supplier.
 	Esims int
 }
 

@@ -129,7 +129,7 @@ func TestCardIsHiddenFromOtherWallets(t *testing.T) {
 				want.GetDetail())
 		}
 	}
-	for name, spoil := range map[string]func(*roamcardv1.RevealCardRequest) string{
+	for name, change := range map[string]func(*roamcardv1.RevealCardRequest) string{
 		"another's session": func(*roamcardv1.RevealCardRequest) string { return eves },
 		"another session":   func(*roamcardv1.RevealCardRequest) string { return h.session(ada, auth.ScopeReveal) },
 		"another's signature": func(r *roamcardv1.RevealCardRequest) string {
@@ -143,7 +143,7 @@ func TestCardIsHiddenFromOtherWallets(t *testing.T) {
 		},
 	} {
 		request := h.reveal(ada, adas, c.ID, "")
-		ctx, _ := as(t, spoil(request))
+		ctx, _ := as(t, change(request))
 		_, err := h.client.RevealCard(ctx, request)
 		if p := problemOf(t, err); p.GetCode() != string(fault.ChallengeInvalid) {
 			t.Errorf("%s: %s", name, p.GetCode())

@@ -1,7 +1,7 @@
 // Command oapi-codegen buys an eSIM from a development server through the client that oapi-codegen makes of the served
 // OpenAPI document. It has one argument, the server's ready file.
 //
-// The client package is not kept: tools/conformance.sh generates it beside this file before it runs this.
+// The client package is not kept: tools/conformance.sh generates it next to this file before it runs this.
 package main
 
 import (

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// What a When.On may say besides a path.
+// What a When.On may say in addition to a path.
 const (
 	// Paid are the requests that bring a payment, Unpaid those that ask a price.
 	Paid, Unpaid = "paid", "unpaid"

@@ -18,7 +18,7 @@ T = TypeVar("T")
 _DELIVERY_HEADER = "x-esim-delivery-token"
 """Stands for a session where an eSIM order is read."""
 _KEY_HEADER = "idempotency-key"
-_PATIENCE = (0.25, 0.5, 1.0, 2.0, 4.0)
+_PAUSES = (0.25, 0.5, 1.0, 2.0, 4.0)
 """The pauses between looks that a wait does not fail with."""
 _READS = ("get_", "list_", "inspect_")
 """How the names of methods begin that change nothing: only these are called again by themselves."""
@@ -71,9 +71,9 @@ def owned(service: str, method: str, request: Message[Any], headers: Mapping[str
     return (yield from called(service, method, request, {**(headers or {}), "authorization": header})).message
 
 
-def patiently(read: Callable[[], Program[T]]) -> Program[T]:
+def retried(read: Callable[[], Program[T]]) -> Program[T]:
     """Reads again where a failure may pass."""
-    for pause in _PATIENCE:
+    for pause in _PAUSES:
         try:
             return (yield from read())
         except ApiError as error:

@@ -51,7 +51,7 @@ from ._gen.roamcard.v1.order_pb import (
 )
 from ._gen.roamcard.v1.service_pb import GetConfigRequest
 from .answers import REQUEST_ID_HEADER, object_of, passes, reply_of, rest_error
-from .calls import called, delivered, keyed, owned, patiently, pause_before, present
+from .calls import called, delivered, keyed, owned, pause_before, present, retried
 from .chain import Chain
 from .errors import ApiError, RevealError, RoamcardError, TermsMismatchError, naming, printable
 from .journal import Entry, Journal, MemoryStore, Store
@@ -317,7 +317,7 @@ class Core:
         if order.issuance is None or order.issuance.status != "active":
             return None
         card_id = order.issuance.card_id
-        cards = yield from patiently(self.cards)
+        cards = yield from retried(self.cards)
         return next((c for c in cards if c.id == card_id and c.status == "ACTIVE"), None)
 
     def reveal(self, card_id: str, presenter: Presenter) -> Program[Presented]:

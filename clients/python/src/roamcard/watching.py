@@ -17,7 +17,7 @@ _FIRST_STREAM = 5.0
 """How long the first stream may take. A gateway that holds streams back shows nothing by then."""
 _STREAM = 45.0
 """How long the others may: the service ends them after 30 s."""
-_PATIENCE = 2
+_MAX_FAILURES = 2
 """How many streams in a row may break before they brought anything; then only asking is left."""
 _LONGEST_PAUSE = 30.0
 """How far the pauses grow while looking at the order fails."""
@@ -86,7 +86,7 @@ class Watch:
 
     def open(self) -> tuple[WatchOrderRequest, int] | None:
         """The stream to open, and for how many milliseconds; None when it is given up or there is no time for it."""
-        if self._failures >= _PATIENCE or self.is_over:
+        if self._failures >= _MAX_FAILURES or self.is_over:
             return None
         self._brought = False
         limit = _FIRST_STREAM if self._after is None else _STREAM

@@ -1,4 +1,4 @@
-// Compiles the contracts beside this file into *.hex, their runtime bytecode.
+// Compiles the contracts next to this file into *.hex, their runtime bytecode.
 //
 //   node build.mjs            writes the hex files
 //   node build.mjs --check    writes nothing; exits 1 when a committed hex file is not what its source compiles to

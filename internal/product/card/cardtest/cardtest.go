@@ -169,7 +169,7 @@ func (h Harness) target(m card.Movement, before money.Cents) money.Cents {
 	return before + m.Amount
 }
 
-// moved is a movement that was carried out.
+// moved is a movement that was executed.
 func (h Harness) moved(m card.Movement) card.Moved {
 	done := card.Moved{
 		Ref: m.Ref, Account: m.Account, Direction: m.Direction, Amount: m.Amount, State: card.MoveSucceeded,

@@ -42,7 +42,7 @@ func (h Harness) credentialsAreWellFormedAndHidden(t *testing.T) {
 		fulfilmenttest.RateLimited, fulfilmenttest.Unauthorized,
 	} {
 		t.Run(string(mode), func(t *testing.T) {
-			h.Spoil(t, Sensitive, mode)
+			h.Inject(t, Sensitive, mode)
 			leaked, err := h.Vault.Credentials(fulfilmenttest.Context(t), account.ID)
 			if err == nil || leaked != (card.Credentials{}) {
 				t.Errorf("Credentials gave half a result with %v", err)

@@ -113,7 +113,7 @@ func (h Harness) listingsAreWhole(t *testing.T) {
 		fulfilmenttest.Unauthorized,
 	} {
 		t.Run(string(mode), func(t *testing.T) {
-			h.Spoil(t, Plans, mode)
+			h.Inject(t, Plans, mode)
 			if half, err := h.Supplier.Listings(fulfilmenttest.Context(t)); err == nil || half != nil {
 				t.Errorf("half a catalogue: %d listings, %v", len(half), err)
 			}
@@ -136,7 +136,7 @@ func (h Harness) checkKnowsWhatIsListed(t *testing.T) {
 		fulfilmenttest.Inexact, fulfilmenttest.WrongCurrency,
 	} {
 		t.Run(string(mode), func(t *testing.T) {
-			h.Spoil(t, Check, mode)
+			h.Inject(t, Check, mode)
 			_, err := h.Supplier.Check(fulfilmenttest.Context(t), l.Code)
 			h.WantUnknown(t, err)
 		})
@@ -206,7 +206,7 @@ func (h Harness) activationDataIsHidden(t *testing.T) {
 		t.Helper()
 		for _, s := range secrets {
 			if strings.Contains(text, s) {
-				t.Errorf("%s shows the material", what)
+				t.Errorf("%s shows the activation data", what)
 			}
 		}
 	}
@@ -217,7 +217,7 @@ func (h Harness) activationDataIsHidden(t *testing.T) {
 		fulfilmenttest.WrongAmount,
 	} {
 		t.Run(string(mode), func(t *testing.T) {
-			h.Spoil(t, Ordered, mode)
+			h.Inject(t, Ordered, mode)
 			_, err := h.Supplier.Ordered(fulfilmenttest.Context(t), p.Ref)
 			for ; err != nil; err = errors.Unwrap(err) {
 				wantNone(t, "an error", fulfilmenttest.Shown(t, err))

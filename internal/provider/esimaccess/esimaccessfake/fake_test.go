@@ -39,7 +39,7 @@ type answer struct {
 	Obj       json.RawMessage `json:"obj"`
 }
 
-// call sends a request that change may spoil after it is signed.
+// call sends a request that change may alter after it is signed.
 func (c *client) call(path, body string, change func(*http.Request)) answer {
 	c.Helper()
 	r := httptest.NewRequest(http.MethodPost, "/api/v1/open/"+path, bytes.NewReader([]byte(body)))

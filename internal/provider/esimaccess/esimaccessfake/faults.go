@@ -64,8 +64,8 @@ func (f *faults) take(op string) (Mode, bool) {
 	return queue[0], true
 }
 
-// Fault spoils the next request of an operation, and says whether it can: an answer that names no amount cannot name a
-// wrong one. Faults of one operation queue up.
+// Fault makes the next request of an operation fail, and says whether it can: an answer without an amount cannot have
+// a wrong one. Faults of one operation queue up.
 func (s *Server) Fault(op string, mode Mode) bool {
 	if ops, edit := edits[mode]; (edit && !slices.Contains(ops, op)) || (mode == Refused && op != "order") {
 		return false
@@ -97,12 +97,12 @@ func (s *Server) misbehave(w http.ResponseWriter, mode Mode, do func() envelope)
 	case Unauthorized:
 		refuse(codeSignature, "request signature mismatch")
 	default:
-		s.spoil(w, mode, do())
+		s.corrupt(w, mode, do())
 	}
 }
 
-// spoil changes the answer to a request that has had its effect.
-func (s *Server) spoil(w http.ResponseWriter, mode Mode, e envelope) {
+// corrupt changes the answer to a request that has had its effect.
+func (s *Server) corrupt(w http.ResponseWriter, mode Mode, e envelope) {
 	encoded := encode(e)
 	switch mode {
 	case TimeoutAfter:
