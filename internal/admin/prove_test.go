@@ -14,10 +14,10 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// evidence is what transactions hold, by their hashes.
+// evidence are the transfers of transactions, by hash.
 type evidence map[x402.Hash]payment.Receipt
 
-// Prove implements checkout.Evidence.
+// Prove implements admin.Evidence.
 func (e evidence) Prove(_ context.Context, _ x402.Authorization, transaction x402.Hash) (payment.Verdict, error) {
 	r, shown := e[transaction]
 	if !shown {

@@ -82,7 +82,7 @@ func repaid(t *testing.T, s *checkouttest.Shop, b checkouttest.Buyer, p checkout
 	return p
 }
 
-// TestCheckoutArrivedMoneyNeedsNoSecondBalance: who has paid may have nothing left to pay with.
+// TestCheckoutArrivedMoneyNeedsNoSecondBalance: a buyer who has paid may have nothing left.
 func TestCheckoutArrivedMoneyNeedsNoSecondBalance(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{})
 	b := s.NewBuyer(t)
@@ -171,7 +171,7 @@ func TestCheckoutSessionProvesThePayer(t *testing.T) {
 	s.Reaches(t, sold.Order.ID, order.Fulfilled)
 }
 
-// TestCheckoutVoidAuthorizationIsSafeToReplace is today's answer, once the chain has proven it.
+// TestCheckoutVoidAuthorizationIsSafeToReplace once the chain has proven that it is void.
 func TestCheckoutVoidAuthorizationIsSafeToReplace(t *testing.T) {
 	for name, use := range map[string]func(*checkouttest.Shop, x402.Authorization){
 		"cancelled": func(s *checkouttest.Shop, a x402.Authorization) { s.Chain.Cancel(a.From, a.Nonce) },
@@ -246,7 +246,7 @@ func TestCheckoutExpiredAuthorizationIsLookedUpOnTheChain(t *testing.T) {
 	}
 }
 
-// TestCheckoutTwoKeysRaceForOneTransfer: each proves the payer, and the money is there once.
+// TestCheckoutTwoKeysRaceForOneTransfer: each proves the payer, and there is one transfer.
 func TestCheckoutTwoKeysRaceForOneTransfer(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{})
 	b := s.NewBuyer(t)
@@ -276,8 +276,8 @@ func TestCheckoutTwoKeysRaceForOneTransfer(t *testing.T) {
 	}
 }
 
-// TestCheckoutReorganisedArrivalIsNeverSent: what had arrived is gone again, before it is claimed or just after, and
-// nobody gave us a signature for it.
+// TestCheckoutReorganisedArrivalIsNeverSent: a reorganisation removes the transfer before it is claimed or just after,
+// and we have no signature to send.
 func TestCheckoutReorganisedArrivalIsNeverSent(t *testing.T) {
 	for name, claimed := range map[string]bool{"before the claim": false, "after the claim": true} {
 		t.Run(name, func(t *testing.T) {
@@ -317,7 +317,7 @@ func TestCheckoutReorganisedArrivalIsNeverSent(t *testing.T) {
 	}
 }
 
-// invent keeps a transfer of the buyer's as arrived that one node has made up.
+// invent stores a transfer of the buyer as arrived that one node has made up.
 func invent(t *testing.T, s *checkouttest.Shop, b checkouttest.Buyer) payment.Arrived {
 	t.Helper()
 	at := time.Now().UTC().Add(-time.Minute).Truncate(time.Second)
@@ -335,8 +335,8 @@ func invent(t *testing.T, s *checkouttest.Shop, b checkouttest.Buyer) payment.Ar
 	return a
 }
 
-// TestCheckoutInventedArrivalPaysForNothing: what one node has made up is not there. The payer's purchase is paid by
-// its own payment, and by what has really arrived before that.
+// TestCheckoutInventedArrivalPaysForNothing: a transfer that one node has made up pays for nothing. A purchase is
+// paid by a real earlier transfer, or else by its own payment.
 func TestCheckoutInventedArrivalPaysForNothing(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{Wait: 2 * time.Second})
 	b, other := s.NewBuyer(t), s.NewBuyer(t)
@@ -397,8 +397,8 @@ func TestCheckoutArrivalThatNodesDifferAboutIsNotClaimed(t *testing.T) {
 	}
 }
 
-// TestCheckoutArrivedMoneyPaysAnOpenedOrder is the same at /pay.
-func TestCheckoutArrivedMoneyPaysAnOpenedOrder(t *testing.T) {
+// TestCheckoutArrivedTransferPaysACreatedOrder is the same at /pay.
+func TestCheckoutArrivedTransferPaysACreatedOrder(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{})
 	b := s.NewBuyer(t)
 	opened, err := s.Create(t.Context(),
@@ -420,7 +420,7 @@ func TestCheckoutArrivedMoneyPaysAnOpenedOrder(t *testing.T) {
 	}
 }
 
-// TestCheckoutOrderThatExpiredKeepsWhatArrived: nobody is told that paying again is safe.
+// TestCheckoutOrderThatExpiredKeepsWhatArrived: no answer says that paying again is safe.
 func TestCheckoutOrderThatExpiredKeepsWhatArrived(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{})
 	b := s.NewBuyer(t)

@@ -137,7 +137,7 @@ func TestCheckoutPaidRequestSurvivesClientDisconnect(t *testing.T) {
 	}
 	// A deadline of the client's is no different.
 	other := s.NewBuyer(t)
-	opened, err := s.Create(t.Context(), opening(other, "opened"))
+	opened, err := s.Create(t.Context(), newOrder(other, "opened"))
 	if err != nil {
 		t.Fatal(err)
 	}

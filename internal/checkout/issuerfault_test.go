@@ -25,8 +25,8 @@ func (r refusing) Simulate(context.Context, x402.Authorization, x402.Signature) 
 	return &payment.Rejection{Reason: r.reason, Detail: "the token refuses it"}
 }
 
-// TestTokenIssuersRefusalIsNotThePaymentsFault: nothing is claimed, nobody is asked for another signature, and
-// whose fault it is is named.
+// TestTokenIssuersRefusalIsNotThePaymentsFault: nothing is claimed, no other signature is asked for, and
+// the answer names the cause.
 func TestTokenIssuersRefusalIsNotThePaymentsFault(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{})
 	for reason, code := range map[string]fault.Code{
@@ -49,7 +49,7 @@ func TestTokenIssuersRefusalIsNotThePaymentsFault(t *testing.T) {
 	}
 }
 
-// TestUnavailablePaymentsNameTheirCause: what keeps payments from settling knows whose fault it is, or nobody does.
+// TestUnavailablePaymentsNameTheirCause: the check that fails names the cause, or the answer is general.
 func TestUnavailablePaymentsNameTheirCause(t *testing.T) {
 	var down error
 	now := time.Now()

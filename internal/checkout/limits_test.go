@@ -28,12 +28,12 @@ func throttled(err error) bool {
 	return ok && no.Fault.RetryAfter > 0
 }
 
-// TestInvalidPaymentCountsAsUnpaid counts what is no payment, and what nobody signed, whatever its order.
+// TestInvalidPaymentCountsAsUnpaid counts payments that are malformed or not signed by the payer, for any order.
 func TestInvalidPaymentCountsAsUnpaid(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{Limits: limit.Rates{limit.Unpaid: {Count: 3, Per: time.Hour}}})
 	b := s.NewBuyer(t)
 	terms := s.Challenge(t, checkouttest.Purchase("k"))
-	o := mustOpen(t, s, opening(b, ""))
+	o := mustCreate(t, s, newOrder(b, ""))
 	notTheOwners := s.NewBuyer(t).Pay(t, termsOf(t, s, o.ID))
 	for name, ask := range map[string]func(ctx context.Context, i int) error{
 		"garbage": func(ctx context.Context, i int) error {
@@ -66,8 +66,8 @@ func TestInvalidPaymentCountsAsUnpaid(t *testing.T) {
 	}
 }
 
-// TestPaymentsAreCountedBeforeTheirSignature: at the limit of an address, nothing but a claimed purchase is looked
-// at, and only its payer is told anything.
+// TestPaymentsAreCountedBeforeTheirSignature: at the limit of an address only claimed purchases are looked at,
+// and only their payer gets an answer.
 func TestPaymentsAreCountedBeforeTheirSignature(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{Limits: limit.Rates{limit.PaidAddress: {Count: 2, Per: time.Hour}}})
 	b, stranger := s.NewBuyer(t), s.NewBuyer(t)
@@ -107,7 +107,7 @@ func TestPaymentsAreCountedBeforeTheirSignature(t *testing.T) {
 	}
 }
 
-// TestRepeatIsSlowedAndNotRefused asks for one order far more often than anybody needs to.
+// TestRepeatIsSlowedAndNotRefused asks for one order far more often than needed.
 func TestRepeatIsSlowedAndNotRefused(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{Limits: limit.Rates{limit.Repeat: {Count: 2, Per: 10 * time.Second}}})
 	p := s.PaidCard(t, s.NewBuyer(t), "k")
@@ -123,13 +123,13 @@ func TestRepeatIsSlowedAndNotRefused(t *testing.T) {
 	}
 }
 
-// TestRefusedPaymentsAreCountedByAddressAlone keeps the chain from being asked for each copy of one, and leaves the
-// payer, whose spent payments anybody can repeat, what is the payer's own.
+// TestRefusedPaymentsAreCountedByAddressAlone keeps copies of a refused payment from the chain. They do not use up
+// the rate of the payer, since anyone can repeat a spent payment.
 func TestRefusedPaymentsAreCountedByAddressAlone(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{Limits: limit.Rates{limit.PaidAddress: {Count: 2, Per: time.Hour},
 		limit.Paid: {Count: 1, Per: time.Hour}}})
 	b := s.NewBuyer(t)
-	o := mustOpen(t, s, opening(b, ""))
+	o := mustCreate(t, s, newOrder(b, ""))
 	terms := termsOf(t, s, o.ID)
 	poor := b.Pay(t, terms, func(a *x402.Authorization) { a.Value++ })
 	for i, want := range []bool{false, false, true, true} {
@@ -147,19 +147,19 @@ func TestUnpaidOrdersAreBounded(t *testing.T) {
 	s := checkouttest.Open(t,
 		checkouttest.Options{MaxUnpaid: 3, Limits: limit.Rates{limit.OrdersAddress: {Count: 7, Per: time.Hour}}})
 	b := s.NewBuyer(t)
-	opening := func(key string) checkout.CreateRequest { n := opening(b, key); n.ReuseUnpaid = false; return n }
+	newKeyed := func(key string) checkout.CreateRequest { n := newOrder(b, key); n.ReuseUnpaid = false; return n }
 	for i := range 5 {
-		if _, err := s.Create(here(t, "an address"), opening(fmt.Sprint("k", i))); throttled(err) != (i >= 3) {
+		if _, err := s.Create(here(t, "an address"), newKeyed(fmt.Sprint("k", i))); throttled(err) != (i >= 3) {
 			t.Errorf("order %d: %v", i, err)
 		}
 	}
 	for range 3 {
-		mustOpen(t, s, opening("k0"))
+		mustCreate(t, s, newKeyed("k0"))
 	}
 	many := 0
 	for range 9 {
 		b = s.NewBuyer(t)
-		if _, err := s.Create(here(t, "a third address"), opening("k")); !throttled(err) {
+		if _, err := s.Create(here(t, "a third address"), newKeyed("k")); !throttled(err) {
 			many++
 		}
 	}

@@ -56,7 +56,7 @@ func TestCheckoutLostOrderFindsItsGoods(t *testing.T) {
 	}
 }
 
-// onCard waits until so much is on the buyer's card.
+// onCard waits until the balance of the buyer's card is want.
 func onCard(t *testing.T, s *checkouttest.Shop, b checkouttest.Buyer, want any) {
 	t.Helper()
 	checkouttest.Until(t, "the balance of the card", func() bool {
@@ -69,7 +69,7 @@ func onCard(t *testing.T, s *checkouttest.Shop, b checkouttest.Buyer, want any) 
 	})
 }
 
-// arrivedAs is a payment as the chain shows it to books that do not know it.
+// arrivedAs is a payment as the chain shows it to a store without it.
 func arrivedAs(p payment.Payment) payment.Arrived {
 	return payment.Arrived{Network: p.Network, Asset: p.Asset, Authorization: p.Authorization, Receipt: *p.Receipt}
 }

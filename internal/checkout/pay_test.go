@@ -19,33 +19,33 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// opening creates a card order that is paid later.
-func opening(b checkouttest.Buyer, key string) checkout.CreateRequest {
+// newOrder asks for a card order that is paid later.
+func newOrder(b checkouttest.Buyer, key string) checkout.CreateRequest {
 	return checkout.CreateRequest{
 		Kind: card.Kind, Owner: b.Address, Key: key, Request: json.RawMessage(`{}`), ReuseUnpaid: true,
 	}
 }
 
-// funding creates an order of a top-up.
-func funding(b checkouttest.Buyer, key string, gross money.Cents) checkout.CreateRequest {
-	n := opening(b, key)
+// newTopUp asks for an order of a top-up.
+func newTopUp(b checkouttest.Buyer, key string, gross money.Cents) checkout.CreateRequest {
+	n := newOrder(b, key)
 	n.Kind, n.ReuseUnpaid = topup.Kind, false
 	n.Request, _ = json.Marshal(topup.Request{Gross: gross})
 	return n
 }
 
-func mustOpen(t *testing.T, s *checkouttest.Shop, n checkout.CreateRequest) order.Order {
+func mustCreate(t *testing.T, s *checkouttest.Shop, n checkout.CreateRequest) order.Order {
 	t.Helper()
 	got, err := s.Create(t.Context(), n)
 	if err != nil {
-		t.Fatalf("Open: %v", err)
+		t.Fatalf("Create: %v", err)
 	}
 	return got.Order
 }
 
 var at = x402.Resource{URL: "https://shop.example/pay/x"}
 
-// terms are what an order asks for.
+// termsOf are what an order asks for.
 func termsOf(t *testing.T, s *checkouttest.Shop, id order.ID) x402.PaymentRequired {
 	t.Helper()
 	_, err := s.Pay(t.Context(), id, "", at)
@@ -72,7 +72,7 @@ func mustPay(t *testing.T, s *checkouttest.Shop, id order.ID, paid string) check
 func TestCreatedOrderIsPaidOnceByItsOwner(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{})
 	b, stranger := s.NewBuyer(t), s.NewBuyer(t)
-	o := mustOpen(t, s, opening(b, "k"))
+	o := mustCreate(t, s, newOrder(b, "k"))
 	if o.Status != order.PaymentRequired || o.Price != card.Price || o.ExpiresAt == nil ||
 		o.ExpiresAt.Sub(o.CreatedAt) != 30*time.Minute {
 		t.Fatalf("opened %+v", o)
@@ -112,12 +112,12 @@ func TestCreatedOrderIsPaidOnceByItsOwner(t *testing.T) {
 func TestTopUpOrderCreditsTheCardItWasCreatedFor(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{})
 	b := s.NewBuyer(t)
-	_, err := s.Create(t.Context(), funding(b, "", 5000))
+	_, err := s.Create(t.Context(), newTopUp(b, "", 5000))
 	checkouttest.WantFault(t, err, fault.ActiveCardMissing)
 	c := s.WithCard(t, b)
-	one, two := mustOpen(t, s, funding(b, "", 5000)), mustOpen(t, s, funding(b, "", 5000))
+	one, two := mustCreate(t, s, newTopUp(b, "", 5000)), mustCreate(t, s, newTopUp(b, "", 5000))
 	if one.ID == two.ID {
-		t.Fatal("two openings without a key made one order")
+		t.Fatal("two requests without a key made one order")
 	}
 	required := termsOf(t, s, one.ID)
 	if a := required.Accepts[0]; a.Amount != "50000000" || !strings.Contains(required.Resource.Description, "49.00") {
@@ -131,7 +131,7 @@ func TestTopUpOrderCreditsTheCardItWasCreatedFor(t *testing.T) {
 	// The authorization that paid the one does not pay the other.
 	spent := b.Pay(t, termsOf(t, s, two.ID))
 	mustPay(t, s, two.ID, spent)
-	three := mustOpen(t, s, funding(b, "", 5000))
+	three := mustCreate(t, s, newTopUp(b, "", 5000))
 	_, err = s.Pay(t.Context(), three.ID, spent, at)
 	checkouttest.WantFault(t, err, fault.AuthorizationAlreadyUsed)
 	if s.Spent(b) != price+2*50_000_000 {
@@ -142,39 +142,39 @@ func TestTopUpOrderCreditsTheCardItWasCreatedFor(t *testing.T) {
 func TestKeyCreatesOneOrder(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{})
 	b := s.NewBuyer(t)
-	first := mustOpen(t, s, opening(b, "k"))
-	if again := mustOpen(t, s, opening(b, "k")); again.ID != first.ID {
+	first := mustCreate(t, s, newOrder(b, "k"))
+	if again := mustCreate(t, s, newOrder(b, "k")); again.ID != first.ID {
 		t.Errorf("the key opened %s and %s", first.ID, again.ID)
 	}
-	if without := mustOpen(t, s, opening(b, "")); without.ID != first.ID {
+	if without := mustCreate(t, s, newOrder(b, "")); without.ID != first.ID {
 		t.Errorf("a second open order %s", without.ID)
 	}
-	other := opening(b, "k")
+	other := newOrder(b, "k")
 	other.Request = json.RawMessage(`{"other":1}`)
 	_, err := s.Create(t.Context(), other)
 	checkouttest.WantFault(t, err, fault.IdempotencyKeyReused)
-	elsewhere := opening(b, "k")
+	elsewhere := newOrder(b, "k")
 	elsewhere.Resource = "https://shop.example/other"
 	_, err = s.Create(t.Context(), elsewhere)
 	checkouttest.WantFault(t, err, fault.IdempotencyKeyReused)
 	// Another wallet's key is another key, and an order that is over is answered as it is.
-	if foreign := mustOpen(t, s, opening(s.NewBuyer(t), "k")); foreign.ID == first.ID {
+	if foreign := mustCreate(t, s, newOrder(s.NewBuyer(t), "k")); foreign.ID == first.ID {
 		t.Error("two wallets share an order")
 	}
 	mustPay(t, s, first.ID, b.Pay(t, termsOf(t, s, first.ID)))
-	if paid, err := s.Create(t.Context(), opening(b, "k")); err != nil || paid.Order.ID != first.ID ||
+	if paid, err := s.Create(t.Context(), newOrder(b, "k")); err != nil || paid.Order.ID != first.ID ||
 		paid.Payment.Receipt == nil {
 		t.Errorf("after the payment the key opens %+v, %v", paid, err)
 	}
 	s.Reaches(t, first.ID, order.Fulfilled)
-	_, err = s.Create(t.Context(), opening(b, ""))
+	_, err = s.Create(t.Context(), newOrder(b, ""))
 	checkouttest.WantFault(t, err, fault.CardAlreadyExists)
 }
 
 func TestPurchaseWithTheKeyOfAnUnpaidOrderPaysIt(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{})
 	b := s.NewBuyer(t)
-	o := mustOpen(t, s, opening(b, "k"))
+	o := mustCreate(t, s, newOrder(b, "k"))
 	sold := s.MustBuy(t, s.PaidCard(t, b, "k"))
 	if sold.Order.ID != o.ID || sold.Replayed {
 		t.Fatalf("sold %+v, opened %s", sold, o.ID)
@@ -188,7 +188,7 @@ func TestPurchaseWithTheKeyOfAnUnpaidOrderPaysIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.FeeJob(t, c)
-	funding := mustOpen(t, s, funding(b, "t", 5000))
+	funding := mustCreate(t, s, newTopUp(b, "t", 5000))
 	other := checkouttest.TopUp("t", 2500)
 	other = s.Paid(t, b, other)
 	_, err = s.Buy(t.Context(), other)
@@ -206,7 +206,7 @@ func TestPurchaseWithTheKeyOfAnUnpaidOrderPaysIt(t *testing.T) {
 func TestExpiredOrderIsNotPaid(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{})
 	b := s.NewBuyer(t)
-	o := mustOpen(t, s, opening(b, "k"))
+	o := mustCreate(t, s, newOrder(b, "k"))
 	paid := b.Pay(t, termsOf(t, s, o.ID))
 	s.Offset.Store(int64(31 * time.Minute))
 	for name, payment := range map[string]string{"no payment": "", "the owner's": paid} {
@@ -221,7 +221,7 @@ func TestExpiredOrderIsNotPaid(t *testing.T) {
 	if s.Spent(b) != 0 || s.Chain.Calls().Submit != 0 {
 		t.Errorf("spent %d, calls %+v", s.Spent(b), s.Chain.Calls())
 	}
-	if fresh := mustOpen(t, s, opening(b, "k")); fresh.ID != o.ID || fresh.Status != order.Expired {
+	if fresh := mustCreate(t, s, newOrder(b, "k")); fresh.ID != o.ID || fresh.Status != order.Expired {
 		t.Errorf("its key opens %+v", fresh)
 	}
 }
@@ -229,7 +229,7 @@ func TestExpiredOrderIsNotPaid(t *testing.T) {
 func TestConcurrentPaymentsOfAnOrderPayOnce(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{})
 	b := s.NewBuyer(t)
-	o := mustOpen(t, s, opening(b, ""))
+	o := mustCreate(t, s, newOrder(b, ""))
 	required := termsOf(t, s, o.ID)
 	var all sync.WaitGroup
 	for range 12 {
@@ -249,7 +249,7 @@ func TestConcurrentPaymentsOfAnOrderPayOnce(t *testing.T) {
 func TestDeadPaymentLeavesTheOrderPayable(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{})
 	b := s.NewBuyer(t)
-	o := mustOpen(t, s, opening(b, "k"))
+	o := mustCreate(t, s, newOrder(b, "k"))
 	s.Chain.Next(paymenttest.Cancel)
 	dead := b.Pay(t, termsOf(t, s, o.ID))
 	_, err := s.Pay(t.Context(), o.ID, dead, at)
@@ -272,7 +272,7 @@ func TestOrderInSettlementIsNeverAChallenge(t *testing.T) {
 	for range 5000 { // whatever is sent until the release
 		s.Chain.Next(paymenttest.Stall)
 	}
-	o := mustOpen(t, s, opening(b, "k"))
+	o := mustCreate(t, s, newOrder(b, "k"))
 	required := termsOf(t, s, o.ID)
 	for _, paid := range []string{b.Pay(t, required), b.Pay(t, required), "", stranger.Pay(t, required)} {
 		_, err := s.Pay(t.Context(), o.ID, paid, at)
@@ -298,17 +298,17 @@ func TestUnknownOrderCannotBePaid(t *testing.T) {
 func TestUnavailableProductIsNeitherCreatedNorPaid(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{})
 	b := s.NewBuyer(t)
-	o := mustOpen(t, s, opening(b, "k"))
+	o := mustCreate(t, s, newOrder(b, "k"))
 	paid := b.Pay(t, termsOf(t, s, o.ID))
 	s.Issuer.SetFloat(card.Price - 1)
 	s.Offset.Store(int64(2 * time.Second)) // the cached stock expires
-	_, err := s.Create(t.Context(), opening(s.NewBuyer(t), ""))
+	_, err := s.Create(t.Context(), newOrder(s.NewBuyer(t), ""))
 	checkouttest.WantFault(t, err, fault.FloatUnavailable)
 	for _, payment := range []string{"", paid} {
 		_, err := s.Pay(t.Context(), o.ID, payment, at)
 		checkouttest.WantFault(t, err, fault.FloatUnavailable)
 	}
-	if again := mustOpen(t, s, opening(b, "k")); again.ID != o.ID {
+	if again := mustCreate(t, s, newOrder(b, "k")); again.ID != o.ID {
 		t.Error("the key's order is gone")
 	}
 	if s.Spent(b) != 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// TestSecretsAreRepeatedToThePayerOnly: what is settled can be read off the chain, signature and all.
+// TestSecretsAreRepeatedToThePayerOnly: a settled payment can be read from the chain, with its signature.
 func TestSecretsAreRepeatedToThePayerOnly(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{})
 	b, other := s.NewBuyer(t), s.NewBuyer(t)

@@ -19,17 +19,17 @@ var (
 	request = order.FingerprintOf(card.Kind, json.RawMessage(`{}`))
 )
 
-// admin makes quotes with a key at a time.
-func admin(key byte, at time.Time) quotes {
+// quotesAt makes quotes with a key at a time.
+func quotesAt(key byte, at time.Time) quotes {
 	return quotes{key: bytes.Repeat([]byte{key}, 32), now: func() time.Time { return at }}
 }
 
 var signedAt = time.Unix(1_790_000_000, 0)
 
 func TestQuoteHoldsForItsRequestUntilItExpires(t *testing.T) {
-	id := admin(1, signedAt).sign(card.Kind, request, quoted)
+	id := quotesAt(1, signedAt).sign(card.Kind, request, quoted)
 	for _, after := range []time.Duration{0, time.Minute, quoteLifetime} {
-		got, err := admin(1, signedAt.Add(after)).open(id, card.Kind, request)
+		got, err := quotesAt(1, signedAt.Add(after)).open(id, card.Kind, request)
 		if diff := cmp.Diff(quoted, got); err != nil || diff != "" {
 			t.Errorf("after %s: %v\n%s", after, err, diff)
 		}
@@ -37,11 +37,11 @@ func TestQuoteHoldsForItsRequestUntilItExpires(t *testing.T) {
 	other := order.FingerprintOf(card.Kind, json.RawMessage(`{"other":1}`))
 	for name, open := range map[string]func() (order.Offer, error){
 		"too late": func() (order.Offer, error) {
-			return admin(1, signedAt.Add(quoteLifetime+time.Second)).open(id, card.Kind, request)
+			return quotesAt(1, signedAt.Add(quoteLifetime+time.Second)).open(id, card.Kind, request)
 		},
-		"for another product":      func() (order.Offer, error) { return admin(1, signedAt).open(id, esim.Kind, request) },
-		"for another request":      func() (order.Offer, error) { return admin(1, signedAt).open(id, card.Kind, other) },
-		"at another service's key": func() (order.Offer, error) { return admin(2, signedAt).open(id, card.Kind, request) },
+		"for another product":      func() (order.Offer, error) { return quotesAt(1, signedAt).open(id, esim.Kind, request) },
+		"for another request":      func() (order.Offer, error) { return quotesAt(1, signedAt).open(id, card.Kind, other) },
+		"at another service's key": func() (order.Offer, error) { return quotesAt(2, signedAt).open(id, card.Kind, request) },
 	} {
 		if got, err := open(); err == nil || got.Price != 0 {
 			t.Errorf("%s: %+v, %v", name, got, err)
@@ -50,7 +50,7 @@ func TestQuoteHoldsForItsRequestUntilItExpires(t *testing.T) {
 }
 
 func TestQuoteWithAnyOtherBitIsRefused(t *testing.T) {
-	id := admin(1, signedAt).sign(card.Kind, request, quoted)
+	id := quotesAt(1, signedAt).sign(card.Kind, request, quoted)
 	raw, err := base64.RawURLEncoding.DecodeString(id)
 	if err != nil {
 		t.Fatal(err)
@@ -68,13 +68,13 @@ func TestQuoteWithAnyOtherBitIsRefused(t *testing.T) {
 		"no MAC":     forge(func(b []byte) []byte { return append(make([]byte, macSize), b[macSize:]...) }),
 	}
 	for name, forged := range forgeries {
-		if got, err := admin(1, signedAt).open(forged, card.Kind, request); err == nil {
+		if got, err := quotesAt(1, signedAt).open(forged, card.Kind, request); err == nil {
 			t.Errorf("%s: honoured as %+v", name, got)
 		}
 	}
 	for i := range raw {
 		forged := forge(func(b []byte) []byte { b[i] ^= 1; return b })
-		if got, err := admin(1, signedAt).open(forged, card.Kind, request); err == nil {
+		if got, err := quotesAt(1, signedAt).open(forged, card.Kind, request); err == nil {
 			t.Fatalf("bit of byte %d: honoured as %+v", i, got)
 		}
 	}

@@ -36,7 +36,7 @@ type Provider struct {
 	Now            func() time.Time
 }
 
-// Traits are a provider's habits that decide what may be done after an unknown outcome.
+// Traits are a provider's properties that decide what may be done after an unknown outcome.
 type Traits struct {
 	// Deduplicates: the same reference sent twice takes effect once.
 	Deduplicates bool

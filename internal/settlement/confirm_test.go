@@ -13,7 +13,7 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// verdicts is a final block that says what it is told.
+// verdicts is a final block with given verdicts.
 type verdicts struct {
 	payment.Chain
 	say func(a x402.Authorization) payment.Verdict

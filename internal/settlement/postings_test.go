@@ -14,7 +14,7 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// wantPosted compares the ledger of an order with what it must be.
+// wantPosted compares the postings of an order.
 func wantPosted(t *testing.T, s *checkouttest.Shop, id order.ID, want ...ledger.Posting) {
 	t.Helper()
 	records, err := s.Store.Treasury(x402.Address{}, x402.Address{}).OfOrders(t.Context(), []order.ID{id}, nil)

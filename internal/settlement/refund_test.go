@@ -201,7 +201,7 @@ func TestReorganisedRefundIsSentAgain(t *testing.T) {
 	})
 }
 
-// undoing is a final block that does not know the first refund it is asked about: it is reorganised away.
+// undoing is a final block in which the first refund is reorganised away.
 type undoing struct {
 	*paymenttest.Chain
 	bank   x402.Address

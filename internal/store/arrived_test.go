@@ -40,7 +40,7 @@ func query() checkout.UnmatchedQuery {
 		Payer: payer, Value: 25_000_000}
 }
 
-// claiming is a purchase of a key that is paid by money that arrived.
+// claiming is a purchase of a key that is paid by an arrived transfer.
 func claiming(key string, a payment.Arrived) checkout.ClaimRequest {
 	return claimRequest(key, func(p *checkout.ClaimRequest) {
 		p.Payment = a.Claim(p.Payment.ID, p.Order.ID, time.Hour, p.Payment.CreatedAt)

@@ -28,7 +28,7 @@ import (
 
 var payer = x402.Address{0: 0xaa, 19: 1}
 
-// claimRequest is a purchase of a key, paid by an authorization of its own and holding nothing.
+// claimRequest is a purchase of a key, paid by an authorization of its own, without reservations.
 func claimRequest(key string, change ...func(*checkout.ClaimRequest)) checkout.ClaimRequest {
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	p := checkout.ClaimRequest{
@@ -60,7 +60,7 @@ func nonce() (n x402.Hash) {
 	return n
 }
 
-// paidBy makes a placement use another one's authorization.
+// paidBy makes a claim use another one's authorization.
 func paidBy(other checkout.ClaimRequest) func(*checkout.ClaimRequest) {
 	return func(p *checkout.ClaimRequest) { p.Payment.Authorization = other.Payment.Authorization }
 }
@@ -141,7 +141,7 @@ func TestAuthorizationPaysForOneOrder(t *testing.T) {
 			t.Fatalf("claims %v of orders %v", claims, orders)
 		}
 	}
-	// A copy of the very purchase is a repeat of it.
+	// A copy of the same purchase repeats it.
 	p := claimRequest("copied")
 	claim(t, s, p)
 	if got := claim(t, s, claimRequest("copied", paidBy(p))); got.Claim != checkout.Repeated ||

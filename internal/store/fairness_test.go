@@ -20,7 +20,7 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// by makes a placement a wallet's, which may have so many undecided payments.
+// by makes a claim a wallet's, which may have so many undecided payments.
 func by(wallet x402.Address, undecided int) func(*checkout.ClaimRequest) {
 	return func(p *checkout.ClaimRequest) {
 		p.Order.Owner, p.Payment.Authorization.From, p.MaxUndecided = wallet, wallet, undecided

@@ -94,7 +94,7 @@ func TestOnlyConfirmedFailuresAreRetried(t *testing.T) {
 	}
 }
 
-// concluded is what the issuer's word makes of a job.
+// concluded is a job after the issuer's answer.
 func concluded(t *testing.T, row job.Row, status job.Status, reason string) card.FeeConclusion {
 	t.Helper()
 	a, err := job.Decode[card.FeeArgs](row)

@@ -26,7 +26,7 @@ import (
 	"github.com/roamcard/roamcard/internal/store/storetest"
 )
 
-// posted is what the ledger says, by posting.
+// posted are the entries of the ledger, by posting.
 func posted(t *testing.T, s *store.Store) map[ledger.ID][]ledger.Entry {
 	t.Helper()
 	rows, err := s.Pool().Query(t.Context(), `
@@ -67,7 +67,7 @@ func wantPosted(t *testing.T, s *store.Store, want ...ledger.Posting) {
 	}
 }
 
-// atOnce does a thing ten times at the same time, and says how often it went well.
+// atOnce calls a function ten times concurrently, and counts the successes.
 func atOnce(do func() error) (well int) {
 	var group sync.WaitGroup
 	errs := make([]error, 10)

@@ -110,7 +110,7 @@ func TestKeysOfAnOrdersRowsIncludeItsOwner(t *testing.T) {
 	}
 }
 
-// A table that names an order belongs to it, or is one of those that only tell of orders.
+// A table that names an order belongs to it, or is one of those that only mention orders.
 func TestRowsOfAnOrderHaveAnOwner(t *testing.T) {
 	telling := map[string]bool{"findings": true, "issuer_lines": true}
 	s := storetest.New(t)
@@ -130,7 +130,7 @@ func TestRowsOfAnOrderHaveAnOwner(t *testing.T) {
 	}
 }
 
-// The products are no list in the schema; what names one is checked to be a name.
+// The schema does not list the products; a column that names one is checked to hold a name.
 func TestKindsAreNamesOfProducts(t *testing.T) {
 	s := storetest.New(t)
 	for kind, ok := range map[string]bool{

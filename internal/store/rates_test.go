@@ -64,11 +64,11 @@ func TestTurnsAreCountedOverAllProcesses(t *testing.T) {
 	if n := rows(t, stores[0], "SELECT count(*) FROM orders"); opened != 10 || n != 10 {
 		t.Errorf("%d orders were opened, %d are stored", opened, n)
 	}
-	// The same order again is none that is new.
+	// The same order again counts as no new one.
 	if _, err := stores[1].Orders().Create(t.Context(), unpaid("k0"), b); err != nil && refused(err) == nil {
 		t.Errorf("again: %v", err)
 	}
-	// Time gives turns back.
+	// Turns come back with time.
 	if _, err := stores[0].Pool().Exec(t.Context(),
 		"UPDATE rate_limits SET resets_at = resets_at - interval '12 minutes'"); err != nil {
 		t.Fatal(err)
@@ -175,7 +175,7 @@ func TestUnpaidOrdersPerOwnerAreBounded(t *testing.T) {
 	}
 }
 
-// TestExpiredUnpaidOrderIsPruned in batches, with its line in the timeline, and no other order is.
+// TestExpiredUnpaidOrderIsPruned in batches and with its line in the timeline, and no other order.
 func TestExpiredUnpaidOrderIsPruned(t *testing.T) {
 	s, ahead := clocked(t, storetest.URL(t))
 	for i := range 5 {

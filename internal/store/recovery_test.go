@@ -49,7 +49,7 @@ func lostOf(t *testing.T, s *store.Store) reconcile.Lost {
 	return lost
 }
 
-// TestTransferIsRecoveredOnce: whoever adopts goods, or sends money back, at the same time or again.
+// TestTransferIsRecoveredOnce: however many adopt the goods or send the money back, at once or again.
 func TestTransferIsRecoveredOnce(t *testing.T) {
 	s := storetest.New(t)
 	r := s.Recovery(lostAsset, lostPayTo, time.Hour)
@@ -107,7 +107,7 @@ func TestRecoveryIsStoredWholeOrNotAtAll(t *testing.T) {
 	}
 }
 
-// TestUnpaidOrderIsRecovered: the order that was paid in the lost time is the one that goes on, once.
+// TestUnpaidOrderIsRecovered: the order that was paid in the lost time continues, once.
 func TestUnpaidOrderIsRecovered(t *testing.T) {
 	s := storetest.New(t)
 	arrives(t, s, 25_000_000)

@@ -30,7 +30,7 @@ import (
 
 var ann = order.Act{Operator: "ann", Key: "k", Reason: "because"}
 
-// paidOrder claims an order, settles it and moves it along, under a fence that holds.
+// paidOrder claims an order, settles it and moves it on, under a live fence.
 func paidOrder(t *testing.T, s *store.Store, key string, along ...order.Status) (checkout.ClaimRequest, job.Fence) {
 	t.Helper()
 	p := claimRequest(key, holding(order.Reservation{Resource: "float/" + key, Units: 1, Limit: 1}))
@@ -164,7 +164,7 @@ func TestRefundIsRecordedOnceWithItsOrderAndItsWatchJob(t *testing.T) {
 	}
 }
 
-// decided is what an operator makes of an order.
+// decided is an order after the decision of an operator.
 func decided(p checkout.ClaimRequest, to order.Status, act order.Act) order.Move {
 	m := move(p, order.OperatorReview, to)
 	m.Actor, m.Reason = "operator:"+act.Operator, act.Reason
@@ -196,11 +196,11 @@ func TestDecisionIsStoredWithItsAuditRowOrNotAtAll(t *testing.T) {
 			t.Errorf("a repeat of the decision: %v", err)
 		}
 	}
-	// The job is due again, under no lease, and still knows what the issuer may have been sent.
+	// The job is due again, under no lease, and still has what the issuer may have been sent.
 	if row := carrier(); row.Status != job.Queued || row.LeaseOwner != "" || row.Step != "open" || row.Used() != 0 {
 		t.Errorf("job %+v", row)
 	}
-	// The worker that was just closing it writes nothing any more.
+	// The worker that was closing it can no longer write.
 	if err := errOf(s.Orders().Move(t.Context(), fence,
 		move(p, order.Provisioning, order.Fulfilled))); !errors.Is(err, job.ErrLeaseLost) {
 		t.Errorf("moved without the lease: %v", err)

@@ -94,7 +94,7 @@ func TestShardsLeaveRoomForWhatIsNotCommitted(t *testing.T) {
 	}
 }
 
-// What payers without money hold is given back, of so many at once; and is held again by whoever pays.
+// Reservations of payers without money are suspended, for so many at once, and come back when one pays.
 func TestSuspendedSharesAreBoundedAndComeBack(t *testing.T) {
 	s := storetest.New(t)
 	const most = 100

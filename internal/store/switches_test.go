@@ -25,7 +25,7 @@ func pause(t *testing.T, s *store.Store, product order.Kind, paused bool, key st
 func TestSwitchIsAnsweredOnceNoClaimCanSucceed(t *testing.T) {
 	url := storetest.URL(t)
 	selling, operators := storetest.Open(t, url), storetest.Open(t, url)
-	// The claim waits for its hold, which is the last thing it takes.
+	// The claim waits for its reservation, which it takes last.
 	tx, err := selling.Pool().Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -56,7 +56,7 @@ func TestUnmatchedTransferIsResolvedOnce(t *testing.T) {
 		t.Errorf("another payee's: %v", err)
 	}
 
-	// Ten with one key are one act; of ten keys one wins.
+	// Ten with one key are one action; of ten keys one wins.
 	if n := atOnce(func() error {
 		_, err := books.Resolve(t.Context(), found[0].Place(), reconcile.Donation, ada("same", "why"))
 		return err

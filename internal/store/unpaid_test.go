@@ -99,7 +99,7 @@ func TestUnpaidOrderIsPaidInTimeAndThenKept(t *testing.T) {
 	if n := expire(t, s, 10); n != 0 {
 		t.Errorf("%d orders expired", n)
 	}
-	// Nor does it expire when its payment turns out dead: that may be long after.
+	// Nor does it expire when its payment turns out dead, however much later.
 	fence := claimOf(t, s, p)
 	dead := p.Payment
 	dead.Status, dead.DeadReason = payment.Dead, payment.ReasonExpired

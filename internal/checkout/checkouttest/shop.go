@@ -161,7 +161,7 @@ func (s *Shop) withDefaults(t *testing.T, o Options) Options {
 		s.Chain = paymenttest.NewChain(Domain(), s.now)
 	}
 	if s.Issuer == nil {
-		s.Issuer = cardtest.NewIssuer(cardtest.Config{Instant: true, Now: s.now, Habits: o.Traits})
+		s.Issuer = cardtest.NewIssuer(cardtest.Config{Instant: true, Now: s.now, Traits: o.Traits})
 	}
 	if o.Workers == nil {
 		o.Workers = func(context.Context) error { return nil }
@@ -243,7 +243,7 @@ type deadRunner struct{ *job.Runner }
 
 func (deadRunner) Adopt(job.Row, job.Handler) {}
 
-// newWallet is a wallet like no other.
+// newWallet is a new wallet each time.
 func newWallet(t *testing.T) authtest.Wallet {
 	t.Helper()
 	return authtest.NewWallet(t, rand.Text())

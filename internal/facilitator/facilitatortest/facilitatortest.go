@@ -37,12 +37,12 @@ const (
 	Deny
 	// Garble answers with half a text after the money has moved.
 	Garble
-	// Flood answers more than anyone should read after the money has moved.
+	// Flood answers with more than a client may read after the money has moved.
 	Flood
 
 	// Fail answers HTTP 500 with no word about a settlement.
 	Fail
-	// Refuse says that the payment is no good.
+	// Refuse says that the payment is invalid.
 	Refuse
 	// Lie claims success with a transaction that does not exist.
 	Lie
@@ -56,7 +56,7 @@ const (
 	Hang
 	// Unauthorized answers HTTP 401.
 	Unauthorized
-	// Limit answers HTTP 429 and asks to be left alone for a second.
+	// Limit answers HTTP 429 with a Retry-After of one second.
 	Limit
 	// Redirect sends the caller to /elsewhere, which counts as a call and settles.
 	Redirect
@@ -90,7 +90,7 @@ type Server struct {
 	calls   map[string]int
 }
 
-// New makes a facilitator that behaves.
+// New makes a facilitator without faults.
 func New(c Config) *Server {
 	if c.Deadline == 0 {
 		c.Deadline = 10 * time.Second
@@ -226,7 +226,7 @@ func (s *Server) settle(w http.ResponseWriter, r *http.Request) {
 		s.misbehave(w, r, fault, body)
 		return
 	}
-	// Like a real one, it goes on when its caller hangs up.
+	// Like a real one, it continues when its caller disconnects.
 	answer := s.move(context.WithoutCancel(r.Context()), body)
 	s.answer(w, fault, answer)
 }

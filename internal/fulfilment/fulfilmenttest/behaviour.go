@@ -10,7 +10,7 @@ import (
 
 func (o Operation[T]) name() string { return o.Name }
 
-// refusal is the definite no in either of its two forms: as the error of a call, or in what is read back.
+// refusal is a definite refusal in either form: as the error of a call, or in what is read back.
 func (o Operation[T]) refusal(read T, err error) *fulfilment.Refusal {
 	if no, ok := errors.AsType[*fulfilment.Refusal](err); ok {
 		return no

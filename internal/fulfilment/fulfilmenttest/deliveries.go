@@ -22,7 +22,7 @@ func (deliverArgs) Kind() job.Kind { return delivering }
 // Deliveries runs the deliveries of one product, as checkout does for all, from jobs in memory.
 type Deliveries struct {
 	Queue *jobtest.Queue
-	// Deliver is the product's. Ended, which may be nil, is told how a delivery ended.
+	// Deliver is the product's. Ended, which may be nil, gets the outcome of each delivery.
 	Deliver func(context.Context, *job.Lease, order.Order) (order.Progress, error)
 	Ended   func(order.Order, order.Progress)
 
@@ -35,8 +35,8 @@ func NewDeliveries() *Deliveries {
 	return &Deliveries{Queue: jobtest.NewQueue(nil), done: map[order.ID]order.Progress{}}
 }
 
-// Work tells a story next to a worker of the deliveries and of other jobs. It is called in a bubble of synctest.
-func (d *Deliveries) Work(t *testing.T, others map[job.Kind]job.Handler, tell func()) {
+// Work runs a test together with a worker of the deliveries and of other jobs. It is called in a bubble of synctest.
+func (d *Deliveries) Work(t *testing.T, others map[job.Kind]job.Handler, test func()) {
 	t.Helper()
 	r := job.NewRunner(job.Config{Queue: d.Queue})
 	r.Register(delivering, d.deliver)
@@ -46,7 +46,7 @@ func (d *Deliveries) Work(t *testing.T, others map[job.Kind]job.Handler, tell fu
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx) }()
-	tell()
+	test()
 	stop()
 	if err := <-ended; err != nil {
 		t.Error(err)
@@ -68,7 +68,7 @@ func (d *Deliveries) Of(id order.ID) order.Progress {
 	return d.done[id]
 }
 
-// Pass lets time go by until everybody waits.
+// Pass advances time until all goroutines wait.
 func Pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()

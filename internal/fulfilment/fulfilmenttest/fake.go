@@ -12,17 +12,17 @@ import (
 
 // The modes that only a Fake knows.
 const (
-	// Rejected accepts and later says no.
+	// Rejected accepts and later rejects.
 	Rejected Mode = "rejected"
 	// StaysPending accepts and never completes.
 	StaysPending Mode = "stays_pending"
 )
 
-// ErrDown is what a Fake answers when it is told to fail.
+// ErrDown is the answer of a Fake that is made to fail.
 var ErrDown = errors.New("the provider does not answer")
 
-// Fake is what all providers in memory have in common: it counts calls, makes them fail as it is told to, takes each
-// reference once, and completes what is pending when it is told to. It is safe for concurrent use; a provider that is
+// Fake is what all providers in memory have in common: it counts calls, makes them fail on demand, takes each
+// reference once, and completes what is pending on demand. It is safe for concurrent use; a provider that is
 // made of one locks it for each call.
 type Fake struct {
 	sync.Mutex

@@ -1,5 +1,5 @@
-// Package fulfilmenttest holds what every provider must keep to when it is called under a reference, as tests, and
-// the machinery of a provider in memory.
+// Package fulfilmenttest is the conformance kit of providers that are called under a reference, and the base of a
+// provider in memory.
 package fulfilmenttest
 
 import (
@@ -162,7 +162,7 @@ func (h Handles) WantUnknown(t *testing.T, err error) {
 	}
 }
 
-// WantRefused sends a request, and wants a definite no with a code, at once or when it is read back: the same one
+// WantRefused sends a request, and wants a definite refusal with a code, at once or when it is read back: the same one
 // when it is repeated.
 func (o Operation[T]) WantRefused(t *testing.T, h Handles, r Request[T], code string) {
 	t.Helper()
@@ -187,7 +187,7 @@ func (o Operation[T]) WantRefused(t *testing.T, h Handles, r Request[T], code st
 	}
 }
 
-// Finished sends a new request and sees it through.
+// Finished sends a new request and waits until it is done.
 func (o Operation[T]) Finished(t *testing.T, h Handles) (Request[T], T) {
 	t.Helper()
 	ctx, r := Context(t), o.New(t)

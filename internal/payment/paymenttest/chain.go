@@ -16,7 +16,7 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// ErrDown is what a chain answers that is told not to.
+// ErrDown is the answer of a chain that is down.
 var ErrDown = errors.New("paymenttest: the chain does not answer")
 
 // Fault is one way in which a submission goes wrong.

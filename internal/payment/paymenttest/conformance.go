@@ -302,7 +302,7 @@ func lossesOfReverted(t *testing.T, s AttemptsStore) {
 			t.Fatalf("close: %v", err)
 		}
 	}
-	// The payers are the store's own business; nobody has lost anything for this one.
+	// The store finds the payers itself; this one has no losses.
 	p := payment.Payment{ID: id, Authorization: x402.Authorization{From: x402.Address{1, 2, 3}}, CreatedAt: made}
 	want(p, made.Add(-time.Hour), payment.Losses{})
 	end(id, payment.AttemptReverted, 7)
@@ -315,7 +315,7 @@ func lossesOfReverted(t *testing.T, s AttemptsStore) {
 	if err != nil || got.Reverts != 2 || got.All != 42 {
 		t.Errorf("losses %+v, %v, want 2 reverts and 42 wei in all", got, err)
 	}
-	// What a node has said that cannot be is the most there is, and no error.
+	// An impossible number of a node counts as the largest, and is no error.
 	end(other, payment.AttemptReverted, math.MaxInt64)
 	if got, err := s.Lost(t.Context(), p, made.Add(-time.Hour)); err != nil || got.All != math.MaxInt64 {
 		t.Errorf("losses %+v, %v, want the most in all", got, err)

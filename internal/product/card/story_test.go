@@ -44,24 +44,24 @@ type shelf struct {
 var careful = fulfilment.Traits{Deduplicates: true, VisibilityDelay: visibilityDelay}
 
 // story runs a test with a worker in a bubble of time of its own.
-func story(t *testing.T, habits fulfilment.Traits, tell func(s *shelf)) {
+func story(t *testing.T, traits fulfilment.Traits, tell func(s *shelf)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t, habits)
+		s := newShelf(t, traits)
 		s.made.Work(t, map[job.Kind]job.Handler{card.FeeJob: s.WithdrawFee}, func() { tell(s) })
 	})
 }
 
-func newShelf(t *testing.T, habits fulfilment.Traits) *shelf {
+func newShelf(t *testing.T, traits fulfilment.Traits) *shelf {
 	t.Helper()
 	s := &shelf{
-		T: t, issuer: cardtest.NewIssuer(cardtest.Config{Instant: true, Habits: habits}),
+		T: t, issuer: cardtest.NewIssuer(cardtest.Config{Instant: true, Traits: traits}),
 		made: fulfilmenttest.NewDeliveries(),
 	}
 	s.queue, s.made.Deliver = s.made.Queue, s.fulfill
 	s.store = cardtest.NewStore(s.queue)
 	s.Cards = card.New(card.Config{
-		Store: s.store, Issuer: s.issuer, Vault: s.issuer, Stock: s.issuer, Roll: s.issuer, Traits: habits, Now: time.Now,
+		Store: s.store, Issuer: s.issuer, Vault: s.issuer, Stock: s.issuer, Roll: s.issuer, Traits: traits, Now: time.Now,
 		Capabilities: s.issuer.Capabilities(), Workers: working(nil), Poll: time.Second, CallTimeout: callTimeout,
 		Deadline: deadline,
 	})

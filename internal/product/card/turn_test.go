@@ -33,7 +33,7 @@ type crowd struct {
 func newCrowd(t *testing.T, limits bool, change func(*card.Config, *cardtest.Issuer)) *crowd {
 	t.Helper()
 	c := &crowd{shelf: newShelf(t, careful)}
-	c.issuer = cardtest.NewIssuer(cardtest.Config{Limits: limits, Habits: careful})
+	c.issuer = cardtest.NewIssuer(cardtest.Config{Limits: limits, Traits: careful})
 	cfg := c.Config
 	cfg.Issuer, cfg.Vault, cfg.Stock, cfg.Capabilities = c.issuer, c.issuer, c.issuer, c.issuer.Capabilities()
 	change(&cfg, c.issuer)

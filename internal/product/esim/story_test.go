@@ -46,23 +46,23 @@ type shop struct {
 func (s *shop) ended(id order.ID) order.Progress { return s.made.Of(id) }
 
 // story runs a test with a worker in a bubble of time of its own, its catalogue synced.
-func story(t *testing.T, habits fulfilment.Traits, tell func(s *shop)) {
+func story(t *testing.T, traits fulfilment.Traits, tell func(s *shop)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, habits)
+		s := newShop(t, traits)
 		s.made.Work(t, nil, func() { tell(s) })
 	})
 }
 
-func newShop(t *testing.T, habits fulfilment.Traits) *shop {
+func newShop(t *testing.T, traits fulfilment.Traits) *shop {
 	t.Helper()
 	s := &shop{
-		T: t, supplier: esimtest.NewSupplier(true, habits), store: esimtest.NewStore(),
+		T: t, supplier: esimtest.NewSupplier(true, traits), store: esimtest.NewStore(),
 		made: fulfilmenttest.NewDeliveries(),
 	}
 	s.made.Ended = s.decided
 	s.Esims = esim.New(esim.Config{
-		Store: s.store, Supplier: s.supplier, Traits: habits, Keys: keyring(t, "k1:"+strings.Repeat("01", 32)),
+		Store: s.store, Supplier: s.supplier, Traits: traits, Keys: keyring(t, "k1:"+strings.Repeat("01", 32)),
 		TokenKey: make([]byte, 32),
 		Log:      slog.New(slog.DiscardHandler), Now: time.Now, MarginBPS: 2500, StaleAfter: stale,
 		Workers: working(nil), Poll: time.Second, CallTimeout: callTimeout, Deadline: deadline, Waiters: 100,

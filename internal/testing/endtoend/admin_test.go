@@ -161,7 +161,7 @@ func TestOperatorRetriesRefusedOrder(t *testing.T) {
 }
 
 // TestOperatorDecidesRefusedTopUp: a retry loads under a reference of its own, and one that was delivered by hand
-// leaves the books at peace, though the issuer has no load of ours for it.
+// leaves no finding, though the issuer has no load of ours for it.
 func TestOperatorDecidesRefusedTopUp(t *testing.T) {
 	t.Parallel()
 	w := newAdminWorld(t, -1, plan{})

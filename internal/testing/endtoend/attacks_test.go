@@ -98,7 +98,7 @@ func decoded(t *testing.T, payment string) x402.Payment {
 	return p
 }
 
-// spent is the token's own word on an authorization.
+// spent is whether the token says that an authorization is used.
 func (w *world) spent(a x402.Authorization) bool {
 	w.t.Helper()
 	var word hexutil.Bytes
@@ -174,8 +174,8 @@ func TestOneAuthorizationPaysForOneKey(t *testing.T) {
 	w.checkBooks()
 }
 
-// TestKeyOfAnotherWalletRevealsNothing is A9: another wallet's key is as good as an unknown one, and gets the payer an
-// order of the payer's own.
+// TestKeyOfAnotherWalletRevealsNothing is A9: another wallet's key is treated as an unknown one, and makes an order of
+// the payer's own.
 func TestKeyOfAnotherWalletRevealsNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})

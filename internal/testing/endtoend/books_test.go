@@ -27,7 +27,7 @@ type transfer struct {
 	logIndex    uint64
 }
 
-// transfers are all arrivals since the world began.
+// transfers are all arrivals since the world started.
 func (w *world) transfers() []transfer {
 	w.t.Helper()
 	var logs []struct {
@@ -93,7 +93,7 @@ func (w *world) orders() []orderRow {
 	return all
 }
 
-// books is where the three books of this world are, and what its buyers were told.
+// books are the three books of this world, and the answers that its buyers got.
 func (w *world) books() invariants.Books {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -249,7 +249,7 @@ func (b *buyer) bearer() map[string]string {
 	return map[string]string{"Authorization": "Bearer " + b.token, "X-Forwarded-For": b.clientIP}
 }
 
-// withHighS is the same signature with s in the upper half of the curve's order, valid to a careless eye.
+// withHighS is the same signature with s in the upper half of the curve's order, valid to a lenient verifier.
 func withHighS(s x402.Signature) x402.Signature {
 	n := crypto.S256().Params().N
 	high := bigInt(s[32:64])

@@ -37,9 +37,8 @@ func TestSalesWaitForTransferCatchUp(t *testing.T) {
 	w.checkBooks()
 }
 
-// TestSalesWaitForTwoNodesToAgree: one of two nodes answers everything but what has been paid. The other one,
-// believed alone, might hide a payment, so nothing is sold until both show the same, and whoever asks is told whose
-// fault it is.
+// TestSalesWaitForTwoNodesToAgree: one of two nodes answers everything but the questions for transfers. The
+// other one alone might hide a payment, so nothing is sold until both show the same, and the answer names the cause.
 func TestSalesWaitForTwoNodesToAgree(t *testing.T) {
 	t.Parallel()
 	w, nodes := newNodeWorld(t, 2, nil)
@@ -124,7 +123,7 @@ func TestRestoredDatabaseIsDetected(t *testing.T) {
 	w.buyer().buyCard("after")
 }
 
-// TestNodeHidingLogsCausesNoSecondPayment: while an older state of the database takes the place of the one at hand,
+// TestNodeHidingLogsCausesNoSecondPayment: while an older state of the database replaces the current one,
 // the preferred of two nodes shows no logs. The lost purchase, repeated under its key, is paid by what has arrived.
 func TestNodeHidingLogsCausesNoSecondPayment(t *testing.T) {
 	t.Parallel()

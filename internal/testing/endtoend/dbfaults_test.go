@@ -61,7 +61,7 @@ func (b *buyer) wantRetrySold(key, payment string, within time.Duration) {
 	}
 }
 
-// pause spaces out a client's tries; nothing is waited for by it.
+// pause spaces out the tries of a client; no test waits for anything by it.
 func pause(d time.Duration) { <-time.After(d) }
 
 // buyDuring lets n buyers buy while something goes wrong, and checks that each gets one card for one payment.

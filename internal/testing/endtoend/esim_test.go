@@ -104,7 +104,7 @@ func TestEsimSalesDoNotDependOnCardIssuer(t *testing.T) {
 	w.checkBooks()
 }
 
-// TestEsimsAreNotSoldWhileUndeliverable is the 503 rows of the table, and that they end by themselves.
+// TestEsimsAreNotSoldWhileUndeliverable covers the 503 rows of the table, and that they end by themselves.
 func TestEsimsAreNotSoldWhileUndeliverable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t,
@@ -260,7 +260,7 @@ func (w *world) sealingKey() string {
 	return key
 }
 
-// TestRefusedEsimKeepsEvidence: the supplier's definite no after the payment ends the order
+// TestRefusedEsimKeepsEvidence: the supplier's definite refusal after the payment ends the order
 // with its evidence, and the buyer is told no secrets and no success.
 func TestRefusedEsimKeepsEvidence(t *testing.T) {
 	t.Parallel()

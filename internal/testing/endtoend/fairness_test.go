@@ -77,7 +77,7 @@ func (w *world) buyEsimsAtOnce(wallets []*buyer, each int) (answers func() []ans
 	return func() []answer { all.Wait(); return got }
 }
 
-// TestPayersDeceivingSimulationDelayNobody: 12 wallets with code that says yes in a call and no in a
+// TestPayersDeceivingSimulationDelayNobody: 12 wallets with code that accepts in a call and refuses in a
 // transaction, and 72 purchases of theirs, none of which costs them anything.
 func TestPayersDeceivingSimulationDelayNobody(t *testing.T) {
 	t.Parallel()
@@ -118,8 +118,7 @@ func TestPayersDeceivingSimulationDelayNobody(t *testing.T) {
 }
 
 // TestManyClaimsOnOneBalanceDelayNobody: wallets without code claim as often as they may what they can pay only once.
-// What they do not pay stays undecided until it expires; it occupies no slot that others need, and few transactions are
-// spent on it.
+// Unpaid claims stay undecided until they expire. They occupy no slot that others need, and cost few transactions.
 func TestManyClaimsOnOneBalanceDelayNobody(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{chain: ownChain(t), change: func(c *app.Config) {

@@ -16,7 +16,7 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// TestIssuerIsAddedByOneLine: cards are sold over an issuer that the program has not heard of. Its folder is
+// TestIssuerIsAddedByOneLine: cards are sold over an issuer that the program does not list. Its folder is
 // testing/paperissuer.
 func TestIssuerIsAddedByOneLine(t *testing.T) {
 	t.Parallel()
@@ -71,7 +71,7 @@ func (b *buyer) redeemable(key string) request {
 	return r
 }
 
-// TestProductIsAddedByOneLine: a product that the program has not heard of is sold, delivered, and paid back when its
+// TestProductIsAddedByOneLine: a product that the program does not list is sold, delivered, and paid back when its
 // provider refuses. Its folder is testing/voucher.
 func TestProductIsAddedByOneLine(t *testing.T) {
 	t.Parallel()

@@ -97,7 +97,7 @@ func (o outage) claimsNothing(a answer) bool {
 	return a.status == 503 && a.problem.OrderID == "" && (unread || a.is(o.code))
 }
 
-// buyDuringOutage buys until the outage is noticed, which may take a moment, and then for each buyer left, in vain.
+// buyDuringOutage buys until the outage is noticed, and then tries for each buyer that is left.
 // It returns what these asked with.
 func (w *world) buyDuringOutage(o outage, buyers []*buyer) map[string]string {
 	w.t.Helper()

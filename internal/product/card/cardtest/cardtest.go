@@ -1,4 +1,4 @@
-// Package cardtest holds what every card issuer must keep to, as tests, and an issuer in memory that does.
+// Package cardtest is the conformance kit of card issuers, with an issuer in memory that passes it.
 package cardtest
 
 import (
@@ -180,7 +180,7 @@ func (h Harness) moved(m card.Movement) card.Moved {
 	return done
 }
 
-// active opens a card and sees it through.
+// active opens a card and waits until it is active.
 func (h Harness) active(t *testing.T) card.Account {
 	t.Helper()
 	_, account := h.opening(cardLoad).Finished(t, h.Handles)

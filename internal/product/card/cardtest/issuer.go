@@ -25,11 +25,11 @@ type Config struct {
 	Instant bool
 	// Limits makes it an issuer with spending limits.
 	Limits bool
-	// Habits are the traits; an issuer that deduplicates, with no visibility delay, if zero.
-	Habits fulfilment.Traits
+	// Traits are the provider traits; an issuer that deduplicates, with no visibility delay, if zero.
+	Traits fulfilment.Traits
 }
 
-// Issuer is a card issuer in memory that fails as it is told to: a card.Issuer, card.Vault, card.Stock and card.Roll.
+// Issuer is a card issuer in memory that fails on demand: a card.Issuer, card.Vault, card.Stock and card.Roll.
 type Issuer struct {
 	*fulfilmenttest.Fake
 	now    func() time.Time
@@ -67,7 +67,7 @@ var (
 // NewIssuer makes an issuer without cards and with one open range.
 func NewIssuer(cfg Config) *Issuer {
 	i := &Issuer{
-		Fake: fulfilmenttest.NewFake(cfg.Instant, cfg.Habits), now: cfg.Now, float: cfg.Float, limits: cfg.Limits,
+		Fake: fulfilmenttest.NewFake(cfg.Instant, cfg.Traits), now: cfg.Now, float: cfg.Float, limits: cfg.Limits,
 		bins:     []card.BIN{{Prefix: "400000", Open: true}},
 		accounts: fulfilmenttest.Records[account]{}, moved: fulfilmenttest.Records[moved]{},
 		byID: map[string]*account{},

@@ -16,7 +16,7 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Store keeps cards in memory. It is a card.Store that believes every fence.
+// Store keeps cards in memory. It is a card.Store that accepts every fence.
 type Store struct {
 	queue job.Queue
 

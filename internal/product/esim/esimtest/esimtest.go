@@ -1,4 +1,4 @@
-// Package esimtest holds what every eSIM supplier must keep to, as tests, and a supplier and a store in memory.
+// Package esimtest is the conformance kit of eSIM suppliers, with a supplier and a store in memory.
 package esimtest
 
 import (

@@ -15,7 +15,7 @@ import (
 	"github.com/roamcard/roamcard/internal/product/esim"
 )
 
-// Store keeps catalogue and profiles in memory. It is an esim.Store that believes every fence.
+// Store keeps catalogue and profiles in memory. It is an esim.Store that accepts every fence.
 type Store struct {
 	mu       sync.Mutex
 	plans    []esim.Plan

@@ -14,7 +14,7 @@ import (
 	"github.com/roamcard/roamcard/internal/secret"
 )
 
-// Supplier is an eSIM supplier in memory that fails as it is told to.
+// Supplier is an eSIM supplier in memory that fails on demand.
 type Supplier struct {
 	*fulfilmenttest.Fake
 
@@ -32,10 +32,10 @@ type bought struct {
 
 var _ esim.Supplier = (*Supplier)(nil)
 
-// NewSupplier makes a supplier with three plans in stock, counted in none; see fulfilmenttest.NewFake.
-func NewSupplier(instant bool, habits fulfilment.Traits) *Supplier {
+// NewSupplier makes a supplier with three plans in stock. None states a number of units. See fulfilmenttest.NewFake.
+func NewSupplier(instant bool, traits fulfilment.Traits) *Supplier {
 	return &Supplier{
-		Fake: fulfilmenttest.NewFake(instant, habits), float: 1_000_000_000,
+		Fake: fulfilmenttest.NewFake(instant, traits), float: 1_000_000_000,
 		listings: []esim.Listing{
 			{
 				Code: "fr-1", Name: "France 1 GB", Type: esim.Country, Countries: []string{"FR"}, DataMB: 1024,
