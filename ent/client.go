@@ -45,6 +45,7 @@ import (
 	"github.com/roamcard/roamcard/ent/timeline"
 	"github.com/roamcard/roamcard/ent/transfer"
 	"github.com/roamcard/roamcard/ent/transferresolution"
+	"github.com/roamcard/roamcard/ent/webhookevent"
 	"github.com/roamcard/roamcard/ent/worker"
 )
 
@@ -113,6 +114,8 @@ type Client struct {
 	Transfer *TransferClient
 	// TransferResolution is the client for interacting with the TransferResolution builders.
 	TransferResolution *TransferResolutionClient
+	// WebhookEvent is the client for interacting with the WebhookEvent builders.
+	WebhookEvent *WebhookEventClient
 	// Worker is the client for interacting with the Worker builders.
 	Worker *WorkerClient
 }
@@ -156,6 +159,7 @@ func (c *Client) init() {
 	c.Timeline = NewTimelineClient(c.config)
 	c.Transfer = NewTransferClient(c.config)
 	c.TransferResolution = NewTransferResolutionClient(c.config)
+	c.WebhookEvent = NewWebhookEventClient(c.config)
 	c.Worker = NewWorkerClient(c.config)
 }
 
@@ -279,6 +283,7 @@ func (c *Client) Tx(ctx context.Context) (*Tx, error) {
 		Timeline:           NewTimelineClient(cfg),
 		Transfer:           NewTransferClient(cfg),
 		TransferResolution: NewTransferResolutionClient(cfg),
+		WebhookEvent:       NewWebhookEventClient(cfg),
 		Worker:             NewWorkerClient(cfg),
 	}, nil
 }
@@ -329,6 +334,7 @@ func (c *Client) BeginTx(ctx context.Context, opts *sql.TxOptions) (*Tx, error) 
 		Timeline:           NewTimelineClient(cfg),
 		Transfer:           NewTransferClient(cfg),
 		TransferResolution: NewTransferResolutionClient(cfg),
+		WebhookEvent:       NewWebhookEventClient(cfg),
 		Worker:             NewWorkerClient(cfg),
 	}, nil
 }
@@ -364,7 +370,7 @@ func (c *Client) Use(hooks ...Hook) {
 		c.Job, c.KillSwitch, c.LedgerEntry, c.LedgerPosting, c.Lock, c.Order,
 		c.Payment, c.RateLimit, c.Reconciliation, c.Refund, c.ReportedTransfer,
 		c.Reservation, c.ScreenedAddress, c.ScreeningList, c.Session, c.Timeline,
-		c.Transfer, c.TransferResolution, c.Worker,
+		c.Transfer, c.TransferResolution, c.WebhookEvent, c.Worker,
 	} {
 		n.Use(hooks...)
 	}
@@ -379,7 +385,7 @@ func (c *Client) Intercept(interceptors ...Interceptor) {
 		c.Job, c.KillSwitch, c.LedgerEntry, c.LedgerPosting, c.Lock, c.Order,
 		c.Payment, c.RateLimit, c.Reconciliation, c.Refund, c.ReportedTransfer,
 		c.Reservation, c.ScreenedAddress, c.ScreeningList, c.Session, c.Timeline,
-		c.Transfer, c.TransferResolution, c.Worker,
+		c.Transfer, c.TransferResolution, c.WebhookEvent, c.Worker,
 	} {
 		n.Intercept(interceptors...)
 	}
@@ -448,6 +454,8 @@ func (c *Client) Mutate(ctx context.Context, m Mutation) (Value, error) {
 		return c.Transfer.mutate(ctx, m)
 	case *TransferResolutionMutation:
 		return c.TransferResolution.mutate(ctx, m)
+	case *WebhookEventMutation:
+		return c.WebhookEvent.mutate(ctx, m)
 	case *WorkerMutation:
 		return c.Worker.mutate(ctx, m)
 	default:
@@ -4445,6 +4453,139 @@ func (c *TransferResolutionClient) mutate(ctx context.Context, m *TransferResolu
 	}
 }
 
+// WebhookEventClient is a client for the WebhookEvent schema.
+type WebhookEventClient struct {
+	config
+}
+
+// NewWebhookEventClient returns a client for the WebhookEvent from the given config.
+func NewWebhookEventClient(c config) *WebhookEventClient {
+	return &WebhookEventClient{config: c}
+}
+
+// Use adds a list of mutation hooks to the hooks stack.
+// A call to `Use(f, g, h)` equals to `webhookevent.Hooks(f(g(h())))`.
+func (c *WebhookEventClient) Use(hooks ...Hook) {
+	c.hooks.WebhookEvent = append(c.hooks.WebhookEvent, hooks...)
+}
+
+// Intercept adds a list of query interceptors to the interceptors stack.
+// A call to `Intercept(f, g, h)` equals to `webhookevent.Intercept(f(g(h())))`.
+func (c *WebhookEventClient) Intercept(interceptors ...Interceptor) {
+	c.inters.WebhookEvent = append(c.inters.WebhookEvent, interceptors...)
+}
+
+// Create returns a builder for creating a WebhookEvent entity.
+func (c *WebhookEventClient) Create() *WebhookEventCreate {
+	mutation := newWebhookEventMutation(c.config, OpCreate)
+	return &WebhookEventCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// CreateBulk returns a builder for creating a bulk of WebhookEvent entities.
+func (c *WebhookEventClient) CreateBulk(builders ...*WebhookEventCreate) *WebhookEventCreateBulk {
+	return &WebhookEventCreateBulk{config: c.config, builders: builders}
+}
+
+// MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
+// a builder and applies setFunc on it.
+func (c *WebhookEventClient) MapCreateBulk(slice any, setFunc func(*WebhookEventCreate, int)) *WebhookEventCreateBulk {
+	rv := reflect.ValueOf(slice)
+	if rv.Kind() != reflect.Slice {
+		return &WebhookEventCreateBulk{err: fmt.Errorf("calling to WebhookEventClient.MapCreateBulk with wrong type %T, need slice", slice)}
+	}
+	builders := make([]*WebhookEventCreate, rv.Len())
+	for i := 0; i < rv.Len(); i++ {
+		builders[i] = c.Create()
+		setFunc(builders[i], i)
+	}
+	return &WebhookEventCreateBulk{config: c.config, builders: builders}
+}
+
+// Update returns an update builder for WebhookEvent.
+func (c *WebhookEventClient) Update() *WebhookEventUpdate {
+	mutation := newWebhookEventMutation(c.config, OpUpdate)
+	return &WebhookEventUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOne returns an update builder for the given entity.
+func (c *WebhookEventClient) UpdateOne(_m *WebhookEvent) *WebhookEventUpdateOne {
+	mutation := newWebhookEventMutation(c.config, OpUpdateOne, withWebhookEvent(_m))
+	return &WebhookEventUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOneID returns an update builder for the given id.
+func (c *WebhookEventClient) UpdateOneID(id uuid.UUID) *WebhookEventUpdateOne {
+	mutation := newWebhookEventMutation(c.config, OpUpdateOne, withWebhookEventID(id))
+	return &WebhookEventUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// Delete returns a delete builder for WebhookEvent.
+func (c *WebhookEventClient) Delete() *WebhookEventDelete {
+	mutation := newWebhookEventMutation(c.config, OpDelete)
+	return &WebhookEventDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// DeleteOne returns a builder for deleting the given entity.
+func (c *WebhookEventClient) DeleteOne(_m *WebhookEvent) *WebhookEventDeleteOne {
+	return c.DeleteOneID(_m.ID)
+}
+
+// DeleteOneID returns a builder for deleting the given entity by its id.
+func (c *WebhookEventClient) DeleteOneID(id uuid.UUID) *WebhookEventDeleteOne {
+	builder := c.Delete().Where(webhookevent.ID(id))
+	builder.mutation.id = &id
+	builder.mutation.op = OpDeleteOne
+	return &WebhookEventDeleteOne{builder}
+}
+
+// Query returns a query builder for WebhookEvent.
+func (c *WebhookEventClient) Query() *WebhookEventQuery {
+	return &WebhookEventQuery{
+		config: c.config,
+		ctx:    &QueryContext{Type: TypeWebhookEvent},
+		inters: c.Interceptors(),
+	}
+}
+
+// Get returns a WebhookEvent entity by its id.
+func (c *WebhookEventClient) Get(ctx context.Context, id uuid.UUID) (*WebhookEvent, error) {
+	return c.Query().Where(webhookevent.ID(id)).Only(ctx)
+}
+
+// GetX is like Get, but panics if an error occurs.
+func (c *WebhookEventClient) GetX(ctx context.Context, id uuid.UUID) *WebhookEvent {
+	obj, err := c.Get(ctx, id)
+	if err != nil {
+		panic(err)
+	}
+	return obj
+}
+
+// Hooks returns the client hooks.
+func (c *WebhookEventClient) Hooks() []Hook {
+	return c.hooks.WebhookEvent
+}
+
+// Interceptors returns the client interceptors.
+func (c *WebhookEventClient) Interceptors() []Interceptor {
+	return c.inters.WebhookEvent
+}
+
+func (c *WebhookEventClient) mutate(ctx context.Context, m *WebhookEventMutation) (Value, error) {
+	switch m.Op() {
+	case OpCreate:
+		return (&WebhookEventCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdate:
+		return (&WebhookEventUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdateOne:
+		return (&WebhookEventUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpDelete, OpDeleteOne:
+		return (&WebhookEventDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
+	default:
+		return nil, fmt.Errorf("ent: unknown WebhookEvent mutation op: %q", m.Op())
+	}
+}
+
 // WorkerClient is a client for the Worker schema.
 type WorkerClient struct {
 	config
@@ -4585,13 +4726,13 @@ type (
 		EsimSync, EsimToken, Event, Finding, IssuerLine, Job, KillSwitch, LedgerEntry,
 		LedgerPosting, Lock, Order, Payment, RateLimit, Reconciliation, Refund,
 		ReportedTransfer, Reservation, ScreenedAddress, ScreeningList, Session,
-		Timeline, Transfer, TransferResolution, Worker []ent.Hook
+		Timeline, Transfer, TransferResolution, WebhookEvent, Worker []ent.Hook
 	}
 	inters struct {
 		Attempt, Audit, Card, ChainWatermark, Challenge, EsimPlan, EsimProfile,
 		EsimSync, EsimToken, Event, Finding, IssuerLine, Job, KillSwitch, LedgerEntry,
 		LedgerPosting, Lock, Order, Payment, RateLimit, Reconciliation, Refund,
 		ReportedTransfer, Reservation, ScreenedAddress, ScreeningList, Session,
-		Timeline, Transfer, TransferResolution, Worker []ent.Interceptor
+		Timeline, Transfer, TransferResolution, WebhookEvent, Worker []ent.Interceptor
 	}
 )

@@ -42,6 +42,7 @@ import (
 	"github.com/roamcard/roamcard/ent/timeline"
 	"github.com/roamcard/roamcard/ent/transfer"
 	"github.com/roamcard/roamcard/ent/transferresolution"
+	"github.com/roamcard/roamcard/ent/webhookevent"
 	"github.com/roamcard/roamcard/ent/worker"
 )
 
@@ -133,6 +134,7 @@ func checkColumn(t, c string) error {
 			timeline.Table:           timeline.ValidColumn,
 			transfer.Table:           transfer.ValidColumn,
 			transferresolution.Table: transferresolution.ValidColumn,
+			webhookevent.Table:       webhookevent.ValidColumn,
 			worker.Table:             worker.ValidColumn,
 		})
 	})

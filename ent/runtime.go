@@ -25,6 +25,7 @@ import (
 	"github.com/roamcard/roamcard/ent/session"
 	"github.com/roamcard/roamcard/ent/timeline"
 	"github.com/roamcard/roamcard/ent/transfer"
+	"github.com/roamcard/roamcard/ent/webhookevent"
 )
 
 // The init function reads all schema descriptors with runtime code
@@ -263,4 +264,10 @@ func init() {
 	transferDescNonce := transferFields[8].Descriptor()
 	// transfer.DefaultNonce holds the default value on creation for the nonce field.
 	transfer.DefaultNonce = transferDescNonce.Default.(string)
+	webhookeventFields := schema.WebhookEvent{}.Fields()
+	_ = webhookeventFields
+	// webhookeventDescID is the schema descriptor for id field.
+	webhookeventDescID := webhookeventFields[0].Descriptor()
+	// webhookevent.DefaultID holds the default value on creation for the id field.
+	webhookevent.DefaultID = webhookeventDescID.Default.(func() uuid.UUID)
 }

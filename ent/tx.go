@@ -72,6 +72,8 @@ type Tx struct {
 	Transfer *TransferClient
 	// TransferResolution is the client for interacting with the TransferResolution builders.
 	TransferResolution *TransferResolutionClient
+	// WebhookEvent is the client for interacting with the WebhookEvent builders.
+	WebhookEvent *WebhookEventClient
 	// Worker is the client for interacting with the Worker builders.
 	Worker *WorkerClient
 
@@ -235,6 +237,7 @@ func (tx *Tx) init() {
 	tx.Timeline = NewTimelineClient(tx.config)
 	tx.Transfer = NewTransferClient(tx.config)
 	tx.TransferResolution = NewTransferResolutionClient(tx.config)
+	tx.WebhookEvent = NewWebhookEventClient(tx.config)
 	tx.Worker = NewWorkerClient(tx.config)
 }
 

@@ -979,6 +979,33 @@ var (
 		Columns:    TransferResolutionsColumns,
 		PrimaryKey: []*schema.Column{TransferResolutionsColumns[0]},
 	}
+	// WebhookEventsColumns holds the columns for the "webhook_events" table.
+	WebhookEventsColumns = []*schema.Column{
+		{Name: "id", Type: field.TypeUUID},
+		{Name: "provider", Type: field.TypeString},
+		{Name: "event_id", Type: field.TypeString},
+		{Name: "type", Type: field.TypeString},
+		{Name: "body", Type: field.TypeBytes},
+		{Name: "received_at", Type: field.TypeTime},
+	}
+	// WebhookEventsTable holds the schema information for the "webhook_events" table.
+	WebhookEventsTable = &schema.Table{
+		Name:       "webhook_events",
+		Columns:    WebhookEventsColumns,
+		PrimaryKey: []*schema.Column{WebhookEventsColumns[0]},
+		Indexes: []*schema.Index{
+			{
+				Name:    "webhook_events_event",
+				Unique:  true,
+				Columns: []*schema.Column{WebhookEventsColumns[1], WebhookEventsColumns[2]},
+			},
+			{
+				Name:    "webhook_events_received",
+				Unique:  false,
+				Columns: []*schema.Column{WebhookEventsColumns[5]},
+			},
+		},
+	}
 	// WorkersColumns holds the columns for the "workers" table.
 	WorkersColumns = []*schema.Column{
 		{Name: "id", Type: field.TypeString},
@@ -1023,6 +1050,7 @@ var (
 		TimelineTable,
 		TransfersTable,
 		TransferResolutionsTable,
+		WebhookEventsTable,
 		WorkersTable,
 	}
 )

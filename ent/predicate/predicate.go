@@ -96,5 +96,8 @@ type Transfer func(*sql.Selector)
 // TransferResolution is the predicate function for transferresolution builders.
 type TransferResolution func(*sql.Selector)
 
+// WebhookEvent is the predicate function for webhookevent builders.
+type WebhookEvent func(*sql.Selector)
+
 // Worker is the predicate function for worker builders.
 type Worker func(*sql.Selector)

@@ -64,6 +64,9 @@ type Config struct {
 	IssuerProvider   string
 	IssuerURL        string
 	IssuerKey        secret.Text
+	// IssuerWebhookSecrets and SupplierWebhookSecrets are what webhooks are signed with; several while one is replaced.
+	IssuerWebhookSecrets   []secret.Text
+	SupplierWebhookSecrets []secret.Text
 	// PayableFor is how long an unpaid order can be paid; zero takes the default.
 	PayableFor time.Duration
 	// MaxUnpaid is how many unpaid orders an owner may have; zero is unlimited.
@@ -243,7 +246,7 @@ func (m Modules) settings() []setting {
 			set: duration(func(c *Config) *time.Duration { return &c.LeaseTTL })},
 		{key: "payment.wait", help: "how long a paid request waits for its settlement", byDefault: "20s",
 			set: duration(func(c *Config) *time.Duration { return &c.Wait })},
-	}, fairnessSettings(), edgeSettings(), screeningSettings(), m.productSettings(), m.providerSettings())
+	}, fairnessSettings(), edgeSettings(), screeningSettings(), webhookSettings(), m.productSettings(), m.providerSettings())
 }
 
 // The defaults of the issuer's delays, also in development.
@@ -301,6 +304,7 @@ func (m Modules) Load(
 		wrong = append(wrong, errors.New("contact.email: must be set in production, where registries ask for it"))
 	}
 	wrong = append(wrong, c.screeningMistakes()...)
+	wrong = append(wrong, c.webhookMistakes()...)
 	wrong = append(wrong, c.productMistakes()...)
 	return c, errors.Join(wrong...)
 }

@@ -124,6 +124,9 @@ const (
 	supplierVisibilityDelay = 10 * time.Second
 )
 
+// supplierName is what the one that is chosen is called.
+func (c Config) supplierName() string { return c.Esim.Provider }
+
 // supplier is the one that is chosen.
 func (c Config) supplier() (provider.Supplier, error) {
 	all := c.Added.suppliers()

@@ -18,6 +18,7 @@ import (
 	"github.com/roamcard/roamcard/internal/transport/rest"
 	"github.com/roamcard/roamcard/internal/transport/rpc"
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
+	"github.com/roamcard/roamcard/internal/transport/webhooks"
 )
 
 // serveHTTP mounts the services on the edge, by their procedures and by their REST routes, and the documents.
@@ -54,7 +55,8 @@ func (a *App) serveHTTP(listener net.Listener, p *Parts) error {
 		return fmt.Errorf("make the MCP endpoint: %w", err)
 	}
 	maps.Copy(raw, toolbox)
-	rates := map[string]limit.Class{"POST /mcp": limit.MCP}
+	raw[webhooks.Pattern] = webhooks.Handler(p.inbox)
+	rates := map[string]limit.Class{"POST /mcp": limit.MCP, webhooks.Pattern: limit.Poll}
 	for _, m := range a.products {
 		if m.Routes == nil {
 			continue

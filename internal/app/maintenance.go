@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/webhook"
 )
 
 // maintainArgs are the arguments of the job that maintains the relayers' open transactions.
@@ -40,7 +41,7 @@ const (
 func (a *App) unkeptJobs() []job.Kind {
 	all := []job.Kind{
 		maintainArgs{}.Kind(), expireArgs{}.Kind(), pruneArgs{}.Kind(), reconcileArgs{}.Kind(), retentionArgs{}.Kind(),
-		screeningArgs{}.Kind(),
+		screeningArgs{}.Kind(), webhook.Job,
 	}
 	for _, w := range a.productJobs() {
 		if w.Args != nil {

@@ -54,6 +54,9 @@ func registerRetention(
 		before := time.Now().Add(-expired)
 		for _, prune := range []func(context.Context, int) (int, error){
 			func(ctx context.Context, n int) (int, error) { return s.Orders().PruneExpired(ctx, before, n) },
+			func(ctx context.Context, n int) (int, error) {
+				return s.Webhooks().Prune(ctx, time.Now().Add(-eventsKept), n)
+			},
 			s.PruneRates, s.PruneLocks,
 		} {
 			batch := func(ctx context.Context) (int, error) { return prune(ctx, retentionBatch) }

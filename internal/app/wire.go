@@ -24,6 +24,7 @@ import (
 	"github.com/roamcard/roamcard/internal/screening"
 	"github.com/roamcard/roamcard/internal/settlement"
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
+	"github.com/roamcard/roamcard/internal/webhook"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -50,6 +51,7 @@ type Parts struct {
 	sells      *checkout.Checkout
 
 	screening *screening.Screening
+	inbox     *webhook.Inbox
 	treasury  *reconcile.Reconciler
 	catchUp   *reconcile.CatchUp
 	events    *activity.Activity
@@ -88,6 +90,7 @@ func (a *App) parts() (p *Parts, err error) {
 	if p.screening, err = a.newScreening(); err != nil {
 		return nil, err
 	}
+	p.inbox = a.inbox(p)
 	if a.payments, err = a.newPayments(p.catchUp, p.screening); err != nil {
 		return nil, err
 	}
@@ -176,6 +179,7 @@ func (a *App) registerJobs(p *Parts) {
 	}
 	a.registerMaintenance()
 	a.registerScreening(p.screening)
+	a.runner.Register(webhook.Job, p.inbox.Work)
 	registerReconcile(a.runner, a.config.ReconcileEvery, p.treasury, a.log)
 	registerRetention(a.runner, a.store, cmp.Or(a.config.ExpiredRetention, defaultExpiredRetention), p.events, p.signIns)
 }

@@ -51,6 +51,7 @@ const (
 	ChainUnsettled           Code = "chain_unsettled"
 	FindingResolved          Code = "finding_resolved"
 	PayerNotAccepted         Code = "payer_not_accepted"
+	WebhookRejected          Code = "webhook_rejected"
 	RateLimited              Code = "rate_limited"
 	PaymentsUndecided        Code = "payments_undecided"
 	IssuePaused              Code = "issue_paused"
@@ -82,6 +83,8 @@ var catalogue = index(
 		"The challenge is unknown, expired, used, or not signed by its wallet.", false, false, SignIn},
 	Kind{OperatorTokenInvalid, http.StatusUnauthorized, "The operator token is missing or invalid.", false, false, SignIn},
 
+	Kind{WebhookRejected, http.StatusUnauthorized,
+		"The request is not signed as an event of the provider.", false, false, FixRequest},
 	Kind{PaymentRequired, http.StatusPaymentRequired, "Payment is required.", false, true, SignNewPayment},
 	Kind{PaymentRejected, http.StatusPaymentRequired,
 		"The payment was not accepted and no money moved.", false, true, SignNewPayment},

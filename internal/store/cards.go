@@ -79,6 +79,26 @@ func (c Cards) Issued(ctx context.Context, orders ...order.ID) (map[order.ID]car
 	return found, nil
 }
 
+// ByNames implements card.Store.
+func (c Cards) ByNames(ctx context.Context, accounts []string, refs []fulfilment.Ref) ([]card.Card, error) {
+	opened := make([]uuid.UUID, len(refs))
+	for i, ref := range refs {
+		opened[i] = uuid.UUID(ref)
+	}
+	rows, err := c.s.ent.Card.Query().Where(entcard.Or(
+		entcard.And(entcard.AccountNEQ(""), entcard.AccountIn(accounts...)), entcard.ReferenceIn(opened...))).All(ctx)
+	if err != nil {
+		return nil, mapError(err)
+	}
+	found := make([]card.Card, len(rows))
+	for i, row := range rows {
+		if found[i], err = cardOf(row); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
 // Reserved implements card.Store.
 func (c Cards) Reserved(ctx context.Context, resource string, asOf time.Time) (int64, error) {
 	return c.s.reserved(ctx, resource, asOf)

@@ -42,6 +42,7 @@ func (s *Store) Esims() Esims { return Esims{s} }
 func EsimProduct() Product {
 	return Product{
 		Kind: esim.Kind, records: esimRecords, referencesSQL: `SELECT reference FROM esim_profiles WHERE reference = ANY($1)`,
+		ownersSQL: `SELECT owner FROM esim_profiles WHERE reference = ANY($2)`,
 	}
 }
 

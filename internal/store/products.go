@@ -27,6 +27,9 @@ type Product struct {
 	records func(b booksReader, orders []string) (reconcile.Goods, error)
 	// referencesSQL selects those of some references that its rows have; empty when it stores none.
 	referencesSQL string
+	// ownersSQL selects the owners of its rows by the provider's names of them, $1, and by our references, $2; empty when
+	// it has none.
+	ownersSQL string
 }
 
 // goods is what is compared with the books of some orders; nil when there is nothing.

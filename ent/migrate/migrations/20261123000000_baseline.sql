@@ -253,8 +253,20 @@ $$;
 -- +goose StatementEnd
 CREATE TRIGGER ledger_entries_balance AFTER INSERT ON ledger_entries
 	REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION require_balance();
+-- create "webhook_events" table
+CREATE TABLE "webhook_events" ("id" uuid NOT NULL, "provider" character varying NOT NULL, "event_id" character varying NOT NULL, "type" character varying NOT NULL, "body" bytea NOT NULL, "received_at" timestamptz NOT NULL, PRIMARY KEY ("id"));
+-- create index "webhook_events_event" to table: "webhook_events"
+CREATE UNIQUE INDEX "webhook_events_event" ON "webhook_events" ("provider", "event_id");
+-- create index "webhook_events_received" to table: "webhook_events"
+CREATE INDEX "webhook_events_received" ON "webhook_events" ("received_at");
 
 -- +goose Down
+-- reverse: create index "webhook_events_received" to table: "webhook_events"
+DROP INDEX "webhook_events_received";
+-- reverse: create index "webhook_events_event" to table: "webhook_events"
+DROP INDEX "webhook_events_event";
+-- reverse: create "webhook_events" table
+DROP TABLE "webhook_events";
 -- reverse: create "workers" table
 DROP TABLE "workers";
 -- reverse: create "transfer_resolutions" table

@@ -128,6 +128,8 @@ type Store interface {
 	Card(ctx context.Context, id uuid.UUID, owner x402.Address) (Card, error)
 	// Issued finds the latest card of each order; an order without one is left out.
 	Issued(ctx context.Context, orders ...order.ID) (map[order.ID]Card, error)
+	// ByNames finds cards by the issuer's names of them or by the references of their openings.
+	ByNames(ctx context.Context, accounts []string, refs []fulfilment.Ref) ([]Card, error)
 	// Reserve stores c, unless its order already has a card with this reference, and returns the stored card.
 	Reserve(ctx context.Context, f job.Fence, c Card) (Card, error)
 	// Activate makes a pending card ACTIVE, adds the postings and enqueues its fee job, in one transaction. For an

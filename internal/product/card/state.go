@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/job"
 )
 
@@ -46,6 +47,21 @@ func (c *Cards) current(ctx context.Context, card Card, within time.Duration) (C
 	}
 	card.Status = status
 	return card, nil
+}
+
+// Look reads cards from the issuer, by its names of them or by our references, and stores the changes of their states.
+// What is none of our cards is left out.
+func (c *Cards) Look(ctx context.Context, accounts []string, refs []fulfilment.Ref) error {
+	found, err := c.Store.ByNames(ctx, accounts, refs)
+	if err != nil {
+		return fmt.Errorf("find the cards: %w", err)
+	}
+	for _, card := range found {
+		if _, err := c.current(ctx, card, atOnce); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // observe stores the changes that the issuer reports.

@@ -22,6 +22,7 @@ func (s *Server) controlRoutes() {
 	s.mux.HandleFunc("POST /control/float", s.control(s.setFloat))
 	s.mux.HandleFunc("POST /control/bins", s.control(s.setBIN))
 	s.mux.HandleFunc("POST /control/settle", s.control(s.settle))
+	s.mux.HandleFunc("POST /control/webhooks", s.control(s.setWebhooks))
 	s.mux.HandleFunc("POST /control/cards/{id}", s.control(s.setCard))
 }
 

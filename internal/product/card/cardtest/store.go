@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/money"
@@ -84,6 +85,19 @@ func (s *Store) Issued(_ context.Context, orders ...order.ID) (map[order.ID]card
 	for _, c := range s.cards {
 		if slices.Contains(orders, c.Order) {
 			found[c.Order] = c
+		}
+	}
+	return found, nil
+}
+
+// ByNames implements card.Store.
+func (s *Store) ByNames(_ context.Context, accounts []string, refs []fulfilment.Ref) ([]card.Card, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var found []card.Card
+	for _, c := range s.cards {
+		if slices.Contains(refs, c.Ref) || (c.Account != "" && slices.Contains(accounts, c.Account)) {
+			found = append(found, c)
 		}
 	}
 	return found, nil

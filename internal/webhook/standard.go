@@ -1,0 +1,70 @@
+package webhook
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/secret"
+)
+
+// tolerance is how far the time of a signature may be from now.
+const tolerance = 5 * time.Minute
+
+// CheckStandard verifies a request that is signed by the Standard Webhooks scheme, version 1: HMAC-SHA256 over
+// "id.timestamp.body" with any of the secrets. It returns the id. Secrets are base64, with or without "whsec_" before.
+func CheckStandard(header http.Header, body []byte, secrets []secret.Text, now time.Time) (id string, err error) {
+	id = header.Get("Webhook-Id")
+	stamp := header.Get("Webhook-Timestamp")
+	at, err := strconv.ParseInt(stamp, 10, 64)
+	if id == "" || err != nil {
+		return "", fmt.Errorf("%w: the id or the time is missing", ErrForged)
+	}
+	if age := now.Sub(time.Unix(at, 0)); age > tolerance || age < -tolerance {
+		return "", fmt.Errorf("%w: signed at another time, %s ago", ErrForged, age.Round(time.Second))
+	}
+	for one := range strings.FieldsSeq(header.Get("Webhook-Signature")) {
+		claimed, isV1 := strings.CutPrefix(one, "v1,")
+		sum, err := base64.StdEncoding.DecodeString(claimed)
+		if !isV1 || err != nil {
+			continue
+		}
+		for _, s := range secrets {
+			key, err := StandardKey(s)
+			if err == nil && hmac.Equal(sum, signStandard(key, id, stamp, body)) {
+				return id, nil
+			}
+		}
+	}
+	return "", fmt.Errorf("%w: no signature is right", ErrForged)
+}
+
+// SignStandard signs a body as CheckStandard verifies it, and returns the headers.
+func SignStandard(key []byte, id string, body []byte, now time.Time) http.Header {
+	stamp := strconv.FormatInt(now.Unix(), 10)
+	return http.Header{
+		"Webhook-Id": {id}, "Webhook-Timestamp": {stamp},
+		"Webhook-Signature": {"v1," + base64.StdEncoding.EncodeToString(signStandard(key, id, stamp, body))},
+	}
+}
+
+func signStandard(key []byte, id, stamp string, body []byte) []byte {
+	mac := hmac.New(sha256.New, key)
+	_, _ = fmt.Fprintf(mac, "%s.%s.", id, stamp)
+	_, _ = mac.Write(body)
+	return mac.Sum(nil)
+}
+
+// StandardKey is the key of a secret, at least 16 bytes.
+func StandardKey(s secret.Text) ([]byte, error) {
+	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(s.Reveal(), "whsec_"))
+	if err != nil || len(key) < 16 {
+		return nil, fmt.Errorf("a webhook secret is base64 of at least 16 bytes, with whsec_ before or not")
+	}
+	return key, nil
+}

@@ -1,0 +1,161 @@
+// Package webhook takes what providers send by themselves. An event is verified, stored once and acknowledged; it is
+// believed in nothing: it is a reason to read what it is about from its provider. Everything works without events,
+// only later.
+//
+//	POST /api/webhooks/{provider} ─► Verify ─► stored with its job, once ─► 204
+//	                                                     │
+//	                              the job: read the cards, run the waiting jobs of the owners
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/secret"
+)
+
+// MaxBody is the largest body of an event, in bytes.
+const MaxBody = 256 << 10
+
+// Sender is a provider that sends events.
+type Sender interface {
+	// Verify checks that a request is the provider's, by one of the secrets, and says what it is about. An error that
+	// wraps ErrForged says that nothing proves it.
+	Verify(header http.Header, body []byte, secrets []secret.Text, now time.Time) (Event, error)
+}
+
+// ErrForged says that nothing proves that a request is its provider's.
+var ErrForged = errors.New("the request is not signed by the provider")
+
+// Event is what a provider sent.
+type Event struct {
+	// ID is the provider's, the same in every delivery of the event.
+	ID string
+	// Type is the provider's word for what happened; empty when it has none.
+	Type  string
+	About About
+}
+
+// About is what to read. Both may be empty, and then there is nothing to do.
+type About struct {
+	// Accounts are the provider's own names of cards or eSIMs.
+	Accounts []string `json:"accounts,omitempty"`
+	// References are ours.
+	References []uuid.UUID `json:"references,omitempty"`
+}
+
+// maxAbout bounds what one event is about.
+const maxAbout = 100
+
+// Stored is an event as it is kept.
+type Stored struct {
+	ID         uuid.UUID
+	Provider   string
+	Event      Event
+	Body       []byte
+	ReceivedAt time.Time
+}
+
+// Store keeps events.
+type Store interface {
+	// Keep stores an event and queues a job, in one transaction. fresh is false when the provider's event is stored
+	// already, and then nothing changes.
+	Keep(ctx context.Context, s Stored, then job.New) (fresh bool, err error)
+	// Hurry makes the jobs due that wait for a provider about these cards and eSIMs.
+	Hurry(ctx context.Context, a About) (jobs int, err error)
+	// Prune deletes at most so many events that were received before a time.
+	Prune(ctx context.Context, before time.Time, limit int) (int, error)
+}
+
+// Source is a provider whose events are taken. Several secrets are valid while one is replaced.
+type Source struct {
+	Sender  Sender
+	Secrets []secret.Text
+}
+
+// Config is what an Inbox is made of.
+type Config struct {
+	Store Store
+	// Sources are the providers, by their names.
+	Sources map[string]Source
+	// Look reads cards that events are about from their issuer; nil where there is nothing to read.
+	Look func(ctx context.Context, a About) error
+	Log  *slog.Logger
+	Now  func() time.Time
+}
+
+// Inbox takes events.
+type Inbox struct{ Config }
+
+// New makes an Inbox.
+func New(c Config) *Inbox { return &Inbox{c} }
+
+// Receive takes one request of a provider. It returns once the event is stored; what it is about is read later. A
+// provider that is not known, or whose events are not taken, is a route_not_found, and what it did not sign a
+// webhook_rejected.
+func (i *Inbox) Receive(ctx context.Context, provider string, header http.Header, body []byte) error {
+	source, known := i.Sources[provider]
+	if !known || len(source.Secrets) == 0 {
+		return fault.New(fault.RouteNotFound, "No webhooks are taken here.")
+	}
+	event, err := source.Sender.Verify(header, body, source.Secrets, i.Now())
+	if err != nil {
+		i.Log.WarnContext(ctx, "webhook rejected", slog.String("provider", provider), slog.Any("error", err))
+		return fault.New(fault.WebhookRejected, "The request is not signed as an event of the provider.")
+	}
+	if len(event.ID) == 0 || len(event.ID) > 200 {
+		return fault.New(fault.WebhookRejected, "The event has no id.")
+	}
+	event.About.Accounts = event.About.Accounts[:min(len(event.About.Accounts), maxAbout)]
+	event.About.References = event.About.References[:min(len(event.About.References), maxAbout)]
+	stored := Stored{ID: uuid.Must(uuid.NewV7()), Provider: provider, Event: event, Body: body, ReceivedAt: i.Now().UTC()}
+	fresh, err := i.Store.Keep(ctx, stored, job.New{
+		Args: Args{Provider: provider, About: event.About}, UniqueKey: stored.ID.String(),
+	})
+	if err != nil {
+		return fmt.Errorf("store the event: %w", err)
+	}
+	if fresh {
+		i.Log.InfoContext(ctx, "webhook", slog.String("provider", provider), slog.String("type", event.Type))
+	}
+	return nil
+}
+
+// Job is the kind of the jobs that read what events are about.
+const Job job.Kind = "webhook"
+
+// Args are the arguments of such a job.
+type Args struct {
+	Provider string `json:"provider"`
+	About    About  `json:"about"`
+}
+
+// Kind implements job.Args.
+func (Args) Kind() job.Kind { return Job }
+
+// Work handles such a job. It only makes reads happen sooner, so it may run any number of times.
+func (i *Inbox) Work(ctx context.Context, l *job.Lease) (job.Outcome, error) {
+	a, err := job.Decode[Args](l.Row())
+	if err != nil {
+		return job.Outcome{}, fmt.Errorf("read the event: %w", err)
+	}
+	hurried, err := i.Store.Hurry(ctx, a.About)
+	if err != nil {
+		return job.Outcome{}, fmt.Errorf("hurry the waiting jobs: %w", err)
+	}
+	if i.Look != nil {
+		err = i.Look(ctx, a.About)
+	}
+	i.Log.DebugContext(ctx, "webhook read", slog.String("provider", a.Provider), slog.Int("jobs", hurried),
+		slog.Any("error", err))
+	// A read that failed is made by the periodic job.
+	return job.Done(), nil
+}
