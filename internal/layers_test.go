@@ -21,10 +21,11 @@ const module = "github.com/roamcard/roamcard/"
 // rows is the import table: a package of internal imports only packages of lower rows. Names that end
 // in /* stand for every package below the folder.
 var rows = [][]string{
-	0:  {"money", "secret", "fault", "testing/faultpoint", "telemetry", "provider/sandbox/scenario"},
-	1:  {"x402", "limit", "ledger"},
-	2:  {"curve", "handshake", "order", "job"},
-	3:  {"auth", "payment", "fulfilment", "availability", "activity", "screening", "webhook", "agent/keys", "agent/install"},
+	0: {"money", "secret", "fault", "testing/faultpoint", "telemetry", "provider/sandbox/scenario"},
+	1: {"x402", "limit", "ledger"},
+	2: {"curve", "handshake", "order", "job"},
+	3: {"auth", "payment", "fulfilment", "availability", "activity", "screening", "webhook", "agent/keys",
+		"agent/install"},
 	4:  {"product/*"},
 	5:  {"checkout", "settlement", "admin", "reconcile", "provider", "provider/sandbox/trigger"},
 	6:  {"store", "chain", "facilitator", "provider/*", "provider/esimaccess/esimaccessfake"},
