@@ -29,6 +29,11 @@ tools/conformance/node_modules/.ready: tools/conformance/package.json tools/conf
 	npm install --no-save --prefix tools/conformance --ignore-scripts --no-audit --no-fund
 	@touch $@
 
+# The official mock of Stripe, which judges the requests of the adapter in internal/provider/stripe.
+bin/stripe-mock: tools/go.mod tools/go.sum
+	GOWORK=off go build -C tools -o ../bin/ github.com/stripe/stripe-mock
+	@touch $@
+
 .PHONY: build
 build: $(BIN) ## Build bin/roamcard
 
@@ -51,7 +56,7 @@ gen: $(NEEDS) ## Make everything that is generated: Go, OpenAPI, TypeScript, ent
 	tools/gen.sh
 
 .PHONY: test
-test: $(NEEDS) tools/conformance/node_modules/.ready ## Run every test: Go with the race detector, contracts, end to end
+test: $(NEEDS) tools/conformance/node_modules/.ready bin/stripe-mock ## Run every test: Go with the race detector, contracts, end to end
 	tools/test.sh
 
 .PHONY: conformance

@@ -28,7 +28,7 @@ var rows = [][]string{
 		"agent/install"},
 	4:  {"product/*"},
 	5:  {"checkout", "settlement", "admin", "reconcile", "provider", "provider/sandbox/trigger"},
-	6:  {"store", "chain", "facilitator", "provider/*", "provider/esimaccess/esimaccessfake"},
+	6:  {"store", "chain", "facilitator", "provider/*", "provider/esimaccess/esimaccessfake", "provider/stripe/stripefake"},
 	7:  {"transport/rpcx"},
 	8:  {"transport/rpc"},
 	9:  {"transport/rest", "transport/mcp", "transport/discovery", "transport/web"},
@@ -61,6 +61,9 @@ var only = map[string][]string{
 	// No code that production runs knows a scenario.
 	module + "internal/provider/sandbox/scenario": {"provider/sandbox", "provider/sandbox/trigger"},
 	module + "internal/provider/sandbox/trigger":  {"app"},
+
+	// A vendor's own library stays in its adapter.
+	"github.com/stripe": {"provider/stripe"},
 
 	module + "clients/go": {"devtools/demo", "agent", "agent/keys", "testing/devserver"},
 }
@@ -101,6 +104,7 @@ var narrow = map[string][]string{
 	"testing/invariants": {},
 	// What plays a vendor shares nothing with the adapter that is tested against it.
 	"provider/esimaccess/esimaccessfake": {},
+	"provider/stripe/stripefake":         {},
 	// The program is run as an operator runs it: as a process.
 	"testing/apptest": {},
 }

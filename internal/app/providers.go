@@ -7,6 +7,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/provider"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
+	"github.com/roamcard/roamcard/internal/provider/stripe"
 	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
@@ -15,6 +16,7 @@ import (
 func issuers() []provider.Issuer {
 	return []provider.Issuer{
 		sandbox.AsIssuer(),
+		stripe.AsIssuer(),
 	}
 }
 

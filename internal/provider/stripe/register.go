@@ -1,0 +1,48 @@
+package stripe
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/roamcard/roamcard/internal/provider"
+)
+
+// providerName is what issuer.provider calls Stripe.
+const providerName = "stripe"
+
+// keyCardholder is the issuer's own setting.
+const keyCardholder = providerName + ".cardholder"
+
+// AsIssuer registers Stripe Issuing as a card issuer.
+func AsIssuer() provider.Issuer {
+	return provider.Issuer{
+		Registration: provider.Registration{
+			Name: providerName, Real: true,
+			Settings: []provider.Setting{{
+				Key: keyCardholder, Help: "ID of the operator's own cardholder, in whose name all cards are",
+				Check: func(text string) error {
+					if !isID(text) {
+						return errors.New("is the ID of a cardholder, such as ich_1MzFMzK8rovbJBTu")
+					}
+					return nil
+				},
+			}},
+			Mistakes: func(c provider.Config) (wrong []error) {
+				if c.Production && strings.Contains(c.Key.Reveal(), "_test_") {
+					wrong = append(wrong, errors.New("issuer.key: the key is of Stripe's test mode; nothing it makes is real"))
+				}
+				return wrong
+			},
+		},
+		Dial: func(c provider.Config) (provider.IssuerClient, error) {
+			i, err := Dial(Config{
+				URL: c.URL, Key: c.Key, Cardholder: c.Own.Text(keyCardholder), Timeout: c.CallTimeout,
+				VisibilityDelay: c.VisibilityDelay, Metrics: c.Metrics,
+			})
+			if err != nil {
+				return nil, err
+			}
+			return i, nil
+		},
+	}
+}

@@ -1,0 +1,264 @@
+package stripefake
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"time"
+)
+
+// Card is a card in the books.
+type Card struct {
+	ID, Status, Last4 string
+	Created           int64
+	Limits            []Limit
+	Metadata          map[string]string
+	// Hidden cards are not listed yet; they can be read by their IDs.
+	Hidden bool
+}
+
+// Limit is a spending limit.
+type Limit struct {
+	Amount     int64
+	Interval   string
+	Categories []string
+}
+
+// Authorization holds a part of a card's limit until it is closed.
+type Authorization struct {
+	ID, Card, Status string
+	Created, Amount  int64
+	Approved         bool
+}
+
+// Transaction is what was spent, below zero, or given back.
+type Transaction struct {
+	ID, Card, Authorization, Type string
+	Created, Amount               int64
+}
+
+// kept is what an idempotency key is remembered with.
+type kept struct {
+	At     time.Time
+	Asked  string
+	Answer answer
+}
+
+// books are all that the server knows. Each list has the oldest first.
+type books struct {
+	// Balance is what is there for cards and not held.
+	Balance int64
+	// Holder is the state of the cardholder, Disabled why no cards are opened for it.
+	Holder, Disabled string
+	Cards            []*Card
+	Authorizations   []*Authorization
+	Transactions     []*Transaction
+	Keys             map[string]kept
+	// Executed counts what took effect, by idempotency key.
+	Executed map[string]int
+}
+
+func (s *Server) load() error {
+	if s.file == "" {
+		return nil
+	}
+	b, err := os.ReadFile(s.file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(b, &s.books)
+}
+
+// save writes the books whole or not at all. What the vendor has made is not lost, so that a server that cannot write
+// ends.
+func (s *Server) save() {
+	if s.file == "" {
+		return
+	}
+	err := os.WriteFile(s.file+".tmp", encode(s.books), 0o600)
+	if err == nil {
+		err = os.Rename(s.file+".tmp", s.file)
+	}
+	if err != nil {
+		panic("stripefake: keep the books: " + err.Error())
+	}
+}
+
+// change changes the books, as the vendor's staff or a merchant would.
+func (s *Server) change(how func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	how()
+	s.save()
+}
+
+// Cards are all that were opened, the oldest first.
+func (s *Server) Cards() []Card {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]Card, len(s.books.Cards))
+	for i, c := range s.books.Cards {
+		all[i] = *c
+		all[i].Metadata, all[i].Limits = maps.Clone(c.Metadata), slices.Clone(c.Limits)
+	}
+	return all
+}
+
+// Balance is what is there for cards and not held.
+func (s *Server) Balance() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.books.Balance
+}
+
+// Executed is how often a request with an idempotency key took effect.
+func (s *Server) Executed(key string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.books.Executed[key]
+}
+
+// SetBalance sets what is there for cards.
+func (s *Server) SetBalance(cents int64) { s.change(func() { s.books.Balance = cents }) }
+
+// SetHolder sets the state of the cardholder, and why no cards are opened for it.
+func (s *Server) SetHolder(status, disabled string) {
+	s.change(func() { s.books.Holder, s.books.Disabled = status, disabled })
+}
+
+// Edit changes a card, as on the vendor's dashboard.
+func (s *Server) Edit(id string, how func(*Card)) { s.change(func() { how(s.must(id)) }) }
+
+// Reveal lists the cards that were hidden.
+func (s *Server) Reveal() {
+	s.change(func() {
+		for _, c := range s.books.Cards {
+			c.Hidden = false
+		}
+	})
+}
+
+// Add puts a card into the books that somebody else opened, such as another program of the account.
+func (s *Server) Add(limits []Limit, metadata map[string]string) string {
+	var c *Card
+	s.change(func() { c = s.issue(limits, metadata) })
+	return c.ID
+}
+
+func (s *Server) must(id string) *Card {
+	c := s.find(id)
+	if c == nil {
+		panic("stripefake: there is no card " + id)
+	}
+	return c
+}
+
+func (s *Server) find(id string) *Card {
+	i := slices.IndexFunc(s.books.Cards, func(c *Card) bool { return c.ID == id })
+	if i < 0 {
+		return nil
+	}
+	return s.books.Cards[i]
+}
+
+func (s *Server) issue(limits []Limit, metadata map[string]string) *Card {
+	n := len(s.books.Cards) + 1
+	c := &Card{
+		ID: fmt.Sprintf("ic_1Fake%018d", n), Status: "active", Last4: fmt.Sprintf("%04d", n%10_000),
+		Created: s.now().Unix(), Limits: limits, Metadata: maps.Clone(metadata),
+	}
+	s.books.Cards = append(s.books.Cards, c)
+	return c
+}
+
+// Authorize plays a merchant that asks for an amount, and returns the ID of the authorization and whether it is
+// approved: by the card's state, its limit of all time, and the balance.
+func (s *Server) Authorize(card string, cents int64) (id string, approved bool) {
+	s.change(func() {
+		c := s.must(card)
+		left, limited := s.left(c)
+		approved = c.Status == "active" && (!limited || cents <= left) && cents <= s.books.Balance
+		a := &Authorization{
+			ID: fmt.Sprintf("iauth_1Fake%018d", len(s.books.Authorizations)+1), Card: card, Status: "closed",
+			Created: s.now().Unix(), Amount: cents, Approved: approved,
+		}
+		if approved {
+			a.Status = "pending"
+			s.books.Balance -= cents
+		}
+		s.books.Authorizations = append(s.books.Authorizations, a)
+		id = a.ID
+	})
+	return id, approved
+}
+
+// left is what the card's limit of all time leaves; limited is false without one.
+func (s *Server) left(c *Card) (left int64, limited bool) {
+	for _, l := range c.Limits {
+		if l.Interval == "all_time" && len(l.Categories) == 0 {
+			left, limited = l.Amount, true
+		}
+	}
+	for _, a := range s.books.Authorizations {
+		if a.Card == c.ID && a.Status == "pending" {
+			left -= a.Amount
+		}
+	}
+	for _, t := range s.books.Transactions {
+		if t.Card == c.ID {
+			left += min(t.Amount, 0)
+		}
+	}
+	return left, limited
+}
+
+// Capture closes an authorization with what the merchant takes.
+func (s *Server) Capture(authorization string, cents int64) {
+	s.change(func() {
+		a := s.authorization(authorization)
+		a.Status = "closed"
+		s.books.Balance += a.Amount - cents
+		s.transact(a.Card, a.ID, "capture", -cents)
+	})
+}
+
+// Reverse gives an authorization back.
+func (s *Server) Reverse(authorization string) {
+	s.change(func() {
+		a := s.authorization(authorization)
+		a.Status = "reversed"
+		s.books.Balance += a.Amount
+	})
+}
+
+// Refund plays a merchant that gives money back.
+func (s *Server) Refund(card string, cents int64) {
+	s.change(func() {
+		s.books.Balance += cents
+		s.transact(card, "", "refund", cents)
+	})
+}
+
+func (s *Server) transact(card, authorization, kind string, cents int64) {
+	s.books.Transactions = append(s.books.Transactions, &Transaction{
+		ID: fmt.Sprintf("ipi_1Fake%018d", len(s.books.Transactions)+1), Card: card, Authorization: authorization,
+		Type: kind, Created: s.now().Unix(), Amount: cents,
+	})
+}
+
+func (s *Server) authorization(id string) *Authorization {
+	i := slices.IndexFunc(s.books.Authorizations, func(a *Authorization) bool {
+		return a.ID == id && a.Status == "pending"
+	})
+	if i < 0 {
+		panic("stripefake: there is no pending authorization " + id)
+	}
+	return s.books.Authorizations[i]
+}
