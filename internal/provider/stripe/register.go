@@ -7,19 +7,19 @@ import (
 	"github.com/roamcard/roamcard/internal/provider"
 )
 
-// providerName is what issuer.provider calls Stripe.
-const providerName = "stripe"
+// Name is what issuer.provider calls Stripe.
+const Name = "stripe"
 
-// keyCardholder is the issuer's own setting.
-const keyCardholder = providerName + ".cardholder"
+// CardholderKey is the issuer's own setting.
+const CardholderKey = Name + ".cardholder"
 
 // AsIssuer registers Stripe Issuing as a card issuer.
 func AsIssuer() provider.Issuer {
 	return provider.Issuer{
 		Registration: provider.Registration{
-			Name: providerName, Real: true,
+			Name: Name, Real: true,
 			Settings: []provider.Setting{{
-				Key: keyCardholder, Help: "ID of the operator's own cardholder, in whose name all cards are",
+				Key: CardholderKey, Help: "ID of the operator's own cardholder, in whose name all cards are",
 				Check: func(text string) error {
 					if !isID(text) {
 						return errors.New("is the ID of a cardholder, such as ich_1MzFMzK8rovbJBTu")
@@ -36,7 +36,7 @@ func AsIssuer() provider.Issuer {
 		},
 		Dial: func(c provider.Config) (provider.IssuerClient, error) {
 			i, err := Dial(Config{
-				URL: c.URL, Key: c.Key, Cardholder: c.Own.Text(keyCardholder), Timeout: c.CallTimeout,
+				URL: c.URL, Key: c.Key, Cardholder: c.Own.Text(CardholderKey), Timeout: c.CallTimeout,
 				VisibilityDelay: c.VisibilityDelay, Metrics: c.Metrics,
 			})
 			if err != nil {

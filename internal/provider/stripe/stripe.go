@@ -40,7 +40,8 @@ const (
 
 // Config is how the vendor is reached. Zero values mean what the comments say.
 type Config struct {
-	// URL is the origin of the vendor's API; stripego.APIURL if empty. It is https, unless its host is loopback.
+	// URL is where the vendor's API begins, without its /v1; stripego.APIURL if empty. It is https, unless its host is
+	// loopback.
 	URL string
 	// Key is a secret or restricted key.
 	Key secret.Text
@@ -107,9 +108,8 @@ func Dial(cfg Config) (*Issuer, error) {
 func dial(cfg Config) (wire, error) {
 	base, err := url.Parse(cmp.Or(cfg.URL, stripego.APIURL))
 	switch {
-	case err != nil || base.Host == "" || base.User != nil || strings.Trim(base.Path, "/") != "" ||
-		base.RawQuery != "" || base.Fragment != "":
-		return wire{}, errors.New("the URL is not an origin")
+	case err != nil || base.Host == "" || base.User != nil || base.RawQuery != "" || base.Fragment != "":
+		return wire{}, errors.New("the URL is not that of an API")
 	case base.Scheme != "https" && (base.Scheme != "http" || !isLoopback(base.Hostname())):
 		return wire{}, errors.New("the URL is not https")
 	case cfg.Key.IsZero():
@@ -124,9 +124,9 @@ func dial(cfg Config) (wire, error) {
 		through = cfg.HTTP.Transport
 	}
 	w.backend = stripego.GetBackendWithConfig(stripego.APIBackend, &stripego.BackendConfig{
-		URL: stripego.String(base.String()),
+		URL: stripego.String(base.Scheme + "://" + base.Host),
 		HTTPClient: &http.Client{
-			Transport:     guard{through},
+			Transport:     guard{through, strings.TrimRight(base.Path, "/")},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		// Its errors quote answers.

@@ -70,7 +70,7 @@ func (w *wire) send(ctx context.Context, rq request, into answer) error {
 	))
 	defer span.End()
 	asked, outcome := w.now(), "ok"
-	defer func() { w.metrics.Asked(ctx, providerName, rq.op, outcome, w.now().Sub(asked)) }()
+	defer func() { w.metrics.Asked(ctx, Name, rq.op, outcome, w.now().Sub(asked)) }()
 	rq.bind(ctx)
 	// As the library sends lists; its Call does not take their parameters.
 	encoded := &form.Values{}
@@ -158,14 +158,19 @@ func quote(s string) string {
 	return s
 }
 
-// guard is what the library does not do: it bounds answers and takes no status for a success but 200.
-type guard struct{ next http.RoundTripper }
+// guard is what the library does not do: it bounds answers, takes no status for a success but 200, and calls an API that
+// is below a path.
+type guard struct {
+	next  http.RoundTripper
+	under string
+}
 
 // RoundTrip implements http.RoundTripper.
 func (g guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	// It says what the program runs on.
 	r = r.Clone(r.Context())
 	r.Header.Del("X-Stripe-Client-User-Agent")
+	r.URL.Path = g.under + r.URL.Path
 	resp, err := g.next.RoundTrip(r)
 	if err != nil {
 		return nil, err

@@ -50,9 +50,11 @@ type world struct {
 	// fromBlock is the block at which the world begins.
 	fromBlock uint64
 	issuer    *issuer
-	instances []*instance
-	log       *slog.Logger
-	telemetry *telemetry.Telemetry
+	// issuerBooks is where the books of another issuer are; empty in a world of the sandbox alone.
+	issuerBooks string
+	instances   []*instance
+	log         *slog.Logger
+	telemetry   *telemetry.Telemetry
 
 	databaseURL, rpcURL string
 

@@ -41,7 +41,7 @@ type issuerMove struct {
 }
 
 func readIssuer(ctx context.Context, url string) (issuerBook, error) {
-	return readBook[issuerBook](ctx, "issuer", url+"/control/books")
+	return readBook[issuerBook](ctx, "issuer", url)
 }
 
 func readBook[T any](ctx context.Context, whose, url string) (b T, err error) {
@@ -76,7 +76,7 @@ func read(ctx context.Context, b Books) (*records, error) {
 	if r.chain, err = readChain(ctx, b, r.database); err != nil {
 		return nil, err
 	}
-	if r.issuer, err = readIssuer(ctx, b.SandboxURL); err != nil {
+	if r.issuer, err = readIssuer(ctx, b.issuerURL()); err != nil {
 		return nil, err
 	}
 	if r.supplier, err = readSupplier(ctx, b.SandboxURL); err != nil {

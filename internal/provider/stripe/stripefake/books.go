@@ -1,12 +1,8 @@
 package stripefake
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"os"
 	"slices"
 	"time"
 )
@@ -62,41 +58,11 @@ type books struct {
 	Executed map[string]int
 }
 
-func (s *Server) load() error {
-	if s.file == "" {
-		return nil
-	}
-	b, err := os.ReadFile(s.file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(b, &s.books)
-}
-
-// save writes the books whole or not at all. What the vendor has made is not lost, so that a server that cannot write
-// ends.
-func (s *Server) save() {
-	if s.file == "" {
-		return
-	}
-	err := os.WriteFile(s.file+".tmp", encode(s.books), 0o600)
-	if err == nil {
-		err = os.Rename(s.file+".tmp", s.file)
-	}
-	if err != nil {
-		panic("stripefake: keep the books: " + err.Error())
-	}
-}
-
 // change changes the books, as the vendor's staff or a merchant would.
 func (s *Server) change(how func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	how()
-	s.save()
 }
 
 // Cards are all that were opened, the oldest first.

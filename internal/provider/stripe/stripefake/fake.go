@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -25,8 +24,6 @@ type Config struct {
 	Now func() time.Time
 	// Balance is what the account has for cards, in cents; 100,000 dollars if zero.
 	Balance int64
-	// File keeps the books, so that a server on the same file goes on; empty keeps nothing.
-	File string
 }
 
 // The credentials of a server that is configured with none.
@@ -43,20 +40,20 @@ const (
 
 // Server is the vendor. It is safe for concurrent use.
 type Server struct {
-	key, cardholder, file string
-	now                   func() time.Time
-	mux                   *http.ServeMux
-	faults                faults
+	key, cardholder string
+	now             func() time.Time
+	mux             *http.ServeMux
+	faults          faults
 
 	mu       sync.Mutex
 	books    books
 	requests map[string]int
 }
 
-// New makes a Server, with the books that its file has.
-func New(cfg Config) (*Server, error) {
+// New makes a Server without cards.
+func New(cfg Config) *Server {
 	s := &Server{
-		key: cmp.Or(cfg.Key, DevKey), cardholder: cmp.Or(cfg.Cardholder, DevCardholder), file: cfg.File, now: cfg.Now,
+		key: cmp.Or(cfg.Key, DevKey), cardholder: cmp.Or(cfg.Cardholder, DevCardholder), now: cfg.Now,
 		mux: http.NewServeMux(), requests: map[string]int{},
 		books: books{
 			Balance: cmp.Or(cfg.Balance, defaultBalance), Holder: "active", Keys: map[string]kept{},
@@ -65,9 +62,6 @@ func New(cfg Config) (*Server, error) {
 	}
 	if s.now == nil {
 		s.now = time.Now
-	}
-	if err := s.load(); err != nil {
-		return nil, fmt.Errorf("open the books: %w", err)
 	}
 	s.mux.HandleFunc("POST /v1/issuing/cards", s.serve("open", s.open))
 	s.mux.HandleFunc("GET /v1/issuing/cards", s.serve("cards", s.listCards))
@@ -80,7 +74,8 @@ func New(cfg Config) (*Server, error) {
 	s.mux.HandleFunc("/", s.serve("unknown", func(c call) (any, error) {
 		return nil, &problem{http.StatusNotFound, "invalid_request_error", "", "", "Unrecognized request URL (" + c.path + ")."}
 	}))
-	return s, nil
+	s.mux.HandleFunc("GET /control/books", s.control)
+	return s
 }
 
 // ServeHTTP implements http.Handler.
@@ -195,7 +190,6 @@ func (s *Server) run(r *http.Request, body string, do func(call) (any, error)) a
 	if key != "" && a.Status == http.StatusOK {
 		s.books.Keys[key] = kept{At: s.now(), Asked: asked, Answer: a}
 		s.books.Executed[key]++
-		s.save()
 	}
 	return a
 }

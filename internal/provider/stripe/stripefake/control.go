@@ -1,0 +1,45 @@
+package stripefake
+
+import (
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// isReference finds the keys of metadata that are a client's records of loads.
+var isReference = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
+// control shows the books as a test compares them with those of the client: in the form of the sandbox, by the client's
+// references, which are in the cards' metadata.
+func (s *Server) control(w http.ResponseWriter, _ *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	cards, movements, float := []any{}, []any{}, s.books.Balance
+	for _, c := range s.books.Cards {
+		left, _ := s.left(c)
+		status := map[string]string{"active": "live", "inactive": "locked", "canceled": "terminated"}[c.Status]
+		if c.Status != "canceled" {
+			float -= max(0, left)
+		}
+		opened, _ := strconv.ParseInt(c.Metadata["roamcard_load"], 10, 64)
+		cards = append(cards, map[string]any{
+			"id": c.ID, "reference": c.Metadata["roamcard_ref"], "status": status, "loadCents": opened,
+			"balanceCents": left,
+		})
+		for key, record := range c.Metadata {
+			if !isReference.MatchString(key) {
+				continue
+			}
+			amount, _, _ := strings.Cut(record, ":")
+			cents, _ := strconv.ParseInt(amount, 10, 64)
+			movements = append(movements, map[string]any{
+				"id": c.ID + "/" + key, "reference": key, "cardId": c.ID, "direction": "in", "amountCents": cents,
+				"status": "done",
+			})
+		}
+	}
+	write(w, answer{http.StatusOK, encode(map[string]any{
+		"floatCents": float, "cards": cards, "movements": movements, "executed": s.books.Executed,
+	})})
+}
