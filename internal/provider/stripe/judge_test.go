@@ -341,8 +341,8 @@ func plainSchema(from map[string]any, refer func(name string)) any {
 			to[name] = plainSchema(one, refer)
 		}
 	}
-	if any, ok := from["anyOf"].([]any); ok {
-		to["anyOf"] = alternatives(any, refer)
+	if of, ok := from["anyOf"].([]any); ok {
+		to["anyOf"] = alternatives(of, refer)
 	}
 	if from["nullable"] == true {
 		return map[string]any{"anyOf": []any{to, map[string]any{"type": "null"}}}
