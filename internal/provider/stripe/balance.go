@@ -11,9 +11,9 @@ import (
 	"github.com/roamcard/roamcard/internal/product/card"
 )
 
-// Balance implements card.Vault: the limit, less what was spent and what is held. What a merchant gave back is left out,
-// because Stripe does not say that the limit has it again. Holds are read before what was spent, so that one which turns
-// into the other meanwhile counts twice, never not at all.
+// Balance implements card.Vault: the limit, less what was spent and what is held. What a merchant gave back is left
+// out, because Stripe does not say that the limit has it again. Holds are read before what was spent, so that one which
+// turns into the other meanwhile counts twice, never not at all.
 func (i *Issuer) Balance(ctx context.Context, account string) (card.Balance, error) {
 	b, err := i.balance(ctx, account)
 	if err != nil {

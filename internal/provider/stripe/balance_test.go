@@ -230,6 +230,25 @@ func TestLoadAndWithdrawalAtOnce(t *testing.T) {
 	b.wantFloat(10_000_000 - pairs*(load+2450))
 }
 
+// TestCardsOfOneSecondAreAllListed, in whatever order they are noticed.
+func TestCardsOfOneSecondAreAllListed(t *testing.T) {
+	b := start(t)
+	if page, next, err := b.Accounts(t.Context(), ""); err != nil || next != "" || len(page) != 0 {
+		t.Fatalf("without cards: %+v, %q, %v", page, next, err)
+	}
+	for range 3 {
+		b.fake.Add([]stripefake.Limit{{Amount: 1, Interval: "all_time"}}, map[string]string{
+			"roamcard_ref": fulfilmenttest.NewRef().String(), "roamcard_load": "1",
+		})
+	}
+	for range 2 {
+		page, next, err := b.Accounts(t.Context(), "")
+		if err != nil || next != "" || len(page) != 3 || page[0].ID != b.fake.Cards()[0].ID {
+			t.Errorf("listed %+v, %q, %v", page, next, err)
+		}
+	}
+}
+
 func TestUnfamiliarStateOfACardIsPending(t *testing.T) {
 	b := start(t)
 	a := b.opened()

@@ -51,6 +51,17 @@ func (i *Issuer) roll(ctx context.Context, after string) (page[*cardAnswer], err
 	if oldest == "" {
 		return page[*cardAnswer]{}, nil
 	}
+	// Several may be of the same second, and others may have been listed late.
+	for {
+		older, err := i.listCards(ctx, span{after: oldest})
+		if err != nil {
+			return page[*cardAnswer]{}, err
+		}
+		if len(older.items) == 0 {
+			break
+		}
+		oldest = older.items[len(older.items)-1].ID
+	}
 	first, err := i.card(ctx, "accounts", oldest)
 	if err != nil {
 		return page[*cardAnswer]{}, err

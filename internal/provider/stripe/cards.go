@@ -17,7 +17,7 @@ import (
 type references struct {
 	*follower[*cardAnswer]
 	ids map[fulfilment.Ref][]string
-	// oldest is the first card of the account, whoever opened it.
+	// oldest is one of the oldest cards of the account, whoever opened it.
 	oldest string
 }
 
@@ -25,8 +25,7 @@ func newReferences(list lister[*cardAnswer]) *references {
 	r := &references{ids: map[fulfilment.Ref][]string{}}
 	at := int64(0)
 	r.follower = newFollower(list, func(a *cardAnswer) {
-		// Listed last, and among those of one second, too.
-		if r.oldest == "" || a.Created < at || (!r.whole && a.Created == at) {
+		if r.oldest == "" || a.Created < at {
 			r.oldest, at = a.ID, a.Created
 		}
 		if ref, ours := a.ref(); ours {
@@ -53,8 +52,8 @@ func (r *references) remember(ctx context.Context, ref fulfilment.Ref, id string
 	}
 }
 
-// find is the ID of the card with a reference. The vendor is asked if it is not known. fulfilment.ErrNoRef when there is
-// none.
+// find is the ID of the card with a reference. The vendor is asked if it is not known. fulfilment.ErrNoRef when there
+// is none.
 func (r *references) find(ctx context.Context, ref fulfilment.Ref) (string, error) {
 	if err := r.turn.take(ctx); err != nil {
 		return "", err
@@ -78,8 +77,8 @@ func (r *references) find(ctx context.Context, ref fulfilment.Ref) (string, erro
 	}
 }
 
-// Open implements card.Issuer. A card that the reference has opened is found first: Stripe remembers the reference for a
-// day only.
+// Open implements card.Issuer. A card that the reference has opened is found first: Stripe remembers the reference for
+// a day only.
 func (i *Issuer) Open(ctx context.Context, o card.Opening) (card.Account, error) {
 	account, err := i.open(ctx, o)
 	if err == nil && account.Loaded != o.Load {

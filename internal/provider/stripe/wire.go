@@ -106,8 +106,8 @@ var definite = map[stripego.ErrorCode]bool{
 	stripego.ErrorCodeParameterInvalidStringEmpty: true,
 }
 
-// understand sorts an error into refused and unknown. Only what Stripe calls an invalid request is a refusal: above all,
-// idempotency_error says that something did happen under this key.
+// understand sorts an error into refused and unknown. Only what Stripe calls an invalid request is a refusal: above
+// all, idempotency_error says that something did happen under this key.
 func understand(ctx context.Context, err error, mutation bool) error {
 	said, ok := errors.AsType[*stripego.Error](err)
 	if !ok {
@@ -158,8 +158,8 @@ func quote(s string) string {
 	return s
 }
 
-// guard is what the library does not do: it bounds answers, takes no status for a success but 200, and calls an API that
-// is below a path.
+// guard is what the library does not do: it bounds answers, takes no status for a success but 200, and calls an API
+// that is below a path.
 type guard struct {
 	next  http.RoundTripper
 	under string

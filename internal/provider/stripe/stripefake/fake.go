@@ -1,6 +1,6 @@
-// Package stripefake plays Stripe Issuing: an http.Handler that speaks the vendor's API, authenticates as it does, keeps
-// books of cards, authorizations, transactions and a balance, remembers idempotency keys for a day, and fails on demand.
-// It knows nothing of the adapter.
+// Package stripefake plays Stripe Issuing: an http.Handler that speaks the vendor's API, authenticates as it does,
+// keeps books of cards, authorizations, transactions and a balance, remembers idempotency keys for a day, and fails on
+// demand. It knows nothing of the adapter.
 package stripefake
 
 import (
@@ -72,7 +72,9 @@ func New(cfg Config) *Server {
 	s.mux.HandleFunc("GET /v1/issuing/cardholders/{id}", s.serve("cardholder", s.getHolder))
 	s.mux.HandleFunc("GET /v1/balance", s.serve("balance", s.getBalance))
 	s.mux.HandleFunc("/", s.serve("unknown", func(c call) (any, error) {
-		return nil, &problem{http.StatusNotFound, "invalid_request_error", "", "", "Unrecognized request URL (" + c.path + ")."}
+		return nil, &problem{
+			http.StatusNotFound, "invalid_request_error", "", "", "Unrecognized request URL (" + c.path + ").",
+		}
 	}))
 	s.mux.HandleFunc("GET /control/books", s.control)
 	return s
