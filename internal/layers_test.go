@@ -23,11 +23,11 @@ const module = "github.com/roamcard/roamcard/"
 var rows = [][]string{
 	0: {"money", "secret", "fault", "testing/faultpoint", "telemetry", "provider/sandbox/scenario"},
 	1: {"x402", "limit", "ledger"},
-	2: {"curve", "handshake", "order", "job"},
+	2: {"curve", "handshake", "order", "job", "provider/wire/spoil"},
 	3: {"auth", "payment", "fulfilment", "availability", "activity", "screening", "webhook", "agent/keys",
 		"agent/install"},
 	4:  {"product/*"},
-	5:  {"checkout", "settlement", "admin", "reconcile", "provider", "provider/sandbox/trigger"},
+	5:  {"checkout", "settlement", "admin", "reconcile", "provider", "provider/sandbox/trigger", "provider/wire"},
 	6:  {"store", "chain", "facilitator", "provider/*", "provider/esimaccess/esimaccessfake"},
 	7:  {"transport/rpcx"},
 	8:  {"transport/rpc"},
@@ -100,7 +100,7 @@ var narrow = map[string][]string{
 	// What checks the program's books believes none of its code.
 	"testing/invariants": {},
 	// What plays a vendor shares nothing with the adapter that is tested against it.
-	"provider/esimaccess/esimaccessfake": {},
+	"provider/esimaccess/esimaccessfake": {"provider/wire/spoil"},
 	// The program is run as an operator runs it: as a process.
 	"testing/apptest": {},
 }
