@@ -28,7 +28,7 @@ var rows = [][]string{
 		"agent/install"},
 	4:  {"product/*"},
 	5:  {"checkout", "settlement", "admin", "reconcile", "provider", "provider/sandbox/trigger", "provider/wire"},
-	6:  {"store", "chain", "facilitator", "provider/*", "provider/esimaccess/esimaccessfake"},
+	6:  {"store", "chain", "facilitator", "provider/*", "provider/esimaccess/esimaccessfake", "provider/lithic/lithicfake"},
 	7:  {"transport/rpcx"},
 	8:  {"transport/rpc"},
 	9:  {"transport/rest", "transport/mcp", "transport/discovery", "transport/web"},
@@ -101,6 +101,7 @@ var narrow = map[string][]string{
 	"testing/invariants": {},
 	// What plays a vendor shares nothing with the adapter that is tested against it.
 	"provider/esimaccess/esimaccessfake": {"provider/wire/spoil"},
+	"provider/lithic/lithicfake":         {"provider/wire/spoil"},
 	// The program is run as an operator runs it: as a process.
 	"testing/apptest": {},
 }
