@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/provider"
 	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/settlement"
 	"github.com/roamcard/roamcard/internal/store"
@@ -65,6 +66,13 @@ func examineIssuer(ctx context.Context, cfg Config) Examination {
 	issuer, err := cfg.dialIssuer(discard(), nil)
 	if err != nil {
 		return Examination{Name: "issuer", Err: err, Fix: "check issuer.url"}
+	}
+	if p, ok := issuer.(provider.Prober); ok {
+		seen, err := p.Probe(ctx)
+		return Examination{
+			Name: "issuer", Detail: cfg.IssuerProvider + ": " + seen, Err: err,
+			Fix: "check issuer.url, issuer.key and the issuer's own settings",
+		}
 	}
 	stock, err := issuer.Stock(ctx)
 	return Examination{

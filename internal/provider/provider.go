@@ -7,6 +7,7 @@
 package provider
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
@@ -39,6 +40,12 @@ type IssuerClient interface {
 	// Traits say what may be done after a call whose outcome is unknown.
 	Traits() fulfilment.Traits
 	Capabilities() card.Capabilities
+}
+
+// Prober is a client that can be tried out.
+type Prober interface {
+	// Probe makes every call that changes nothing and costs nothing, and says in a few words what it saw.
+	Probe(context.Context) (string, error)
 }
 
 // Supplier registers an eSIM supplier.

@@ -40,7 +40,9 @@ type Config struct {
 	IssuerCallTimeout, IssuerVisibilityDelay time.Duration
 	// SpendLimits makes the sandbox issuer open cards with spending limits.
 	SpendLimits bool
-	Log         *slog.Logger
+	// Issuer is one of IssuerNames; empty is the sandbox. Any other is played by the sandbox process.
+	Issuer string
+	Log    *slog.Logger
 	// Out gets the banner; it may be nil.
 	Out io.Writer
 	// OnReady, if set, is called with what the ready file tells.

@@ -71,8 +71,8 @@ func parseCursor(s string) (c cursor, err error) {
 	return c, nil
 }
 
-// Changes implements card.Book. What an event names is read as it stands now: the order of events, and whether one comes
-// twice, does not matter.
+// Changes implements card.Book. What an event names is read as it stands now: the order of events, and whether one
+// comes twice, does not matter.
 func (i *Issuer) Changes(ctx context.Context, after string) (card.Page, error) {
 	c := cursor{part: partCards, since: i.wire.Now().Add(-overlap)}
 	if after != "" {
@@ -164,8 +164,8 @@ func (i *Issuer) allTransfers(ctx context.Context, c cursor) (card.Page, error) 
 	return page, nil
 }
 
-// line is a load or withdrawal of ours. The load of an opening is a part of its card's line, and what others transfer is
-// not read.
+// line is a load or withdrawal of ours. The load of an opening is a part of its card's line, and what others transfer
+// is not read.
 func (a transferAnswer) line() (l card.Line, ours bool, err error) {
 	if p := a.purpose(); p != load && p != withdrawal {
 		return card.Line{}, false, nil
@@ -174,7 +174,11 @@ func (a transferAnswer) line() (l card.Line, ours bool, err error) {
 	if err != nil {
 		return card.Line{}, false, err
 	}
-	moved, err := m.moved(m.card())
+	on := m.to
+	if m.purpose == withdrawal {
+		on = m.from
+	}
+	moved, err := m.moved(on)
 	return card.Line{ID: m.token.String(), Movement: &moved}, true, err
 }
 
@@ -197,7 +201,7 @@ type eventAnswer struct {
 // changed reads what a page of events names.
 func (i *Issuer) changed(ctx context.Context, c cursor) (card.Page, error) {
 	if c.until.IsZero() {
-		c.until = i.wire.Now().UTC()
+		c.until = i.wire.Now().UTC().Add(time.Second) // in whole seconds, this one included
 	}
 	query := url.Values{
 		"page_size": {booksPage}, "with_content": {"true"}, "event_types": eventTypes,
@@ -243,15 +247,24 @@ func (i *Issuer) named(ctx context.Context, events []eventAnswer) (lines []card.
 			continue
 		}
 		transfers[e.Payload.Token] = true
-		line, on, err := i.transferLine(ctx, e.Payload.Token)
-		if err != nil {
+		switch got, err := i.readTransfer(ctx, "statement", e.Payload.Token); {
+		case errors.Is(err, fulfilment.ErrNoRef):
+		case err != nil:
 			return nil, err
-		}
-		if cards[on] = true; line.Movement != nil {
-			lines = append(lines, line)
+		default:
+			// Whoever made it, a card at its end has another balance.
+			cards[got.From], cards[got.To] = true, true
+			line, ours, err := got.line()
+			if err != nil {
+				return nil, err
+			}
+			if ours {
+				lines = append(lines, line)
+			}
 		}
 	}
 	delete(cards, uuid.Nil)
+	delete(cards, i.float)
 	for token := range cards {
 		switch found, err := i.card(ctx, token); {
 		case errors.Is(err, fulfilment.ErrNoRef):
@@ -266,24 +279,6 @@ func (i *Issuer) named(ctx context.Context, events []eventAnswer) (lines []card.
 		}
 	}
 	return lines, nil
-}
-
-// transferLine reads a transfer and says which card it changed; uuid.Nil when it is none of ours. The line of an
-// opening's load is empty: it is a part of its card's.
-func (i *Issuer) transferLine(ctx context.Context, token uuid.UUID) (l card.Line, on uuid.UUID, err error) {
-	got, err := i.readTransfer(ctx, "statement", token)
-	if errors.Is(err, fulfilment.ErrNoRef) || (err == nil && got.purpose() == "") {
-		return card.Line{}, uuid.Nil, nil
-	}
-	if err != nil {
-		return card.Line{}, uuid.Nil, err
-	}
-	m, err := got.read()
-	if err != nil {
-		return card.Line{}, uuid.Nil, err
-	}
-	l, _, err = got.line()
-	return l, m.card(), err
 }
 
 // card reads one card. fulfilment.ErrNoRef when it is not there, or was not opened here.

@@ -89,6 +89,7 @@ func TestBooksAreReadWholeAndThenByEvents(t *testing.T) {
 	move(all[1], card.Withdrawal)
 	move(opened, card.Load)
 	b.fake.Spend(all[2].ID, 300)
+	b.fake.Donate(all[4].ID, 7, "another gift")
 	b.fake.SetState(all[3].ID, "CLOSED")
 	b.clock.pass(time.Second)
 	b.fake.Fault("events", lithicfake.Reordered)

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/provider"
+	"github.com/roamcard/roamcard/internal/provider/wire"
 )
 
 // Name is how the settings choose Lithic.
@@ -16,11 +17,11 @@ const Name = "lithic"
 
 // The issuer's own settings.
 const (
-	keyFloat    = Name + ".float_account"
-	keyProgram  = Name + ".card_program"
-	keyAccount  = Name + ".account"
-	keyTransfer = Name + ".transfer"
-	keyReveal   = Name + ".reveal"
+	FloatKey    = Name + ".float_account"
+	ProgramKey  = Name + ".card_program"
+	AccountKey  = Name + ".account"
+	TransferKey = Name + ".transfer"
+	RevealKey   = Name + ".reveal"
 )
 
 var _ provider.IssuerClient = (*Issuer)(nil)
@@ -31,17 +32,17 @@ func AsIssuer() provider.Issuer {
 		Registration: provider.Registration{
 			Name: Name, Real: true,
 			Settings: []provider.Setting{
-				{Key: keyFloat, Help: "token of the financial account that cards are loaded from", Check: isToken},
-				{Key: keyProgram, Help: "token of the card programme", Check: isToken},
+				{Key: FloatKey, Help: "token of the financial account that cards are loaded from", Check: isToken},
+				{Key: ProgramKey, Help: "token of the card programme", Check: isToken},
 				{
-					Key: keyAccount, Help: "token of the operator's account, where the programme has several", Optional: true,
+					Key: AccountKey, Help: "token of the operator's account, where the programme has several", Optional: true,
 					Check: isToken,
 				},
 				{
-					Key: keyTransfer, Help: "how the programme names book transfers: CATEGORY/TYPE/subtype", Check: isTransfer,
+					Key: TransferKey, Help: "how the programme names book transfers: CATEGORY/TYPE/subtype", Check: isTransfer,
 				},
 				{
-					Key: keyReveal, Help: "how owners see card numbers: embed, or inline in a PCI programme", Default: "embed",
+					Key: RevealKey, Help: "how owners see card numbers: embed, or inline in a PCI programme", Default: "embed",
 					Check: isReveal,
 				},
 			},
@@ -49,7 +50,7 @@ func AsIssuer() provider.Issuer {
 				if c.SpendLimits {
 					wrong = append(wrong, errors.New("issuer.spend_limits: Lithic's cards are loaded from the float"))
 				}
-				if _, err := dial(c); err != nil && !missing(c) {
+				if _, err := wire.Origin(c.URL); err != nil && c.URL != "" {
 					wrong = append(wrong, fmt.Errorf("issuer.url: %w", err))
 				}
 				return wrong
@@ -65,21 +66,17 @@ func AsIssuer() provider.Issuer {
 	}
 }
 
-// missing says that a setting is not there, which is told without us.
-func missing(c provider.Config) bool {
-	return c.Own.Text(keyFloat) == "" || c.Own.Text(keyProgram) == "" || c.Own.Text(keyTransfer) == ""
-}
-
 func dial(c provider.Config) (*Issuer, error) {
 	cfg := Config{
-		URL: c.URL, Key: c.Key, Inline: c.Own.Text(keyReveal) == "inline", Timeout: c.CallTimeout,
+		URL: c.URL, Key: c.Key, Inline: c.Own.Text(RevealKey) == "inline", Timeout: c.CallTimeout,
 		VisibilityDelay: c.VisibilityDelay, Metrics: c.Metrics,
 	}
-	for key, token := range map[string]*uuid.UUID{keyFloat: &cfg.Float, keyProgram: &cfg.Program, keyAccount: &cfg.Account} {
+	for key, token := range map[string]*uuid.UUID{FloatKey: &cfg.Float, ProgramKey: &cfg.Program,
+		AccountKey: &cfg.Account} {
 		// What is no token was told when it was read, and is missing here.
 		*token, _ = uuid.Parse(c.Own.Text(key))
 	}
-	if named := strings.Split(c.Own.Text(keyTransfer), "/"); len(named) == 3 {
+	if named := strings.Split(c.Own.Text(TransferKey), "/"); len(named) == 3 {
 		cfg.Transfer = Transfer{Category: named[0], Type: named[1], Subtype: named[2]}
 	}
 	return Dial(cfg)

@@ -80,7 +80,8 @@ func (i *Issuer) Stock(ctx context.Context) (card.Inventory, error) {
 	}
 	return card.Inventory{
 		Float: float, AsOf: asOf,
-		BINs: []card.BIN{{Prefix: got.Start[:min(len(got.Start), 8)], Open: got.Currency == "" || got.Currency == currencyUSD}},
+		BINs: []card.BIN{{Prefix: got.Start[:min(len(got.Start), 8)], Open: got.Currency == "" ||
+			got.Currency == currencyUSD}},
 	}, nil
 }
 

@@ -194,14 +194,6 @@ func (m made) refusal(short string) *fulfilment.Refusal {
 	return no
 }
 
-// card is the card that a transfer of ours changes.
-func (m made) card() uuid.UUID {
-	if m.purpose == withdrawal {
-		return m.from
-	}
-	return m.to
-}
-
 // movedOn is the transfer as a movement of a card, by its name.
 func (m made) movedOn(account string) (card.Moved, error) {
 	on, err := uuid.Parse(account)
@@ -213,7 +205,8 @@ func (m made) movedOn(account string) (card.Moved, error) {
 
 // moved is the transfer as a movement of a card.
 func (m made) moved(on uuid.UUID) (card.Moved, error) {
-	one := card.Moved{Ref: fulfilment.Ref(m.token), Account: on.String(), Direction: card.Load, Amount: m.amount, State: m.state}
+	one := card.Moved{Ref: fulfilment.Ref(m.token), Account: on.String(), Direction: card.Load, Amount: m.amount,
+		State: m.state}
 	short := fulfilment.RefusedFloat
 	switch on {
 	case m.to:

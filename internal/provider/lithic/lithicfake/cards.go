@@ -78,6 +78,13 @@ func (s *Server) Reveal() {
 	}
 }
 
+// ForgetKeys forgets every Idempotency-Key.
+func (s *Server) ForgetKeys() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.keys)
+}
+
 func (s *Server) setState(c *Card, state string) {
 	was := c.State
 	c.State = state

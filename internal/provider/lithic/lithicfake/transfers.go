@@ -158,7 +158,8 @@ type event struct {
 
 // happened records an event. The Server is locked.
 func (s *Server) happened(kind string, payload map[string]any) {
-	s.events = append(s.events, event{"msg_" + uuid.New().String()[:8] + uuid.New().String()[:8], kind, payload, s.now().UTC()})
+	s.events = append(s.events,
+		event{"msg_" + uuid.New().String()[:8] + uuid.New().String()[:8], kind, payload, s.now().UTC()})
 }
 
 // getEvents lists events, the latest first, as a list of what happened is mostly read.

@@ -1,0 +1,54 @@
+package dev_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/roamcard/roamcard/internal/app"
+	"github.com/roamcard/roamcard/internal/devtools/dev"
+)
+
+// TestIssuersNextToTheSandboxAnswer: the doctor's check of each passes, with the settings that a development server has.
+func TestIssuersNextToTheSandboxAnswer(t *testing.T) {
+	web := httptest.NewServer(dev.WithIssuers(http.NotFoundHandler()))
+	defer web.Close()
+	for _, name := range dev.IssuerNames() {
+		c := app.Defaults()
+		if err := dev.UseIssuer(&c, name, web.URL); err != nil {
+			t.Fatal(err)
+		}
+		if name == "sandbox" {
+			continue // it is played without us
+		}
+		found := false
+		for _, e := range c.ExamineProviders(t.Context()) {
+			if e.Name != "issuer" {
+				continue
+			}
+			found = true
+			if e.Err != nil || !strings.HasPrefix(e.Detail, name+": ") {
+				t.Errorf("%s: %q, %v", name, e.Detail, e.Err)
+			}
+		}
+		if !found {
+			t.Errorf("%s was not examined", name)
+		}
+		c.IssuerLimits = true
+		if err := dev.UseIssuer(&c, name, web.URL); err == nil {
+			t.Errorf("%s has limits", name)
+		}
+		books, err := http.Get(web.URL + "/" + name + "/control/books")
+		if err != nil || books.StatusCode != http.StatusOK {
+			t.Errorf("%s shows no books: %v", name, err)
+		}
+		if err == nil {
+			_ = books.Body.Close()
+		}
+	}
+	c := app.Defaults()
+	if err := dev.UseIssuer(&c, "nobody", web.URL); err == nil || !strings.Contains(err.Error(), "only sandbox, lithic") {
+		t.Errorf("an issuer that is none: %v", err)
+	}
+}
