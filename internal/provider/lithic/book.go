@@ -130,7 +130,8 @@ func (i *Issuer) cardLine(ctx context.Context, one foundCard) (card.Line, error)
 }
 
 func (i *Issuer) allTransfers(ctx context.Context, c cursor) (card.Page, error) {
-	query := url.Values{"page_size": {pageSize}, "financial_account_token": {i.float.String()}}
+	// Not by the float's account: the vendor's filter is documented for the one that sends.
+	query := url.Values{"page_size": {pageSize}}
 	if c.after != "" {
 		query.Set("starting_after", c.after)
 	}
@@ -193,8 +194,8 @@ type eventAnswer struct {
 	Token   string `json:"token"`
 	Type    string `json:"event_type"`
 	Payload struct {
-		Token uuid.UUID `json:"token"`
-		Card  uuid.UUID `json:"card_token"`
+		Token string `json:"token"`
+		Card  string `json:"card_token"`
 	} `json:"payload"`
 }
 
@@ -237,33 +238,34 @@ func (i *Issuer) changed(ctx context.Context, c cursor) (card.Page, error) {
 // named reads the cards and transfers that events name, each once. What is gone or names nothing is left to the next
 // reading of all.
 func (i *Issuer) named(ctx context.Context, events []eventAnswer) (lines []card.Line, err error) {
-	cards, transfers := map[uuid.UUID]bool{}, map[uuid.UUID]bool{uuid.Nil: true}
+	cards, transfers := map[uuid.UUID]bool{}, map[uuid.UUID]bool{}
 	for _, e := range events {
-		if !strings.HasPrefix(e.Type, "book_transfer_transaction.") {
-			cards[e.Payload.Card] = true
-			continue
+		into, named := cards, e.Payload.Card
+		if strings.HasPrefix(e.Type, "book_transfer_transaction.") {
+			into, named = transfers, e.Payload.Token
 		}
-		if transfers[e.Payload.Token] {
-			continue
-		}
-		transfers[e.Payload.Token] = true
-		switch got, err := i.readTransfer(ctx, "statement", e.Payload.Token); {
-		case errors.Is(err, fulfilment.ErrNoRef):
-		case err != nil:
-			return nil, err
-		default:
-			// Whoever made it, a card at its end has another balance.
-			cards[got.From], cards[got.To] = true, true
-			line, ours, err := got.line()
-			if err != nil {
-				return nil, err
-			}
-			if ours {
-				lines = append(lines, line)
-			}
+		if token, err := uuid.Parse(named); err == nil {
+			into[token] = true
 		}
 	}
-	delete(cards, uuid.Nil)
+	for token := range transfers {
+		got, err := i.readTransfer(ctx, "statement", token)
+		if errors.Is(err, fulfilment.ErrNoRef) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		// Whoever made it, a card at its end has another balance.
+		cards[got.From], cards[got.To] = true, true
+		line, ours, err := got.line()
+		if err != nil {
+			return nil, err
+		}
+		if ours {
+			lines = append(lines, line)
+		}
+	}
 	delete(cards, i.float)
 	for token := range cards {
 		switch found, err := i.card(ctx, token); {

@@ -74,7 +74,9 @@ func dial(c provider.Config) (*Issuer, error) {
 	for key, token := range map[string]*uuid.UUID{FloatKey: &cfg.Float, ProgramKey: &cfg.Program,
 		AccountKey: &cfg.Account} {
 		// What is no token was told when it was read, and is missing here.
-		*token, _ = uuid.Parse(c.Own.Text(key))
+		if read, err := uuid.Parse(c.Own.Text(key)); err == nil {
+			*token = read
+		}
 	}
 	if named := strings.Split(c.Own.Text(TransferKey), "/"); len(named) == 3 {
 		cfg.Transfer = Transfer{Category: named[0], Type: named[1], Subtype: named[2]}

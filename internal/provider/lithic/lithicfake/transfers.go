@@ -142,7 +142,7 @@ func (s *Server) getTransfers(r *http.Request, _ []byte) (any, error) {
 	of := r.URL.Query().Get("financial_account_token")
 	var all []map[string]any
 	for _, t := range s.transfers {
-		if of == "" || of == t.From || of == t.To {
+		if of == "" || of == t.From {
 			all = append(all, t.show())
 		}
 	}
