@@ -10,7 +10,8 @@ import (
 	"github.com/roamcard/roamcard/internal/devtools/dev"
 )
 
-// TestIssuersNextToTheSandboxAnswer: the doctor's check of each passes, with the settings that a development server has.
+// TestIssuersNextToTheSandboxAnswer: the doctor's check of each passes, with the settings that a development server
+// has.
 func TestIssuersNextToTheSandboxAnswer(t *testing.T) {
 	web := httptest.NewServer(dev.WithIssuers(http.NotFoundHandler()))
 	defer web.Close()

@@ -23,7 +23,7 @@ import (
 	"github.com/roamcard/roamcard/internal/secret"
 )
 
-func fulfilmentUUID() uuid.UUID { return uuid.UUID(fulfilmenttest.NewRef()) }
+func newToken() uuid.UUID { return uuid.UUID(fulfilmenttest.NewRef()) }
 
 // TestLoadsAndWithdrawalsAtOnceAddUp: 200 cards, each loaded and withdrawn from at the same time, with some answers
 // lost and sent again.
@@ -179,7 +179,7 @@ func TestSecretsStayOutOfErrorsLogsAndSpans(t *testing.T) {
 		cfg := configOf(web.URL, web.Client())
 		cfg.Tracer, cfg.Inline, cfg.Key = tracer, true, secret.New("unused-"+key)
 		i := dial(t, cfg)
-		on := fulfilmentUUID().String()
+		on := newToken().String()
 		for name, call := range map[string]func() error{
 			"credentials": func() error { _, err := i.Credentials(t.Context(), on); return err },
 			"balance":     func() error { _, err := i.Balance(t.Context(), on); return err },

@@ -53,7 +53,8 @@ func (s *Supplier) Listings(ctx context.Context) ([]esim.Listing, error) {
 		return nil, fmt.Errorf("read the catalogue: %w", err)
 	}
 	if got.Items == nil {
-		return nil, fmt.Errorf("read the catalogue: %w", wire.Unclear("the list in the answer does not match the documentation"))
+		err := wire.Unclear("the list in the answer does not match the documentation")
+		return nil, fmt.Errorf("read the catalogue: %w", err)
 	}
 	all := make([]esim.Listing, len(*got.Items))
 	for i, item := range *got.Items {

@@ -53,7 +53,8 @@ func TestKeyAndTokenAreTakenOnce(t *testing.T) {
 	if status != http.StatusOK || again["token"] != first["token"] || len(s.Cards()) != 1 {
 		t.Errorf("the same request made %d %v", status, again)
 	}
-	if status, _ := ask(t, s, http.MethodPost, "/v1/cards", key, strings.Replace(virtual, "one", "two", 1)); status != 422 {
+	other := strings.Replace(virtual, "one", "two", 1)
+	if status, _ := ask(t, s, http.MethodPost, "/v1/cards", key, other); status != 422 {
 		t.Errorf("another request with the key: %d", status)
 	}
 	card, token := first["token"].(string), uuid.NewString()
