@@ -23,19 +23,21 @@ const module = "github.com/roamcard/roamcard/"
 var rows = [][]string{
 	0: {"money", "secret", "fault", "testing/faultpoint", "telemetry", "provider/sandbox/scenario"},
 	1: {"x402", "limit", "ledger"},
-	2: {"curve", "handshake", "order", "job"},
+	2: {"curve", "handshake", "order", "job", "provider/wire/spoil"},
 	3: {"auth", "payment", "fulfilment", "availability", "activity", "screening", "webhook", "agent/keys",
 		"agent/install"},
 	4: {"product/*"},
-	5: {"checkout", "settlement", "admin", "reconcile", "provider", "provider/sandbox/trigger"},
-	6: {"store", "chain", "facilitator", "provider/*", "provider/esimaccess/esimaccessfake",
-		"provider/stripe/stripefake"},
+	5: {"checkout", "settlement", "admin", "reconcile", "provider", "provider/sandbox/trigger", "provider/wire"},
+	6: {
+		"store", "chain", "facilitator", "provider/*", "provider/esimaccess/esimaccessfake",
+		"provider/lithic/lithicfake", "provider/stripe/stripefake",
+	},
 	7:  {"transport/rpcx"},
 	8:  {"transport/rpc"},
 	9:  {"transport/rest", "transport/mcp", "transport/discovery", "transport/web"},
 	10: {"transport/edge", "transport/webhooks"},
 	11: {"devtools/devnet", "devtools/demo", "agent", "testing/invariants", "testing/apptest"},
-	12: {"app", "testing/bench", "testing/hostile", "testing/goclient"},
+	12: {"app", "testing/bench", "testing/hostile", "testing/goclient", "testing/judge"},
 	13: {"devtools/dev", "devtools/doctor", "testing/paperissuer", "testing/voucher"},
 	14: {"testing/devserver", "testing/crash", "testing/endtoend"},
 }
@@ -104,7 +106,8 @@ var narrow = map[string][]string{
 	// What checks the program's books believes none of its code.
 	"testing/invariants": {},
 	// What plays a vendor shares nothing with the adapter that is tested against it.
-	"provider/esimaccess/esimaccessfake": {},
+	"provider/esimaccess/esimaccessfake": {"provider/wire/spoil"},
+	"provider/lithic/lithicfake":         {"provider/wire/spoil"},
 	"provider/stripe/stripefake":         {},
 	// The program is run as an operator runs it: as a process.
 	"testing/apptest": {},

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/roamcard/roamcard/internal/provider"
+	"github.com/roamcard/roamcard/internal/provider/lithic"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
 	"github.com/roamcard/roamcard/internal/provider/stripe"
 	"github.com/roamcard/roamcard/internal/secret"
@@ -16,6 +17,7 @@ import (
 func issuers() []provider.Issuer {
 	return []provider.Issuer{
 		sandbox.AsIssuer(),
+		lithic.AsIssuer(),
 		stripe.AsIssuer(),
 	}
 }

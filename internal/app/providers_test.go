@@ -103,7 +103,7 @@ func TestSettingsOfAnAddedProductAreRead(t *testing.T) {
 }
 
 func TestOnlyRegisteredProvidersCanBeChosen(t *testing.T) {
-	for key, all := range map[string]string{"issuer.provider": "sandbox, stripe", "supplier.provider": "sandbox"} {
+	for key, all := range map[string]string{"issuer.provider": "sandbox, lithic, stripe", "supplier.provider": "sandbox"} {
 		_, err := settlementLoad(settlementSettings(map[string]string{"relayer.keys": "0x01", key: paperissuer.Name}))
 		if want := key + ` (from the file): "paper" is none of ` + all; err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/roamcard/roamcard/internal/app"
+	"github.com/roamcard/roamcard/internal/provider/lithic"
+	"github.com/roamcard/roamcard/internal/provider/lithic/lithicfake"
 	"github.com/roamcard/roamcard/internal/provider/stripe"
 	"github.com/roamcard/roamcard/internal/provider/stripe/stripefake"
 	"github.com/roamcard/roamcard/internal/secret"
@@ -29,6 +31,13 @@ type fakeIssuer struct {
 func fakeIssuers() []fakeIssuer {
 	return []fakeIssuer{
 		{
+			name: lithic.Name, make: func() http.Handler { return lithicfake.New(lithicfake.Config{Numbers: true}) },
+			key: lithicfake.DevKey, own: map[string]string{
+				lithic.FloatKey: lithicfake.Float, lithic.ProgramKey: lithicfake.Program, lithic.RevealKey: "inline",
+				lithic.TransferKey: "TRANSFER/ACCOUNT_TO_ACCOUNT/load",
+			},
+		},
+		{
 			name: stripe.Name, make: func() http.Handler { return stripefake.New(stripefake.Config{}) },
 			key: stripefake.DevKey, own: map[string]string{stripe.CardholderKey: stripefake.DevCardholder},
 		},
@@ -44,8 +53,8 @@ func IssuerNames() []string {
 	return names
 }
 
-// WithIssuers adds the fakes of the real issuers to the sandbox providers: /stripe, with its books at /control/books
-// below.
+// WithIssuers adds the fakes of the real issuers to the sandbox providers: /lithic and /stripe, each with its books at
+// /control/books below.
 func WithIssuers(sandbox http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", sandbox)

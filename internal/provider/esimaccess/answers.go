@@ -1,11 +1,8 @@
 package esimaccess
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -13,16 +10,9 @@ import (
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/product/esim"
+	"github.com/roamcard/roamcard/internal/provider/wire"
 	"github.com/roamcard/roamcard/internal/secret"
 )
-
-// unclear is an answer that leaves the outcome unknown. Its text is ours: a decoder's error would quote the answer, and
-// with it an activation code.
-type unclear string
-
-func (u unclear) Error() string { return string(u) }
-
-const undocumented unclear = "the answer does not match the documentation"
 
 // plain is a JSON string, number or boolean, as text: the vendor's documentation and its answers differ in which.
 type plain string
@@ -35,7 +25,7 @@ func (p *plain) UnmarshalJSON(raw []byte) error {
 	case raw[0] == '"':
 		return json.Unmarshal(raw, (*string)(p))
 	case raw[0] == '{' || raw[0] == '[':
-		return undocumented
+		return wire.Undocumented
 	}
 	*p = plain(raw)
 	return nil
@@ -92,7 +82,7 @@ func refusalOfOrder(code, message string) error {
 // understand sorts an answer. It settles the outcome when it is a success, or a code that the request knows.
 func understand(status int, answer []byte, rq request, into any) (settled bool, err error) {
 	if status != http.StatusOK {
-		return false, unclear(fmt.Sprintf("status %d", status))
+		return false, wire.Unclear(fmt.Sprintf("status %d", status))
 	}
 	var e struct {
 		Success      plain           `json:"success"`
@@ -101,17 +91,17 @@ func understand(status int, answer []byte, rq request, into any) (settled bool, 
 		ErrorMessage plain           `json:"errorMessage"`
 		Obj          json.RawMessage `json:"obj"`
 	}
-	if decode(answer, &e) != nil {
-		return false, undocumented
+	if wire.Decode(answer, &e) != nil {
+		return false, wire.Undocumented
 	}
 	switch {
 	case e.Success == "true" && (e.ErrorCode == "" || e.ErrorCode == "0"):
-		if into != nil && decode(e.Obj, into) != nil {
-			return false, undocumented
+		if into != nil && wire.Decode(e.Obj, into) != nil {
+			return false, wire.Undocumented
 		}
 		return true, nil
 	case e.Success != "false" || !code.MatchString(string(e.ErrorCode)):
-		return false, undocumented
+		return false, wire.Undocumented
 	}
 	message := string(e.ErrorMsg)
 	if message == "" {
@@ -123,21 +113,9 @@ func understand(status int, answer []byte, rq request, into any) (settled bool, 
 		}
 	}
 	if rq.confidential {
-		return false, unclear("code " + string(e.ErrorCode))
+		return false, wire.Unclear("code " + string(e.ErrorCode))
 	}
-	return false, unclear(fmt.Sprintf("code %s: %s", e.ErrorCode, quote(message)))
-}
-
-// decode reads one whole JSON value. The vendor may add members, which are ignored.
-func decode(raw []byte, into any) error {
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	if err := decoder.Decode(into); err != nil {
-		return err
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return undocumented
-	}
-	return nil
+	return false, wire.Unclear(fmt.Sprintf("code %s: %s", e.ErrorCode, quote(message)))
 }
 
 var (
@@ -150,18 +128,7 @@ var (
 // isName takes what the vendor names packages, orders and profiles by.
 func isName(s string) bool { return name.MatchString(s) }
 
-// quote makes a vendor's text fit for an error and a log: short, on one line, without numbers of profiles.
+// quote makes a vendor's text fit for an error and a log, without numbers of profiles.
 func quote(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s, "?"))
-	s = long.ReplaceAllString(s, secret.Redacted)
-	const most = 160
-	if runes := []rune(s); len(runes) > most {
-		return string(runes[:most]) + "…"
-	}
-	return s
+	return wire.Quote(s, func(s string) string { return long.ReplaceAllString(s, secret.Redacted) })
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/provider/wire"
 )
 
 // RefusedInstalled is the refusal to cancel a profile that a device has fetched, or that is no longer the vendor's to
@@ -31,7 +32,7 @@ func (s *Supplier) cancel(ctx context.Context, id string) error {
 		return err
 	}
 	if len(page.items) != 1 || page.items[0].ID != id {
-		return unclear("the answer is about another profile")
+		return wire.Unclear("the answer is about another profile")
 	}
 	switch a := page.items[0]; {
 	case a.ESIMStatus == cancelled:

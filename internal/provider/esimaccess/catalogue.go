@@ -11,6 +11,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/esim"
+	"github.com/roamcard/roamcard/internal/provider/wire"
 )
 
 const (
@@ -49,7 +50,7 @@ func (s *Supplier) Listings(ctx context.Context) ([]esim.Listing, error) {
 		}
 		if n, twice := at[l.Code]; twice {
 			if !sameTerms(all[n], l) {
-				return nil, fmt.Errorf("read the catalogue: %w", unclear("a package is listed at two terms"))
+				return nil, fmt.Errorf("read the catalogue: %w", wire.Unclear("a package is listed at two terms"))
 			}
 			continue
 		}
@@ -77,7 +78,7 @@ func (s *Supplier) Check(ctx context.Context, code string) (esim.Stock, error) {
 	}
 	balance, ok := got.Balance.units(maxBalance)
 	if !ok {
-		return esim.Stock{}, fmt.Errorf("read the balance: %w", undocumented)
+		return esim.Stock{}, fmt.Errorf("read the balance: %w", wire.Undocumented)
 	}
 	return esim.Stock{Cost: plan.Cost, Units: esim.Plenty, Float: money.USDC(balance * microsPerUnit)}, nil
 }
@@ -146,11 +147,11 @@ func (s *Supplier) packages(ctx context.Context, rq request) ([]packageAnswer, e
 		return nil, err
 	}
 	if got.List == nil {
-		return nil, undocumented
+		return nil, wire.Undocumented
 	}
 	all := make([]packageAnswer, len(*got.List))
 	for i, raw := range *got.List {
-		if decode(raw, &all[i]) != nil {
+		if wire.Decode(raw, &all[i]) != nil {
 			all[i] = packageAnswer{Code: all[i].Code}
 		}
 	}
@@ -172,7 +173,7 @@ type packageAnswer struct {
 }
 
 // errUnsaid is a package that is as documented, but that the port has no words for.
-const errUnsaid unclear = "the package cannot be sold"
+const errUnsaid wire.Unclear = "the package cannot be sold"
 
 func (a packageAnswer) listing() (esim.Listing, error) {
 	price, priced := a.Price.units(maxUnits)
@@ -180,7 +181,7 @@ func (a packageAnswer) listing() (esim.Listing, error) {
 	days, dated := a.Duration.units(maxDays)
 	if !isName(a.Code) || a.Name == "" || !priced || price == 0 || a.Currency != "USD" || !measured || !dated ||
 		days == 0 || a.DataType == "" || a.ActiveType == "" {
-		return esim.Listing{}, unclear("a package does not match the documentation")
+		return esim.Listing{}, wire.Unclear("a package does not match the documentation")
 	}
 	countries, kind := a.coverage()
 	if a.DataType != totalData || (a.ActiveType != atInstallation && a.ActiveType != atFirstNetwork) ||

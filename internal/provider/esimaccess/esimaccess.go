@@ -16,16 +16,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/netip"
-	"net/url"
 	"time"
 
-	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/time/rate"
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/product/esim"
+	"github.com/roamcard/roamcard/internal/provider/wire"
 	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
@@ -34,7 +32,6 @@ import (
 const DefaultURL = "https://api.esimaccess.com"
 
 const (
-	defaultTimeout = 10 * time.Second
 	// defaultVisibilityDelay is ten times what the vendor says that an allocation takes: until it is done, the order may
 	// be missing from what esim/query lists.
 	defaultVisibilityDelay = 5 * time.Minute
@@ -69,7 +66,7 @@ type Config struct {
 
 // Supplier is eSIM Access as the eSIM domain sees it. It is safe for concurrent use.
 type Supplier struct {
-	wire
+	wire                      *wire.Client
 	visibilityDelay, lookback time.Duration
 	placed                    *placements
 }
@@ -91,45 +88,29 @@ func Dial(cfg Config) (*Supplier, error) {
 	}, nil
 }
 
-func dial(cfg Config) (wire, error) {
-	base, err := url.Parse(cmp.Or(cfg.URL, DefaultURL))
+func dial(cfg Config) (*wire.Client, error) {
+	base, err := wire.Origin(cmp.Or(cfg.URL, DefaultURL))
 	switch {
-	case err != nil || base.Host == "" || base.User != nil || base.RawQuery != "" || base.Fragment != "":
-		return wire{}, errors.New("the URL is not an origin")
-	case base.Scheme != "https" && (base.Scheme != "http" || !isLoopback(base.Hostname())):
-		return wire{}, errors.New("the URL is not https")
+	case err != nil:
+		return nil, err
 	case cfg.AccessCode.IsZero():
-		return wire{}, errors.New("there is no access code")
+		return nil, errors.New("there is no access code")
 	case cfg.Secret.IsZero():
-		return wire{}, errors.New("there is no secret to sign with")
+		return nil, errors.New("there is no secret to sign with")
 	case cfg.PerSecond < 0:
-		return wire{}, errors.New("the rate is negative")
+		return nil, errors.New("the rate is negative")
 	}
-	w := wire{
-		base: base.JoinPath("api", "v1", "open"), accessCode: cfg.AccessCode, secret: cfg.Secret, now: cfg.Now,
-		tracer: cfg.Tracer, metrics: cfg.Metrics, timeout: cmp.Or(cfg.Timeout, defaultTimeout),
+	now := cfg.Now
+	if now == nil {
+		now = time.Now
+	}
+	return wire.New(wire.Config{
+		Provider: "esimaccess", Role: "supplier", Base: base.JoinPath("api", "v1", "open"), HTTP: cfg.HTTP,
+		Timeout: cfg.Timeout, Now: now, Tracer: cfg.Tracer, Metrics: cfg.Metrics,
 		// One at a time: a burst that the network compresses would be above the limit.
-		pace: rate.NewLimiter(rate.Limit(cmp.Or(cfg.PerSecond, defaultPerSecond)), 1),
-		http: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
-	}
-	if cfg.HTTP != nil {
-		w.http.Transport = cfg.HTTP.Transport
-	}
-	if w.now == nil {
-		w.now = time.Now
-	}
-	if w.tracer == nil {
-		w.tracer = otel.Tracer("roamcard/provider/esimaccess")
-	}
-	return w, nil
-}
-
-func isLoopback(host string) bool {
-	if host == "localhost" {
-		return true
-	}
-	address, err := netip.ParseAddr(host)
-	return err == nil && address.IsLoopback()
+		Pace:      rate.NewLimiter(rate.Limit(cmp.Or(cfg.PerSecond, defaultPerSecond)), 1),
+		Authorize: signed(cfg.AccessCode, cfg.Secret, now),
+	}), nil
 }
 
 // Traits says what may be done after an unknown outcome: wait until the order cannot appear any more, and then leave it

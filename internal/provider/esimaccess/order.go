@@ -13,6 +13,7 @@ import (
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/esim"
+	"github.com/roamcard/roamcard/internal/provider/wire"
 )
 
 // transaction names an order at the vendor: our reference, and the price that the order was made at, which the vendor
@@ -69,7 +70,7 @@ func (s *Supplier) Order(ctx context.Context, r esim.Request) (esim.Purchase, er
 		return p, nil
 	}
 	if err == nil && (!isName(got.OrderNo) || (got.Transaction != "" && got.Transaction != named.String())) {
-		err = unclear("the answer is about another order")
+		err = wire.Unclear("the answer is about another order")
 	}
 	if err != nil {
 		return esim.Purchase{}, fmt.Errorf("order an eSIM: %w", err)

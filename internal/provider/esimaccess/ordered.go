@@ -10,6 +10,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/product/esim"
+	"github.com/roamcard/roamcard/internal/provider/wire"
 	"github.com/roamcard/roamcard/internal/secret"
 )
 
@@ -50,14 +51,14 @@ func (s *Supplier) byNumber(ctx context.Context, placed placement) (esim.Purchas
 	var found *esim.Purchase
 	for _, one := range page.items {
 		if !isOf(one.Transaction, placed.pending.Ref) {
-			return esim.Purchase{}, unclear("the answer is about another order")
+			return esim.Purchase{}, wire.Unclear("the answer is about another order")
 		}
 		if found, err = s.another(found, one); err != nil {
 			return esim.Purchase{}, err
 		}
 	}
 	if found == nil {
-		return esim.Purchase{}, unclear("the answer leaves the order out")
+		return esim.Purchase{}, wire.Unclear("the answer leaves the order out")
 	}
 	return *found, nil
 }
@@ -86,7 +87,7 @@ func (s *Supplier) another(found *esim.Purchase, one profileAnswer) (*esim.Purch
 		return nil, err
 	}
 	if found != nil && !samePurchase(*found, p) {
-		return nil, unclear("the answer holds two different reports")
+		return nil, wire.Unclear("the answer holds two different reports")
 	}
 	if isName(one.OrderNo) {
 		pending := p
@@ -145,7 +146,7 @@ const (
 func (s *Supplier) history(
 	ctx context.Context, op string, since time.Duration, each func(profileAnswer) error,
 ) error {
-	now := s.now().UTC()
+	now := s.wire.Now().UTC()
 	period := map[string]any{
 		"startTime": now.Add(-since).Format(minute), "endTime": now.Add(ahead + time.Minute).Format(minute),
 	}
@@ -163,10 +164,10 @@ func (s *Supplier) history(
 			return nil
 		}
 		if len(page.items) == 0 {
-			return unclear("a page of the answer is empty")
+			return wire.Unclear("a page of the answer is empty")
 		}
 	}
-	return unclear("too much was ordered to be searched")
+	return wire.Unclear("too much was ordered to be searched")
 }
 
 // query is a call whose answer holds activation data.
@@ -198,7 +199,7 @@ func (s *Supplier) profiles(ctx context.Context, rq request, selected map[string
 	}
 	total, ok := got.Pager.Total.units(maxUnits)
 	if !ok || (got.List == nil && total > 0) {
-		return page{}, undocumented
+		return page{}, wire.Undocumented
 	}
 	p := page{total: total}
 	if got.List == nil {
@@ -206,9 +207,9 @@ func (s *Supplier) profiles(ctx context.Context, rq request, selected map[string
 	}
 	for _, raw := range *got.List {
 		var one profileAnswer
-		if decode(raw, &one) != nil {
+		if wire.Decode(raw, &one) != nil {
 			// It could be the one that is looked for.
-			return page{}, undocumented
+			return page{}, wire.Undocumented
 		}
 		p.items = append(p.items, one)
 	}
@@ -250,11 +251,11 @@ const (
 func (a profileAnswer) order() (esim.Purchase, error) {
 	named, ok := parseTransaction(a.Transaction)
 	if !ok || (a.ID != "" && !isName(a.ID)) || a.ESIMStatus == "" {
-		return esim.Purchase{}, unclear("the order in the answer does not match the documentation")
+		return esim.Purchase{}, wire.Unclear("the order in the answer does not match the documentation")
 	}
 	p := esim.Purchase{ID: a.ID, Ref: named.ref, Code: a.packageCode(), State: esim.PurchasePending, Cost: named.cost}
 	if !isName(p.Code) {
-		return esim.Purchase{}, unclear("the order in the answer has no package")
+		return esim.Purchase{}, wire.Unclear("the order in the answer has no package")
 	}
 	switch a.ESIMStatus {
 	case gotResource, inUse, usedUp, usedExpired, unusedExpired, suspended:
@@ -274,7 +275,7 @@ func (a profileAnswer) purchase() (esim.Purchase, error) {
 	}
 	host, matchingID, ok := parseActivationCode(a.AC)
 	if !ok || !isICCID(a.ICCID) || p.ID == "" {
-		return esim.Purchase{}, unclear("the profile in the answer does not match the documentation")
+		return esim.Purchase{}, wire.Unclear("the profile in the answer does not match the documentation")
 	}
 	p.ActivationData = &esim.ActivationData{
 		ICCID: secret.New(a.ICCID), SMDPAddress: secret.New(host), MatchingID: secret.New(matchingID),

@@ -1,13 +1,9 @@
 package sandbox
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -15,14 +11,9 @@ import (
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/provider/wire"
 	"github.com/roamcard/roamcard/internal/secret"
 )
-
-// unclear is an answer that leaves the outcome unknown. Its text is ours: a decoder's error would quote the
-// answer, and with it a card number.
-type unclear string
-
-func (u unclear) Error() string { return string(u) }
 
 // refusals are the vendor's codes of a definite refusal, with our names for them. A code that is
 // not here leaves the outcome unknown, above all reference_conflict: something did happen under that
@@ -71,15 +62,15 @@ func understand(status int, answer []byte, confidential bool, known codes, into 
 			Message string `json:"message"`
 		} `json:"error"`
 	}
-	readable := decode(answer, &e) == nil && e.OK != nil
+	readable := wire.Decode(answer, &e) == nil && e.OK != nil
 	switch {
 	case status == http.StatusOK && readable && *e.OK && e.Error == nil:
-		if decode(e.Data, into) != nil {
-			return unclear("the answer does not match the documentation")
+		if wire.Decode(e.Data, into) != nil {
+			return wire.Undocumented
 		}
 		return nil
 	case !readable || *e.OK || e.Error == nil:
-		return unclear(fmt.Sprintf("status %d with an answer that does not match the documentation", status))
+		return wire.Unclear(fmt.Sprintf("status %d with an answer that does not match the documentation", status))
 	}
 	neutral, definite := known(e.Error.Code)
 	switch {
@@ -88,54 +79,14 @@ func understand(status int, answer []byte, confidential bool, known codes, into 
 	case definite && slices.Contains([]int{400, 404, 409, 422}, status):
 		return &fulfilment.Refusal{Code: neutral, Message: quote(e.Error.Message)}
 	case confidential:
-		return unclear(fmt.Sprintf("status %d", status))
+		return wire.Unclear(fmt.Sprintf("status %d", status))
 	default:
-		return unclear(fmt.Sprintf("status %d: %s: %s", status, quote(e.Error.Code), quote(e.Error.Message)))
+		return wire.Unclear(fmt.Sprintf("status %d: %s: %s", status, quote(e.Error.Code), quote(e.Error.Message)))
 	}
 }
 
-// decode reads one whole JSON value. A vendor may add members, which are ignored.
-func decode(raw []byte, into any) error {
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	if err := decoder.Decode(into); err != nil {
-		return err
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return unclear("there is something behind the answer")
-	}
-	return nil
-}
-
-// manyDigits could be a card number, however it is grouped. Hashes, addresses and uuids are matched first: in these ids
-// of ours, so many digits are chance.
-var manyDigits = regexp.MustCompile(`\b(?:0x(?:[0-9a-fA-F]{64}|[0-9a-fA-F]{40})|` +
-	`[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[1-8][0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12})\b|(\d(?:[ -]?\d){10,})`)
-
-// withoutNumbers redacts what could be a card number.
-func withoutNumbers(s string) string {
-	return manyDigits.ReplaceAllStringFunc(s, func(m string) string {
-		if manyDigits.FindStringSubmatch(m)[1] == "" {
-			return m
-		}
-		return secret.Redacted
-	})
-}
-
-// quote makes a vendor's text fit for an error and a log: short, on one line, without card numbers.
-func quote(s string) string {
-	s = withoutNumbers(s)
-	s = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s, "?"))
-	const most = 160
-	if runes := []rune(s); len(runes) > most {
-		return string(runes[:most]) + "…"
-	}
-	return s
-}
+// quote makes a vendor's text fit for an error and a log, without card numbers.
+func quote(s string) string { return wire.Quote(s, wire.HideCards) }
 
 // The answers hold pointers where a missing member must not pass for a zero.
 
@@ -152,10 +103,10 @@ type cardAnswer struct {
 
 func (a cardAnswer) account(ref fulfilment.Ref) (card.Account, error) {
 	if !isID(a.ID) || a.Status == "" || a.Load == nil || *a.Load < 0 || a.Currency != currencyUSD || !isLast4(a.Last4) {
-		return card.Account{}, unclear("the card in the answer does not match the documentation")
+		return card.Account{}, wire.Unclear("the card in the answer does not match the documentation")
 	}
 	if a.Reference != ref.String() {
-		return card.Account{}, unclear("the answer is about another reference")
+		return card.Account{}, wire.Unclear("the answer is about another reference")
 	}
 	account := card.Account{ID: a.ID, Ref: ref, Last4: a.Last4, Loaded: money.Cents(*a.Load), Buyer: a.Note}
 	switch cardStatus(a.Status) {
@@ -188,10 +139,10 @@ type movementAnswer struct {
 func (a movementAnswer) moved(ref fulfilment.Ref) (card.Moved, error) {
 	if !isID(a.Card) || a.Status == "" || a.Amount == nil || *a.Amount <= 0 || a.Limit < 0 || a.Currency != currencyUSD ||
 		(a.Direction != intoCard && a.Direction != outOfCard) {
-		return card.Moved{}, unclear("the movement in the answer does not match the documentation")
+		return card.Moved{}, wire.Unclear("the movement in the answer does not match the documentation")
 	}
 	if a.Reference != ref.String() {
-		return card.Moved{}, unclear("the answer is about another reference")
+		return card.Moved{}, wire.Unclear("the answer is about another reference")
 	}
 	moved := card.Moved{
 		Ref: ref, Account: a.Card, Direction: card.Load, Amount: money.Cents(*a.Amount), Target: money.Cents(a.Limit),
@@ -219,7 +170,7 @@ type listAnswer[T any] struct {
 func only[A, T any](list listAnswer[A], read func(A) (T, error), same func(a, b T) bool) (T, error) {
 	var found, none T
 	if list.Items == nil {
-		return none, unclear("the list in the answer does not match the documentation")
+		return none, wire.Unclear("the list in the answer does not match the documentation")
 	}
 	if len(*list.Items) == 0 {
 		return none, fulfilment.ErrNoRef
@@ -230,7 +181,7 @@ func only[A, T any](list listAnswer[A], read func(A) (T, error), same func(a, b 
 			return none, err
 		}
 		if n > 0 && !same(found, one) {
-			return none, unclear("the answer holds two different reports")
+			return none, wire.Unclear("the answer holds two different reports")
 		}
 		found = one
 	}
@@ -255,7 +206,7 @@ type balanceAnswer struct {
 
 func (a balanceAnswer) balance(account string) (card.Balance, error) {
 	if a.Card != account || a.Available == nil || *a.Available < 0 || a.Currency != currencyUSD || a.AsOf.IsZero() {
-		return card.Balance{}, unclear("the balance in the answer does not match the documentation")
+		return card.Balance{}, wire.Unclear("the balance in the answer does not match the documentation")
 	}
 	return card.Balance{Available: money.Cents(*a.Available), AsOf: a.AsOf.UTC()}, nil
 }
@@ -271,7 +222,7 @@ type sensitiveAnswer struct {
 func (a sensitiveAnswer) credentials(account string) (card.Credentials, error) {
 	if a.Card != account || !isDigits(a.Number, 12, 19) || luhnSum(a.Number)%10 != 0 || !isDigits(a.SecurityCode, 3, 4) ||
 		a.ExpiryMonth < 1 || a.ExpiryMonth > 12 || a.ExpiryYear < 2000 || a.ExpiryYear > 9999 {
-		return card.Credentials{}, unclear("the credentials in the answer do not match the documentation")
+		return card.Credentials{}, wire.Unclear("the credentials in the answer do not match the documentation")
 	}
 	return card.Credentials{
 		Number: secret.New(a.Number), SecurityCode: secret.New(a.SecurityCode),
@@ -291,12 +242,12 @@ type binAnswer struct {
 
 func inventoryOf(float accountAnswer, bins listAnswer[binAnswer]) (card.Inventory, error) {
 	if float.Available == nil || float.Currency != currencyUSD || bins.Items == nil {
-		return card.Inventory{}, unclear("the answer does not match the documentation")
+		return card.Inventory{}, wire.Undocumented
 	}
 	inventory := card.Inventory{Float: money.Cents(*float.Available)}
 	for _, bin := range *bins.Items {
 		if !isPrefix(bin.Prefix) {
-			return card.Inventory{}, unclear("a card range in the answer does not match the documentation")
+			return card.Inventory{}, wire.Unclear("a card range in the answer does not match the documentation")
 		}
 		// Any other word is a range that is not available.
 		inventory.BINs = append(inventory.BINs, card.BIN{Prefix: bin.Prefix, Open: bin.Status == "online"})

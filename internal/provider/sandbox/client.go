@@ -14,12 +14,10 @@ import (
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/provider/sandbox/scenario"
+	"github.com/roamcard/roamcard/internal/provider/wire"
 	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
-
-// maxAnswer is larger than any documented answer.
-const maxAnswer = 1 << 20
 
 // ClientConfig is how a vendor is reached. Zero values mean what the comments say.
 type ClientConfig struct {
@@ -46,7 +44,7 @@ type ClientConfig struct {
 // Issuer is the sandbox issuer as the card domain sees it: a card.Issuer, card.Vault and card.Stock.
 // It is safe for concurrent use.
 type Issuer struct {
-	wire
+	wire            *wire.Client
 	visibilityDelay time.Duration
 	limits          bool
 }
@@ -104,7 +102,7 @@ func (i *Issuer) Open(ctx context.Context, o card.Opening) (card.Account, error)
 	}
 	account, err := got.account(o.Ref)
 	if err == nil && account.Loaded != o.Load {
-		err = unclear("the answer is about another amount")
+		err = wire.Unclear("the answer is about another amount")
 	}
 	if err != nil {
 		return card.Account{}, fmt.Errorf("open a card: %w", err)
@@ -142,13 +140,13 @@ func (i *Issuer) Accounts(ctx context.Context, after string) ([]card.Account, st
 		return nil, "", fmt.Errorf("list cards: %w", err)
 	}
 	if got.Items == nil || (got.Next != "" && (got.Next == after || len(*got.Items) == 0)) {
-		return nil, "", fmt.Errorf("list cards: %w", unclear("the list in the answer does not match the documentation"))
+		return nil, "", fmt.Errorf("list cards: %w", wire.Unclear("the list in the answer does not match the documentation"))
 	}
 	page := make([]card.Account, 0, len(*got.Items))
 	for _, one := range *got.Items {
 		ref, err := uuid.Parse(one.Reference)
 		if err != nil {
-			return nil, "", fmt.Errorf("list cards: %w", unclear("a reference in the answer is none"))
+			return nil, "", fmt.Errorf("list cards: %w", wire.Unclear("a reference in the answer is none"))
 		}
 		account, err := one.account(fulfilment.Ref(ref))
 		if err != nil {
@@ -183,7 +181,7 @@ func (i *Issuer) Move(ctx context.Context, m card.Movement) (card.Moved, error) 
 	moved, err := got.moved(m.Ref)
 	if err == nil && (moved.Amount != m.Amount || moved.Account != m.Account || moved.Direction != m.Direction ||
 		(moved.Target != 0 && moved.Target != m.Target)) {
-		err = unclear("the answer is about another movement")
+		err = wire.Unclear("the answer is about another movement")
 	}
 	if err != nil {
 		return card.Moved{}, fmt.Errorf("ask for a %s: %w", m.Direction, err)
@@ -202,7 +200,7 @@ func (i *Issuer) Moved(ctx context.Context, account string, ref fulfilment.Ref) 
 	}
 	moved, err := only(got, func(one movementAnswer) (card.Moved, error) { return one.moved(ref) }, sameMoved)
 	if err == nil && moved.Account != account {
-		err = unclear("the answer is about another card")
+		err = wire.Unclear("the answer is about another card")
 	}
 	if err != nil {
 		return card.Moved{}, fmt.Errorf("read a movement: %w", err)
@@ -246,7 +244,7 @@ func (i *Issuer) Credentials(ctx context.Context, account string) (card.Credenti
 
 // Stock implements card.Stock.
 func (i *Issuer) Stock(ctx context.Context) (card.Inventory, error) {
-	asOf := i.now().UTC()
+	asOf := i.wire.Now().UTC()
 	var float accountAnswer
 	err := i.call(ctx, request{op: "stock", method: http.MethodGet, path: []string{"account"}, route: "/v1/account"},
 		&float)
@@ -268,5 +266,5 @@ func (i *Issuer) Stock(ctx context.Context) (card.Inventory, error) {
 
 // call sends once, and knows the issuer's refusals.
 func (i *Issuer) call(ctx context.Context, rq request, into any) error {
-	return i.send(ctx, rq, refusals, into)
+	return send(ctx, i.wire, rq, refusals, into)
 }

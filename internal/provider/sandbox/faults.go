@@ -5,9 +5,10 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
+
+	"github.com/roamcard/roamcard/internal/provider/wire/spoil"
 )
 
 // The fault modes. Before and after speak of the effect: "after" means it happened and the caller
@@ -115,7 +116,7 @@ func (v *front) misbehave(w http.ResponseWriter, f fault, c call, do func(call) 
 		return
 	case modeTimeoutBefore:
 		v.wait(c.request, f.delay(defaultHold))
-		hangUp(w)
+		spoil.HangUp(w)
 	case modeHang:
 		w.WriteHeader(http.StatusOK)
 		_ = http.NewResponseController(w).Flush()
@@ -136,7 +137,7 @@ func (v *front) misbehave(w http.ResponseWriter, f fault, c call, do func(call) 
 		return
 	case modeSlow:
 		if !v.wait(c.request, f.delay(defaultHold)) {
-			hangUp(w)
+			spoil.HangUp(w)
 		}
 	case modeLate:
 		c.hide = f.delay(defaultHold)
@@ -153,37 +154,23 @@ func (v *front) corrupt(w http.ResponseWriter, f fault, c call, r reply) {
 	}
 	switch f.Mode {
 	case modeLate:
-		hangUp(w)
+		spoil.HangUp(w)
 	case modeTimeoutAfter:
 		v.wait(c.request, f.delay(defaultHold))
-		hangUp(w)
+		spoil.HangUp(w)
 	case modeErrorAfter:
 		write(w, answered(nil, &problem{http.StatusBadGateway, codeInternal, "while answering " + string(encoded)}))
 	case modeMalformed:
-		w.Header().Set("Content-Type", "text/html")
-		_, _ = w.Write([]byte("<html><body>" + string(encoded) + "</body></html>"))
+		spoil.Page(w, encoded)
 	case modeTruncated:
-		w.Header().Set("Content-Length", strconv.Itoa(len(encoded)))
-		_, _ = w.Write(encoded[:len(encoded)/2])
-		_ = http.NewResponseController(w).Flush()
-		panic(http.ErrAbortHandler)
+		spoil.Half(w, encoded)
 	case modeHuge:
-		_, _ = w.Write([]byte(strings.Repeat(" ", 8<<20) + string(encoded)))
+		spoil.Huge(w, encoded, 8<<20)
 	case modeSlow:
 		write(w, r)
 	default:
 		write(w, edit(f.Mode, r))
 	}
-}
-
-// hangUp ends a request without an answer. A few bytes go out first: an HTTP client that sees a kept
-// connection close before the first byte sends a read again by itself, and the fault would not show.
-func hangUp(w http.ResponseWriter) {
-	if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
-		_, _ = conn.Write([]byte("HTTP/1.1 "))
-		_ = conn.Close()
-	}
-	panic(http.ErrAbortHandler)
 }
 
 // notFound is the vendor's answer when it has nothing: an empty list to a look-up, 404 otherwise.

@@ -15,6 +15,7 @@ import (
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/provider/wire"
 )
 
 // statementPage is how many lines of a statement one answer holds.
@@ -143,11 +144,11 @@ func (i *Issuer) Changes(ctx context.Context, after string) (card.Page, error) {
 // page reads an answer's lines.
 func (p statementAnswer) page(after int) (page card.Page, err error) {
 	if p.Items == nil || (p.More && len(*p.Items) == 0) {
-		return page, unclear("the statement in the answer does not match the documentation")
+		return page, wire.Unclear("the statement in the answer does not match the documentation")
 	}
 	for _, line := range *p.Items {
 		if line.Seq <= after || (line.Card == nil) == (line.Movement == nil) {
-			return page, unclear("a line of the statement does not match the documentation")
+			return page, wire.Unclear("a line of the statement does not match the documentation")
 		}
 		after = line.Seq
 		read, err := line.read()
@@ -164,14 +165,14 @@ func (l lineAnswer) read() (card.Line, error) {
 	if l.Movement != nil {
 		ref, err := uuid.Parse(l.Movement.Reference)
 		if err != nil || !isID(l.Movement.ID) {
-			return card.Line{}, unclear("a movement in the statement does not match the documentation")
+			return card.Line{}, wire.Unclear("a movement in the statement does not match the documentation")
 		}
 		moved, err := l.Movement.moved(fulfilment.Ref(ref))
 		return card.Line{ID: l.Movement.ID, Movement: &moved}, err
 	}
 	ref, err := uuid.Parse(l.Card.Reference)
 	if err != nil || l.Balance == nil || *l.Balance < 0 {
-		return card.Line{}, unclear("a card in the statement does not match the documentation")
+		return card.Line{}, wire.Unclear("a card in the statement does not match the documentation")
 	}
 	account, err := l.Card.account(fulfilment.Ref(ref))
 	return card.Line{ID: account.ID, Card: &card.StatedAccount{Account: account, Balance: money.Cents(*l.Balance)}}, err

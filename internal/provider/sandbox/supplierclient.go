@@ -15,12 +15,13 @@ import (
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/provider/sandbox/scenario"
+	"github.com/roamcard/roamcard/internal/provider/wire"
 	"github.com/roamcard/roamcard/internal/secret"
 )
 
 // Supplier is the sandbox supplier as the eSIM domain sees it. It is safe for concurrent use.
 type Supplier struct {
-	wire
+	wire            *wire.Client
 	visibilityDelay time.Duration
 }
 
@@ -52,7 +53,8 @@ func (s *Supplier) Listings(ctx context.Context) ([]esim.Listing, error) {
 		return nil, fmt.Errorf("read the catalogue: %w", err)
 	}
 	if got.Items == nil {
-		return nil, fmt.Errorf("read the catalogue: %w", unclear("the list in the answer does not match the documentation"))
+		err := wire.Unclear("the list in the answer does not match the documentation")
+		return nil, fmt.Errorf("read the catalogue: %w", err)
 	}
 	all := make([]esim.Listing, len(*got.Items))
 	for i, item := range *got.Items {
@@ -100,7 +102,7 @@ func (s *Supplier) Order(ctx context.Context, r esim.Request) (esim.Purchase, er
 	}
 	p, err := got.purchase(r.Ref)
 	if err == nil && (p.Code != r.Code || p.Cost > r.MaxCost) {
-		err = unclear("the answer is about another order")
+		err = wire.Unclear("the answer is about another order")
 	}
 	if err != nil {
 		return esim.Purchase{}, fmt.Errorf("order an eSIM: %w", err)
@@ -127,7 +129,7 @@ func (s *Supplier) Ordered(ctx context.Context, ref fulfilment.Ref) (esim.Purcha
 
 // call sends once, and knows the supplier's refusals.
 func (s *Supplier) call(ctx context.Context, rq request, into any) error {
-	return s.send(ctx, rq, supplierRefusals, into)
+	return send(ctx, s.wire, rq, supplierRefusals, into)
 }
 
 // supplierRefusals are the supplier's codes of a definite refusal.
@@ -163,7 +165,7 @@ type planAnswer struct {
 
 func (a planAnswer) listing() (esim.Listing, error) {
 	if !isID(a.Code) || a.Cost == nil || *a.Cost <= 0 || a.Currency != currencyUSD || a.InStock == nil {
-		return esim.Listing{}, unclear("a plan in the answer does not match the documentation")
+		return esim.Listing{}, wire.Unclear("a plan in the answer does not match the documentation")
 	}
 	l := esim.Listing{
 		Code: a.Code, Name: a.Name, Type: esim.Country, Countries: a.Countries, DataMB: a.DataMB, ValidityDays: a.Days,
@@ -186,7 +188,7 @@ type stockAnswer struct {
 func (a stockAnswer) stock(code string) (esim.Stock, error) {
 	if a.Code != code || a.Cost == nil || *a.Cost <= 0 || a.Currency != currencyUSD || a.Float == nil || *a.Float < 0 ||
 		(a.Units != nil && *a.Units < 0) {
-		return esim.Stock{}, unclear("the plan in the answer does not match the documentation")
+		return esim.Stock{}, wire.Unclear("the plan in the answer does not match the documentation")
 	}
 	s := esim.Stock{Cost: money.USDC(*a.Cost), Units: esim.Plenty, Float: money.USDC(*a.Float)}
 	if a.Units != nil {
@@ -211,10 +213,10 @@ type orderAnswer struct {
 
 func (a orderAnswer) purchase(ref fulfilment.Ref) (esim.Purchase, error) {
 	if !isID(a.ID) || !isID(a.Plan) || a.Status == "" || a.Cost == nil || *a.Cost < 0 || a.Currency != currencyUSD {
-		return esim.Purchase{}, unclear("the order in the answer does not match the documentation")
+		return esim.Purchase{}, wire.Unclear("the order in the answer does not match the documentation")
 	}
 	if a.Reference != ref.String() {
-		return esim.Purchase{}, unclear("the answer is about another reference")
+		return esim.Purchase{}, wire.Unclear("the answer is about another reference")
 	}
 	p := esim.Purchase{
 		ID: a.ID, Ref: ref, Code: a.Plan, State: esim.PurchasePending, Cost: money.USDC(*a.Cost), Buyer: a.Note,
@@ -222,7 +224,7 @@ func (a orderAnswer) purchase(ref fulfilment.Ref) (esim.Purchase, error) {
 	switch allocation(a.Status) {
 	case released:
 		if !isICCID(a.ICCID) || !isHost(a.SMDP) || !isMatchingID(a.MatchingID) {
-			return esim.Purchase{}, unclear("the profile in the answer does not match the documentation")
+			return esim.Purchase{}, wire.Unclear("the profile in the answer does not match the documentation")
 		}
 		p.State = esim.PurchaseReady
 		p.ActivationData = &esim.ActivationData{

@@ -13,6 +13,7 @@ import (
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/esim"
+	"github.com/roamcard/roamcard/internal/provider/wire"
 )
 
 // soldBody is one line of the supplier's statement. It holds nothing of the profile.
@@ -75,7 +76,7 @@ func (s *Supplier) Purchases(ctx context.Context) ([]esim.Purchase, error) {
 			query: url.Values{"after": {strconv.Itoa(after)}},
 		}, &page)
 		if err == nil && (page.Items == nil || page.More && len(*page.Items) == 0) {
-			err = unclear("the statement in the answer does not match the documentation")
+			err = wire.Unclear("the statement in the answer does not match the documentation")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read the supplier's statement: %w", err)
@@ -83,7 +84,7 @@ func (s *Supplier) Purchases(ctx context.Context) ([]esim.Purchase, error) {
 		for _, line := range *page.Items {
 			p, err := line.purchase()
 			if err == nil && line.Seq <= after {
-				err = unclear("the lines of the statement are out of order")
+				err = wire.Unclear("the lines of the statement are out of order")
 			}
 			if err != nil {
 				return nil, fmt.Errorf("read the supplier's statement: %w", err)
@@ -99,7 +100,7 @@ func (s *Supplier) Purchases(ctx context.Context) ([]esim.Purchase, error) {
 func (a soldAnswer) purchase() (esim.Purchase, error) {
 	ref, err := uuid.Parse(a.Reference)
 	if err != nil || !isID(a.ID) || !isID(a.Plan) || a.Status == "" || a.Cost == nil || *a.Cost < 0 {
-		return esim.Purchase{}, unclear("a line of the statement does not match the documentation")
+		return esim.Purchase{}, wire.Unclear("a line of the statement does not match the documentation")
 	}
 	p := esim.Purchase{
 		ID: a.ID, Ref: fulfilment.Ref(ref), Code: a.Plan, State: esim.PurchasePending, Cost: money.USDC(*a.Cost),

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/provider/wire"
 	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/webhook"
 )
@@ -32,8 +33,8 @@ func (i *Issuer) Verify(
 		return webhook.Event{}, fmt.Errorf("verify an event: %w", err)
 	}
 	var got eventBody
-	if err := decode(body, &got); err != nil {
-		return webhook.Event{}, unclear("the event does not match the documentation")
+	if err := wire.Decode(body, &got); err != nil {
+		return webhook.Event{}, wire.Unclear("the event does not match the documentation")
 	}
 	e := webhook.Event{ID: id, Type: got.Type}
 	if got.Card != "" {

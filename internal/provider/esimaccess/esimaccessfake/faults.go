@@ -4,9 +4,10 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/roamcard/roamcard/internal/provider/wire/spoil"
 )
 
 // Mode is a way for one request to go wrong. Before and after speak of the effect: "after" means it happened and the
@@ -88,7 +89,7 @@ func (s *Server) misbehave(w http.ResponseWriter, mode Mode, do func() envelope)
 	case BusyBefore:
 		refuse("900001", "the system is busy, please try again later")
 	case TimeoutBefore:
-		hangUp(w)
+		spoil.HangUp(w)
 	case Refused:
 		refuse(codeStock, "insufficient available profiles for the package")
 	case RateLimited:
@@ -106,39 +107,26 @@ func (s *Server) corrupt(w http.ResponseWriter, mode Mode, e envelope) {
 	encoded := encode(e)
 	switch mode {
 	case TimeoutAfter:
-		hangUp(w)
+		spoil.HangUp(w)
 	case Late:
 		s.mu.Lock()
 		s.orders[len(s.orders)-1].Hidden = true
 		s.mu.Unlock()
-		hangUp(w)
+		spoil.HangUp(w)
 	case ErrorAfter:
 		http.Error(w, "while answering "+string(encoded), http.StatusBadGateway)
 	case Malformed:
-		_, _ = w.Write([]byte("<html><body>" + string(encoded) + "</body></html>"))
+		spoil.Page(w, encoded)
 	case Truncated:
-		w.Header().Set("Content-Length", strconv.Itoa(len(encoded)))
-		_, _ = w.Write(encoded[:len(encoded)/2])
-		_ = http.NewResponseController(w).Flush()
-		panic(http.ErrAbortHandler)
+		spoil.Half(w, encoded)
 	case Huge:
-		_, _ = w.Write([]byte(strings.Repeat(" ", 33<<20) + string(encoded)))
+		spoil.Huge(w, encoded, 33<<20)
 	case Documented:
 		_, _ = w.Write([]byte(strings.Replace(string(encoded), `"success":true,"errorCode":"0"`,
 			`"success":"true","errorCode":null`, 1)))
 	default:
 		write(w, http.StatusOK, edit(mode, encoded))
 	}
-}
-
-// hangUp ends a request without an answer. A few bytes go out first: an HTTP client that sees a kept connection close
-// before the first byte may send again by itself, and the fault would not show.
-func hangUp(w http.ResponseWriter) {
-	if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
-		_, _ = conn.Write([]byte("HTTP/1.1 "))
-		_ = conn.Close()
-	}
-	panic(http.ErrAbortHandler)
 }
 
 // edit changes members of a successful answer and of each item of its list.

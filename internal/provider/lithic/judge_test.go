@@ -1,0 +1,119 @@
+package lithic_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
+	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/provider/lithic/lithicfake"
+	"github.com/roamcard/roamcard/internal/testing/judge"
+)
+
+const document = "lithic.yml"
+
+// TestRequestsAndAnswersMatchTheDocument: every request that the adapter can send, and every answer of the fake.
+func TestRequestsAndAnswersMatchTheDocument(t *testing.T) {
+	b := start(t, lithicfake.Config{PageSize: 2}, true)
+	j := judge.Prism(t, document, b.web.URL)
+	b.config.URL, b.config.HTTP = j.URL, j.Client()
+	b.Issuer = dial(t, b.config)
+	var all []card.Account
+	for range 3 {
+		all = append(all, b.opened(2500))
+	}
+	a := all[0]
+	m := card.Movement{Ref: fulfilmenttest.NewRef(), Account: a.ID, Direction: card.Load, Amount: 1000}
+	for _, m := range []card.Movement{
+		m, {Ref: fulfilmenttest.NewRef(), Account: a.ID, Direction: card.Withdrawal, Amount: 1000},
+		{Ref: fulfilmenttest.NewRef(), Account: a.ID, Direction: card.Withdrawal, Amount: 1_000_000}, // declined
+	} {
+		if _, err := b.Move(t.Context(), m); err != nil {
+			t.Errorf("%s: %v", m.Direction, err)
+		}
+	}
+	if moved, err := b.Moved(t.Context(), a.ID, m.Ref); err != nil || moved.State != card.MoveSucceeded {
+		t.Errorf("%+v, %v", moved, err)
+	}
+	if _, err := b.Moved(t.Context(), a.ID, fulfilmenttest.NewRef()); !errors.Is(err, fulfilment.ErrNoRef) {
+		t.Errorf("a transfer that never was: %v", err)
+	}
+	b.wantBalance(a.ID, 2500)
+	if _, err := b.Credentials(t.Context(), a.ID); err != nil {
+		t.Errorf("credentials: %v", err)
+	}
+	b.clock.pass(time.Second)
+	if said, err := b.Probe(t.Context()); err != nil {
+		t.Errorf("%s, %v", said, err)
+	}
+	got := books{}
+	next := b.read(got, "")
+	b.clock.pass(time.Hour)
+	b.fake.SetState(a.ID, "PAUSED")
+	b.clock.pass(time.Second)
+	b.read(got, next)
+	b.want(got)
+	b.fake.SetFloat(1)
+	if refused, err := b.Open(t.Context(), opening(2500)); err != nil || refused.State != card.AccountRejected {
+		t.Errorf("%+v, %v", refused, err)
+	}
+	m.Amount++ // the token was used: the vendor rejects it
+	_, err := b.Move(t.Context(), m)
+	b.handles().WantUnknown(t, err)
+	closed := b.fake.Cards()[3].Token
+	for what, least := range map[string]int{
+		"POST /v1/cards": 4, "GET /v1/cards": 8, "GET /v1/cards/" + a.ID: 2, "PATCH /v1/cards/" + closed: 1,
+		"GET /v1/cards/" + a.ID + "/balances": 3, "GET /v1/financial_accounts/" + lithicfake.Float + "/balances": 1,
+		"GET /v1/card_programs/" + lithicfake.Program: 1, "POST /v1/book_transfers": 8, "GET /v1/book_transfers": 2,
+		"GET /v1/book_transfers/" + m.Ref.String(): 2, "GET /v1/events": 2,
+	} {
+		if n := j.Judged()[what]; n < least {
+			t.Errorf("%s was judged %d times, want %d", what, n, least)
+		}
+	}
+}
+
+// TestJudgeFindsWhatDoesNotMatch keeps the test above from passing because nobody looks.
+func TestJudgeFindsWhatDoesNotMatch(t *testing.T) {
+	b := start(t, lithicfake.Config{}, false)
+	wrong := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"data":[{"available_amount":"much"}],"has_more":false}`))
+	}))
+	defer wrong.Close()
+	right, odd := judge.Prism(t, document, b.web.URL), judge.Prism(t, document, wrong.URL)
+	a := fulfilmenttest.NewRef().String()
+	for name, c := range map[string]struct {
+		judge              *judge.Judge
+		method, path, body string
+	}{
+		"an enum":       {right, http.MethodPost, "/v1/cards", `{"type":"PAPER"}`},
+		"no member":     {right, http.MethodPost, "/v1/cards", `{"state":"OPEN"}`},
+		"a wrong type":  {right, http.MethodPost, "/v1/book_transfers", `{"amount":"12"}`},
+		"a wrong path":  {right, http.MethodGet, "/v1/purses", ``},
+		"a query":       {right, http.MethodGet, "/v1/cards?page_size=1000", ``},
+		"an odd answer": {odd, http.MethodGet, "/v1/cards/" + a + "/balances", ``},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), c.method, c.judge.URL+c.path, strings.NewReader(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", lithicfake.DevKey)
+		if c.body != "" {
+			r.Header.Set("Content-Type", "application/json")
+		}
+		resp, err := c.judge.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if found := c.judge.Violations(); len(found) != 1 {
+			t.Errorf("%s: %s %s %s: %q", name, c.method, c.path, c.body, found)
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package lithic
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/provider/wire"
+	"github.com/roamcard/roamcard/internal/secret"
+)
+
+// Balance implements card.Vault.
+func (i *Issuer) Balance(ctx context.Context, account string) (card.Balance, error) {
+	asOf := i.wire.Now().UTC()
+	token, err := uuid.Parse(account)
+	if err != nil {
+		return card.Balance{}, fmt.Errorf("read a balance: %w", wire.Unclear("the card is none of the vendor's"))
+	}
+	available, err := i.balance(ctx, request{
+		op: "balance", method: http.MethodGet, path: []string{"cards", token.String(), "balances"},
+		route: "cards/{token}/balances", card: true,
+	})
+	if err != nil {
+		return card.Balance{}, fmt.Errorf("read a balance: %w", err)
+	}
+	return card.Balance{Available: available, AsOf: asOf}, nil
+}
+
+type balanceAnswer struct {
+	Available *int64 `json:"available_amount"`
+	Currency  string `json:"currency"`
+}
+
+// balance is the one balance that a card or an account has. Of a card it may be negative: merchants settle more than
+// they were allowed, or without asking.
+func (i *Issuer) balance(ctx context.Context, rq request) (money.Cents, error) {
+	var got list[balanceAnswer]
+	if err := i.send(ctx, rq, &got); err != nil {
+		return 0, err
+	}
+	if !got.complete() || *got.HasMore || len(*got.Data) != 1 {
+		return 0, wire.Unclear("there is not one balance in the answer")
+	}
+	one := (*got.Data)[0]
+	if one.Available == nil || one.Currency != currencyUSD {
+		return 0, wire.Unclear("the balance in the answer does not match the documentation")
+	}
+	return money.Cents(*one.Available), nil
+}
+
+// Stock implements card.Stock: the balance of the float, and the range of the card programme.
+func (i *Issuer) Stock(ctx context.Context) (card.Inventory, error) {
+	asOf := i.wire.Now().UTC()
+	float, err := i.balance(ctx, request{
+		op: "stock", method: http.MethodGet, path: []string{"financial_accounts", i.float.String(), "balances"},
+		route: "financial_accounts/{token}/balances",
+	})
+	if err != nil {
+		return card.Inventory{}, fmt.Errorf("read the float: %w", err)
+	}
+	var got struct {
+		Token    uuid.UUID `json:"token"`
+		Start    string    `json:"pan_range_start"`
+		Currency string    `json:"cardholder_currency"`
+	}
+	err = i.send(ctx, request{
+		op: "stock", method: http.MethodGet, path: []string{"card_programs", i.program.String()},
+		route: "card_programs/{token}",
+	}, &got)
+	if err == nil && (got.Token != i.program || !isDigits(got.Start, 4, 19)) {
+		err = wire.Unclear("the card programme in the answer does not match the documentation")
+	}
+	if err != nil {
+		return card.Inventory{}, fmt.Errorf("read the card programme: %w", err)
+	}
+	return card.Inventory{
+		Float: float, AsOf: asOf,
+		BINs: []card.BIN{{Prefix: got.Start[:min(len(got.Start), 8)], Open: got.Currency == "" ||
+			got.Currency == currencyUSD}},
+	}, nil
+}
+
+// Credentials implements card.Vault. Without the right to read numbers it returns card.ErrEmbedOnly.
+func (i *Issuer) Credentials(ctx context.Context, account string) (card.Credentials, error) {
+	if !i.inline {
+		return card.Credentials{}, fmt.Errorf("read card credentials: %w", card.ErrEmbedOnly)
+	}
+	token, err := uuid.Parse(account)
+	if err != nil {
+		return card.Credentials{}, fmt.Errorf("read card credentials: %w", wire.Unclear("the card is none of the vendor's"))
+	}
+	var got sensitiveAnswer
+	err = i.send(ctx, request{
+		op: "sensitive", method: http.MethodGet, path: []string{"cards", token.String()}, route: "cards/{token}", card: true,
+	}, &got)
+	if err != nil {
+		return card.Credentials{}, fmt.Errorf("read card credentials: %w", err)
+	}
+	credentials, err := got.read(token)
+	if err != nil {
+		return card.Credentials{}, fmt.Errorf("read card credentials: %w", err)
+	}
+	return credentials, nil
+}
+
+// sensitiveAnswer is a card with its number.
+type sensitiveAnswer struct {
+	Token       uuid.UUID `json:"token"`
+	LastFour    string    `json:"last_four"`
+	Number      string    `json:"pan"`
+	Code        string    `json:"cvv"`
+	ExpiryMonth string    `json:"exp_month"`
+	ExpiryYear  string    `json:"exp_year"`
+}
+
+func (a sensitiveAnswer) read(token uuid.UUID) (card.Credentials, error) {
+	month, amiss := strconv.Atoi(a.ExpiryMonth)
+	year, wrong := strconv.Atoi(a.ExpiryYear)
+	if a.Token != token || !isNumber(a.Number) || a.Number[len(a.Number)-4:] != a.LastFour || !isDigits(a.Code, 3, 4) ||
+		amiss != nil || wrong != nil || month < 1 || month > 12 || year < 2000 || year > 9999 {
+		return card.Credentials{}, wire.Unclear("the credentials in the answer do not match the documentation")
+	}
+	return card.Credentials{
+		Number: secret.New(a.Number), SecurityCode: secret.New(a.Code), ExpiryMonth: month, ExpiryYear: year,
+	}, nil
+}
+
+// isNumber takes a card number with its check digit.
+func isNumber(s string) bool {
+	if !isDigits(s, 12, 19) {
+		return false
+	}
+	sum := 0
+	for n := range len(s) {
+		digit := int(s[len(s)-1-n] - '0')
+		if n%2 == 1 {
+			digit = digit*2/10 + digit*2%10
+		}
+		sum += digit
+	}
+	return sum%10 == 0
+}

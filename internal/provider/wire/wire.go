@@ -1,0 +1,241 @@
+// Package wire calls the HTTP API of a vendor for its adapter: each call is bounded and never repeated by itself, and
+// what goes wrong is told in words that quote neither a credential nor a card.
+//
+//	Request ──▶ Client.Send ──▶ one round trip ──▶ Reader      what the vendor's answer means
+//	                                  │
+//	                                  └──▶ an error that leaves the outcome unknown
+//
+// An adapter says how its requests are authorized and how its vendor's answers are read. That an answer is a definite
+// refusal is its Reader's to say: all that goes wrong here leaves the outcome unknown.
+package wire
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	otelcodes "go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/time/rate"
+
+	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/telemetry"
+)
+
+const (
+	defaultTimeout = 10 * time.Second
+	// defaultMost is larger than most documented answers.
+	defaultMost = 1 << 20
+)
+
+// Config is how a vendor is called. Zero values mean what the comments say.
+type Config struct {
+	// Provider names the adapter in metrics, Role says in spans what it is to us: "issuer" or "supplier".
+	Provider, Role string
+	// Base is the address that paths are joined to, see Origin.
+	Base *url.URL
+	// Authorize puts credentials on a request, whose body is given. May be nil.
+	Authorize func(h http.Header, body []byte)
+	// HTTP may be nil. Only its transport is used: redirects, cookies and deadlines are ours.
+	HTTP *http.Client
+	// Timeout bounds one call; 10 s if zero.
+	Timeout time.Duration
+	// Pace holds back requests; nil sends them at once.
+	Pace *rate.Limiter
+	// Now is time.Now if nil.
+	Now func() time.Time
+	// Tracer is the process's own if nil.
+	Tracer trace.Tracer
+	// Metrics may be nil.
+	Metrics *telemetry.Metrics
+}
+
+// Client calls a vendor. It is safe for concurrent use.
+type Client struct {
+	cfg  Config // complete
+	http *http.Client
+}
+
+// New makes a Client. It sends nothing yet.
+func New(cfg Config) *Client {
+	c := &Client{cfg: cfg, http: &http.Client{
+		// A redirect would take credentials to an address that nobody chose.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+	if cfg.HTTP != nil {
+		c.http.Transport = cfg.HTTP.Transport
+	}
+	c.cfg.Timeout = cmp.Or(cfg.Timeout, defaultTimeout)
+	if cfg.Now == nil {
+		c.cfg.Now = time.Now
+	}
+	if cfg.Tracer == nil {
+		c.cfg.Tracer = otel.Tracer("roamcard/provider/" + cfg.Provider)
+	}
+	return c
+}
+
+// Now is the time by the Client's clock.
+func (c *Client) Now() time.Time { return c.cfg.Now() }
+
+// Origin reads where a vendor's API is: https, unless its host is loopback, and nothing behind its path.
+func Origin(text string) (*url.URL, error) {
+	base, err := url.Parse(text)
+	switch {
+	case err != nil || base.Host == "" || base.User != nil || base.RawQuery != "" || base.Fragment != "":
+		return nil, errors.New("the URL is not an origin")
+	case base.Scheme != "https" && (base.Scheme != "http" || !isLoopback(base.Hostname())):
+		return nil, errors.New("the URL is not https")
+	}
+	return base, nil
+}
+
+func isLoopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	address, err := netip.ParseAddr(host)
+	return err == nil && address.IsLoopback()
+}
+
+// Request is one call to a vendor.
+type Request struct {
+	// Op names the call in metrics and spans.
+	Op     string
+	Method string
+	// Path are the segments below the base. Each is escaped: a vendor's name cannot change the path.
+	Path []string
+	// Route is the path without names in it, for traces.
+	Route string
+	Query url.Values
+	// Header is what this request has in addition to every other. May be nil.
+	Header http.Header
+	// Body is sent as JSON; nil sends none.
+	Body any
+	// Most is the longest answer; 1 MiB if zero.
+	Most int64
+	// Confidential answers: nothing of what they say, not even an error's text, goes into an error.
+	Confidential bool
+}
+
+// Reader says what an answer means. settled is whether the outcome of the call is known: a success, or an error that
+// the vendor documents. A definite refusal is a *fulfilment.Refusal.
+type Reader func(status int, answer []byte) (settled bool, err error)
+
+// Send sends once and has the answer read. Its error is the Reader's, or leaves the outcome unknown.
+func (c *Client) Send(ctx context.Context, rq Request, read Reader) error {
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
+	defer cancel()
+	ctx, span := c.cfg.Tracer.Start(ctx, c.cfg.Role+" "+rq.Op, trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(
+			attribute.String("http.request.method", rq.Method),
+			attribute.String("url.template", rq.Route),
+			attribute.String("server.address", c.cfg.Base.Host),
+		))
+	defer span.End()
+	asked, outcome := c.Now(), "ok"
+	defer func() { c.cfg.Metrics.Asked(ctx, c.cfg.Provider, rq.Op, outcome, c.Now().Sub(asked)) }()
+	status, answer, err := c.exchange(ctx, rq)
+	if status != 0 {
+		span.SetAttributes(attribute.Int("http.response.status_code", status))
+	}
+	settled := false
+	if err == nil {
+		settled, err = read(status, answer)
+	}
+	if no, ok := errors.AsType[*fulfilment.Refusal](err); ok {
+		outcome = "refused"
+		span.SetAttributes(attribute.String(c.cfg.Role+".refusal", no.Code))
+	} else if err != nil && !settled {
+		outcome = "unknown"
+		span.SetStatus(otelcodes.Error, err.Error())
+	}
+	return err
+}
+
+// exchange is one round trip. It is never repeated here: only the caller knows whether that is safe.
+func (c *Client) exchange(ctx context.Context, rq Request) (status int, answer []byte, err error) {
+	var body []byte
+	if rq.Body != nil {
+		if body, err = json.Marshal(rq.Body); err != nil {
+			return 0, nil, fmt.Errorf("encode the request: %w", err)
+		}
+	}
+	if c.cfg.Pace != nil {
+		if err := c.cfg.Pace.Wait(ctx); err != nil {
+			return 0, nil, fmt.Errorf("wait for the rate limit: %w", err)
+		}
+	}
+	r, err := c.request(ctx, rq, body)
+	if err != nil {
+		return 0, nil, err
+	}
+	resp, err := c.http.Do(r)
+	if err != nil {
+		return 0, nil, fmt.Errorf("no answer: %w", cause(err, rq.Confidential))
+	}
+	defer func() { _ = resp.Body.Close() }()
+	most := cmp.Or(rq.Most, defaultMost)
+	answer, err = io.ReadAll(io.LimitReader(resp.Body, most+1))
+	if err != nil {
+		return resp.StatusCode, nil, fmt.Errorf("half an answer: %w", cause(err, rq.Confidential))
+	}
+	if int64(len(answer)) > most {
+		return resp.StatusCode, nil, Unclear("the answer is too long")
+	}
+	return resp.StatusCode, answer, nil
+}
+
+func (c *Client) request(ctx context.Context, rq Request, body []byte) (*http.Request, error) {
+	target := c.cfg.Base.JoinPath()
+	for _, segment := range rq.Path {
+		target = target.JoinPath(url.PathEscape(segment))
+	}
+	target.RawQuery = rq.Query.Encode()
+	var content io.Reader
+	if body != nil {
+		content = bytes.NewReader(body)
+	}
+	r, err := http.NewRequestWithContext(ctx, rq.Method, target.String(), content)
+	if err != nil {
+		return nil, Unclear("the request cannot be made")
+	}
+	for name, values := range rq.Header {
+		r.Header[name] = values
+	}
+	r.Header.Set("Accept", "application/json")
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if c.cfg.Authorize != nil {
+		c.cfg.Authorize(r.Header, body)
+	}
+	return r, nil
+}
+
+// cause is what broke a round trip, without the address, which names the card at the issuer. Of a confidential one it
+// says only what cannot quote the answer.
+func cause(err error, confidential bool) error {
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		err = e.Err
+	}
+	if !confidential {
+		return err
+	}
+	for _, known := range []error{context.DeadlineExceeded, context.Canceled, io.ErrUnexpectedEOF} {
+		if errors.Is(err, known) {
+			return known
+		}
+	}
+	return Unclear("the connection broke")
+}

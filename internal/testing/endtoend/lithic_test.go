@@ -1,0 +1,118 @@
+package endtoend_test
+
+import (
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/app"
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/provider"
+	"github.com/roamcard/roamcard/internal/provider/lithic"
+	"github.com/roamcard/roamcard/internal/provider/lithic/lithicfake"
+	"github.com/roamcard/roamcard/internal/reconcile"
+	"github.com/roamcard/roamcard/internal/secret"
+)
+
+// lithicFloat is what the account has that cards are loaded from.
+const lithicFloat = 10_000_000
+
+// newLithicWorld sells cards of Lithic, which the fake plays.
+func newLithicWorld(t *testing.T) (*world, *lithicfake.Server) {
+	t.Helper()
+	fake := lithicfake.New(lithicfake.Config{Float: lithicFloat, Numbers: true})
+	web := httptest.NewServer(fake)
+	t.Cleanup(web.Close)
+	return newWorld(t, plan{change: func(c *app.Config) {
+		withOperator(c)
+		c.IssuerProvider, c.IssuerURL, c.IssuerKey = lithic.Name, web.URL, secret.New(lithicfake.DevKey)
+		c.Own = provider.Values{
+			lithic.FloatKey: secret.New(lithicfake.Float), lithic.ProgramKey: secret.New(lithicfake.Program),
+			lithic.TransferKey: secret.New("TRANSFER/ACCOUNT_TO_ACCOUNT/load"), lithic.RevealKey: secret.New("inline"),
+		}
+	}}), fake
+}
+
+// wantBooks wants the vendor to have made so many cards and transfers, each once, and no money out of nothing.
+func wantBooks(t *testing.T, fake *lithicfake.Server, cards, transfers int) {
+	t.Helper()
+	on, moved, memos := map[string]int64{}, map[string]bool{}, map[string]bool{}
+	for _, one := range fake.Transfers() {
+		if moved[one.Token] || one.Status != "SETTLED" {
+			t.Errorf("the transfer %+v", one)
+		}
+		moved[one.Token] = true
+		on[one.From] -= one.Amount
+		on[one.To] += one.Amount
+	}
+	for _, one := range fake.Cards() {
+		if memos[one.Memo] || on[one.Token] != one.Balance || one.Balance < 0 {
+			t.Errorf("the card %+v was moved %d", one, on[one.Token])
+		}
+		memos[one.Memo] = true
+	}
+	if float := fake.FloatBalance(); float != lithicFloat+on[lithicfake.Float] {
+		t.Errorf("the float is %d and was moved %d", float, on[lithicfake.Float])
+	}
+	if len(memos) != cards || len(moved) != transfers {
+		t.Errorf("%d cards and %d transfers, want %d and %d", len(memos), len(moved), cards, transfers)
+	}
+}
+
+func TestBuyerUsesACardOfLithic(t *testing.T) {
+	t.Parallel()
+	w, fake := newLithicWorld(t)
+	b := w.buyer()
+	o := b.buyCard("a-card-of-lithic-1")
+	b.topUp("a-load-of-lithic-1", 2500).into(t, 200, nil)
+	w.awaitSettled(30 * time.Second)
+	wantBooks(t, fake, 1, 3)
+	made := fake.Cards()[0]
+
+	var shown struct {
+		Credentials struct{ Number string } `json:"credentials"`
+	}
+	b.reveal(o.Issuance.CardID).into(t, 200, &shown)
+	if shown.Credentials.Number != made.Number {
+		t.Error("the card that is shown is another")
+	}
+	w.wantFindings("the books of Lithic and ours")
+	if asked := w.issuer.books().Requests; len(asked) > 0 {
+		t.Errorf("the sandbox was asked for %v", asked)
+	}
+
+	// What the vendor does is seen: a card that it pauses takes no top-up.
+	fake.SetState(made.Token, "PAUSED")
+	wantProblem(t, "a top-up of a paused card", b.topUp("a-load-of-lithic-2", 2500), 409, fault.ActiveCardMissing)
+	fake.SetState(made.Token, "OPEN")
+	// So is what is spent, and money that nobody accounts for: the books are told by the vendor's events.
+	fake.Spend(made.Token, 300)
+	w.wantFindings("after a purchase with the card")
+	fake.Donate(made.Token, 1000, "a gift")
+	w.wantFindings("with money of somebody else's on the card", reconcile.CardBalanceHigh)
+}
+
+// TestAnswersOfLithicThatAreLostCostNothingTwice: of each step the answer is lost once, or the request before it.
+func TestAnswersOfLithicThatAreLostCostNothingTwice(t *testing.T) {
+	t.Parallel()
+	w, fake := newLithicWorld(t)
+	b := w.buyer()
+	fake.Fault("open", lithicfake.TimeoutAfter)
+	fake.Fault("move", lithicfake.TimeoutBefore)
+	fake.Fault("account", lithicfake.ErrorBefore)
+	o := b.buyCard("a-card-of-lithic-1")
+	if o.Issuance.CardID == "" {
+		t.Errorf("bought %+v", o)
+	}
+	w.awaitSettled(60 * time.Second)
+	wantBooks(t, fake, 1, 2)
+	fake.Fault("move", lithicfake.TimeoutAfter)
+	fake.Fault("moved", lithicfake.RateLimited)
+	loaded := b.topUp("a-load-of-lithic-1", 2500)
+	if loaded.status != 200 && loaded.status != 202 {
+		t.Errorf("the top-up: %d %s", loaded.status, loaded.body)
+	}
+	w.awaitSettled(60 * time.Second)
+	wantBooks(t, fake, 1, 3)
+	w.wantFindings("the books of Lithic and ours")
+}
