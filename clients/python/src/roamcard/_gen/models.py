@@ -155,8 +155,8 @@ class Card(Model):
     id: str
     """A uuid."""
     status: CardStatus
-    """PENDING until the issuer reports it active, then ACTIVE. FROZEN while the issuer has locked it: it can
-    neither be used nor topped up, and may become ACTIVE again. CLOSED when the issuer has terminated it,
+    """PENDING until the issuer reports it active, then ACTIVE. FROZEN while its owner has frozen it or the issuer has
+    locked it: it can neither be used nor topped up, and may become ACTIVE again. CLOSED when the issuer has terminated it,
     FAILED when it never issued it: both are final, and the owner may buy another card.
     """
     last4: str | None = None
@@ -330,6 +330,16 @@ class CardCredentialTerms(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
+class CardControlTerms(Model):
+    """What an owner can do with a card."""
+    freeze: str | None = None
+    """How to freeze a card and how to unfreeze it; absent where the issuer does not offer it."""
+    unfreeze: str | None = None
+    transactions: str | None = None
+    """How to read what a card was used for; absent where the issuer does not offer it."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class GetCardDiscoveryResponse(Model):
     """The purchase contract of a card."""
     contract_version: int
@@ -340,6 +350,7 @@ class GetCardDiscoveryResponse(Model):
     credentials: CardCredentialTerms
     paused: bool
     """Whether the sale is closed for now, by the configuration or by an operator. Purchases then answer 503."""
+    controls: CardControlTerms
 
 
 @dataclass(frozen=True, kw_only=True)
