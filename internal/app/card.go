@@ -54,8 +54,8 @@ func (a *App) cards(p *Parts) (Made, error) {
 		Product: p.cards, View: rpc.CardView(p.cards.Store), Describe: rpc.DescribeCards,
 		Serve: func(all *rpc.Services, s Selling) {
 			all.Cards = rpc.CardService{
-				Sales: s.Sales, Cards: p.cards, Controls: p.cards, Capabilities: capabilities, Credentials: p.cards, Reveals: s.who, Availability: s.availability,
-				Terms: c.terms(),
+				Sales: s.Sales, Cards: p.cards, Controls: p.cards, Capabilities: capabilities, Credentials: p.cards,
+				Reveals: s.who, Availability: s.availability, Terms: c.terms(),
 			}
 			all.Runtime.ReadyFor = card.Kind // top-ups depend on the same
 		},

@@ -147,8 +147,8 @@ type Store interface {
 	// Observe sets cards to the status that their issuer reports, where the change is legal, and returns those that
 	// changed.
 	Observe(ctx context.Context, seen ...Seen) ([]Card, error)
-	// SetOwnerFrozen records whether the owner has asked to freeze the card. A card that becomes ACTIVE by Observe loses the
-	// record.
+	// SetOwnerFrozen records whether the owner has asked to freeze the card. A card that becomes ACTIVE by Observe loses
+	// the record.
 	SetOwnerFrozen(ctx context.Context, id uuid.UUID, owner x402.Address, frozen bool) error
 	// FeeOpen reports whether the card's fee job is queued or processing.
 	FeeOpen(ctx context.Context, id uuid.UUID) (bool, error)

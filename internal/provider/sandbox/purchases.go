@@ -102,7 +102,8 @@ func (s *Server) postLock(locked bool) func(call) (any, error) {
 			row, _ := ch.card(id)
 			var err error
 			switch {
-			case row.Status != cardLive && row.Status != cardLocked, !locked && row.Status == cardLocked && row.Reason != lockedByClient:
+			case row.Status != cardLive && row.Status != cardLocked,
+				!locked && row.Status == cardLocked && row.Reason != lockedByClient:
 				err = &problem{http.StatusConflict, codeCardNotUsable, "the card is " + string(row.Status)}
 			case locked && row.Status == cardLive:
 				err = ch.become(row, cardLocked, lockedByClient)
