@@ -32,6 +32,8 @@ type Card struct {
 	Account string `json:"account,omitempty"`
 	// Last4 holds the value of the "last4" field.
 	Last4 string `json:"last4,omitempty"`
+	// OwnerFrozen holds the value of the "owner_frozen" field.
+	OwnerFrozen bool `json:"owner_frozen,omitempty"`
 	// MovingOrder holds the value of the "moving_order" field.
 	MovingOrder string `json:"moving_order,omitempty"`
 	// MovingJob holds the value of the "moving_job" field.
@@ -54,6 +56,8 @@ func (*Card) scanValues(columns []string) ([]any, error) {
 		switch columns[i] {
 		case card.FieldMovingJob, card.FieldMovingReference:
 			values[i] = &sql.NullScanner{S: new(uuid.UUID)}
+		case card.FieldOwnerFrozen:
+			values[i] = new(sql.NullBool)
 		case card.FieldLoadUsdCents, card.FieldMovingTargetUsdCents:
 			values[i] = new(sql.NullInt64)
 		case card.FieldOrderID, card.FieldOwner, card.FieldStatus, card.FieldAccount, card.FieldLast4, card.FieldMovingOrder:
@@ -124,6 +128,12 @@ func (_m *Card) assignValues(columns []string, values []any) error {
 				return fmt.Errorf("unexpected type %T for field last4", values[i])
 			} else if value.Valid {
 				_m.Last4 = value.String
+			}
+		case card.FieldOwnerFrozen:
+			if value, ok := values[i].(*sql.NullBool); !ok {
+				return fmt.Errorf("unexpected type %T for field owner_frozen", values[i])
+			} else if value.Valid {
+				_m.OwnerFrozen = value.Bool
 			}
 		case card.FieldMovingOrder:
 			if value, ok := values[i].(*sql.NullString); !ok {
@@ -219,6 +229,9 @@ func (_m *Card) String() string {
 	builder.WriteString(", ")
 	builder.WriteString("last4=")
 	builder.WriteString(_m.Last4)
+	builder.WriteString(", ")
+	builder.WriteString("owner_frozen=")
+	builder.WriteString(fmt.Sprintf("%v", _m.OwnerFrozen))
 	builder.WriteString(", ")
 	builder.WriteString("moving_order=")
 	builder.WriteString(_m.MovingOrder)

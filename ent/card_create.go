@@ -90,6 +90,20 @@ func (_c *CardCreate) SetNillableLast4(v *string) *CardCreate {
 	return _c
 }
 
+// SetOwnerFrozen sets the "owner_frozen" field.
+func (_c *CardCreate) SetOwnerFrozen(v bool) *CardCreate {
+	_c.mutation.SetOwnerFrozen(v)
+	return _c
+}
+
+// SetNillableOwnerFrozen sets the "owner_frozen" field if the given value is not nil.
+func (_c *CardCreate) SetNillableOwnerFrozen(v *bool) *CardCreate {
+	if v != nil {
+		_c.SetOwnerFrozen(*v)
+	}
+	return _c
+}
+
 // SetMovingOrder sets the "moving_order" field.
 func (_c *CardCreate) SetMovingOrder(v string) *CardCreate {
 	_c.mutation.SetMovingOrder(v)
@@ -219,6 +233,10 @@ func (_c *CardCreate) defaults() {
 		v := card.DefaultLast4
 		_c.mutation.SetLast4(v)
 	}
+	if _, ok := _c.mutation.OwnerFrozen(); !ok {
+		v := card.DefaultOwnerFrozen
+		_c.mutation.SetOwnerFrozen(v)
+	}
 	if _, ok := _c.mutation.MovingOrder(); !ok {
 		v := card.DefaultMovingOrder
 		_c.mutation.SetMovingOrder(v)
@@ -260,6 +278,9 @@ func (_c *CardCreate) check() error {
 	}
 	if _, ok := _c.mutation.Last4(); !ok {
 		return &ValidationError{Name: "last4", err: errors.New(`ent: missing required field "Card.last4"`)}
+	}
+	if _, ok := _c.mutation.OwnerFrozen(); !ok {
+		return &ValidationError{Name: "owner_frozen", err: errors.New(`ent: missing required field "Card.owner_frozen"`)}
 	}
 	if _, ok := _c.mutation.MovingOrder(); !ok {
 		return &ValidationError{Name: "moving_order", err: errors.New(`ent: missing required field "Card.moving_order"`)}
@@ -336,6 +357,10 @@ func (_c *CardCreate) createSpec() (*Card, *sqlgraph.CreateSpec) {
 	if value, ok := _c.mutation.Last4(); ok {
 		_spec.SetField(card.FieldLast4, field.TypeString, value)
 		_node.Last4 = value
+	}
+	if value, ok := _c.mutation.OwnerFrozen(); ok {
+		_spec.SetField(card.FieldOwnerFrozen, field.TypeBool, value)
+		_node.OwnerFrozen = value
 	}
 	if value, ok := _c.mutation.MovingOrder(); ok {
 		_spec.SetField(card.FieldMovingOrder, field.TypeString, value)
@@ -446,6 +471,18 @@ func (u *CardUpsert) SetLast4(v string) *CardUpsert {
 // UpdateLast4 sets the "last4" field to the value that was provided on create.
 func (u *CardUpsert) UpdateLast4() *CardUpsert {
 	u.SetExcluded(card.FieldLast4)
+	return u
+}
+
+// SetOwnerFrozen sets the "owner_frozen" field.
+func (u *CardUpsert) SetOwnerFrozen(v bool) *CardUpsert {
+	u.Set(card.FieldOwnerFrozen, v)
+	return u
+}
+
+// UpdateOwnerFrozen sets the "owner_frozen" field to the value that was provided on create.
+func (u *CardUpsert) UpdateOwnerFrozen() *CardUpsert {
+	u.SetExcluded(card.FieldOwnerFrozen)
 	return u
 }
 
@@ -629,6 +666,20 @@ func (u *CardUpsertOne) SetLast4(v string) *CardUpsertOne {
 func (u *CardUpsertOne) UpdateLast4() *CardUpsertOne {
 	return u.Update(func(s *CardUpsert) {
 		s.UpdateLast4()
+	})
+}
+
+// SetOwnerFrozen sets the "owner_frozen" field.
+func (u *CardUpsertOne) SetOwnerFrozen(v bool) *CardUpsertOne {
+	return u.Update(func(s *CardUpsert) {
+		s.SetOwnerFrozen(v)
+	})
+}
+
+// UpdateOwnerFrozen sets the "owner_frozen" field to the value that was provided on create.
+func (u *CardUpsertOne) UpdateOwnerFrozen() *CardUpsertOne {
+	return u.Update(func(s *CardUpsert) {
+		s.UpdateOwnerFrozen()
 	})
 }
 
@@ -992,6 +1043,20 @@ func (u *CardUpsertBulk) SetLast4(v string) *CardUpsertBulk {
 func (u *CardUpsertBulk) UpdateLast4() *CardUpsertBulk {
 	return u.Update(func(s *CardUpsert) {
 		s.UpdateLast4()
+	})
+}
+
+// SetOwnerFrozen sets the "owner_frozen" field.
+func (u *CardUpsertBulk) SetOwnerFrozen(v bool) *CardUpsertBulk {
+	return u.Update(func(s *CardUpsert) {
+		s.SetOwnerFrozen(v)
+	})
+}
+
+// UpdateOwnerFrozen sets the "owner_frozen" field to the value that was provided on create.
+func (u *CardUpsertBulk) UpdateOwnerFrozen() *CardUpsertBulk {
+	return u.Update(func(s *CardUpsert) {
+		s.UpdateOwnerFrozen()
 	})
 }
 

@@ -72,6 +72,20 @@ func (_u *CardUpdate) SetNillableLast4(v *string) *CardUpdate {
 	return _u
 }
 
+// SetOwnerFrozen sets the "owner_frozen" field.
+func (_u *CardUpdate) SetOwnerFrozen(v bool) *CardUpdate {
+	_u.mutation.SetOwnerFrozen(v)
+	return _u
+}
+
+// SetNillableOwnerFrozen sets the "owner_frozen" field if the given value is not nil.
+func (_u *CardUpdate) SetNillableOwnerFrozen(v *bool) *CardUpdate {
+	if v != nil {
+		_u.SetOwnerFrozen(*v)
+	}
+	return _u
+}
+
 // SetMovingOrder sets the "moving_order" field.
 func (_u *CardUpdate) SetMovingOrder(v string) *CardUpdate {
 	_u.mutation.SetMovingOrder(v)
@@ -230,6 +244,9 @@ func (_u *CardUpdate) sqlSave(ctx context.Context) (_node int, err error) {
 	if value, ok := _u.mutation.Last4(); ok {
 		_spec.SetField(card.FieldLast4, field.TypeString, value)
 	}
+	if value, ok := _u.mutation.OwnerFrozen(); ok {
+		_spec.SetField(card.FieldOwnerFrozen, field.TypeBool, value)
+	}
 	if value, ok := _u.mutation.MovingOrder(); ok {
 		_spec.SetField(card.FieldMovingOrder, field.TypeString, value)
 	}
@@ -314,6 +331,20 @@ func (_u *CardUpdateOne) SetLast4(v string) *CardUpdateOne {
 func (_u *CardUpdateOne) SetNillableLast4(v *string) *CardUpdateOne {
 	if v != nil {
 		_u.SetLast4(*v)
+	}
+	return _u
+}
+
+// SetOwnerFrozen sets the "owner_frozen" field.
+func (_u *CardUpdateOne) SetOwnerFrozen(v bool) *CardUpdateOne {
+	_u.mutation.SetOwnerFrozen(v)
+	return _u
+}
+
+// SetNillableOwnerFrozen sets the "owner_frozen" field if the given value is not nil.
+func (_u *CardUpdateOne) SetNillableOwnerFrozen(v *bool) *CardUpdateOne {
+	if v != nil {
+		_u.SetOwnerFrozen(*v)
 	}
 	return _u
 }
@@ -505,6 +536,9 @@ func (_u *CardUpdateOne) sqlSave(ctx context.Context) (_node *Card, err error) {
 	}
 	if value, ok := _u.mutation.Last4(); ok {
 		_spec.SetField(card.FieldLast4, field.TypeString, value)
+	}
+	if value, ok := _u.mutation.OwnerFrozen(); ok {
+		_spec.SetField(card.FieldOwnerFrozen, field.TypeBool, value)
 	}
 	if value, ok := _u.mutation.MovingOrder(); ok {
 		_spec.SetField(card.FieldMovingOrder, field.TypeString, value)

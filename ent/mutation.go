@@ -1631,6 +1631,7 @@ type CardMutation struct {
 	addload_usd_cents          *int64
 	account                    *string
 	last4                      *string
+	owner_frozen               *bool
 	moving_order               *string
 	moving_job                 *uuid.UUID
 	moving_reference           *uuid.UUID
@@ -2020,6 +2021,42 @@ func (m *CardMutation) ResetLast4() {
 	m.last4 = nil
 }
 
+// SetOwnerFrozen sets the "owner_frozen" field.
+func (m *CardMutation) SetOwnerFrozen(b bool) {
+	m.owner_frozen = &b
+}
+
+// OwnerFrozen returns the value of the "owner_frozen" field in the mutation.
+func (m *CardMutation) OwnerFrozen() (r bool, exists bool) {
+	v := m.owner_frozen
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldOwnerFrozen returns the old "owner_frozen" field's value of the Card entity.
+// If the Card object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *CardMutation) OldOwnerFrozen(ctx context.Context) (v bool, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldOwnerFrozen is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldOwnerFrozen requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldOwnerFrozen: %w", err)
+	}
+	return oldValue.OwnerFrozen, nil
+}
+
+// ResetOwnerFrozen resets all changes to the "owner_frozen" field.
+func (m *CardMutation) ResetOwnerFrozen() {
+	m.owner_frozen = nil
+}
+
 // SetMovingOrder sets the "moving_order" field.
 func (m *CardMutation) SetMovingOrder(s string) {
 	m.moving_order = &s
@@ -2316,7 +2353,7 @@ func (m *CardMutation) Type() string {
 // order to get all numeric fields that were incremented/decremented, call
 // AddedFields().
 func (m *CardMutation) Fields() []string {
-	fields := make([]string, 0, 13)
+	fields := make([]string, 0, 14)
 	if m.order_id != nil {
 		fields = append(fields, card.FieldOrderID)
 	}
@@ -2337,6 +2374,9 @@ func (m *CardMutation) Fields() []string {
 	}
 	if m.last4 != nil {
 		fields = append(fields, card.FieldLast4)
+	}
+	if m.owner_frozen != nil {
+		fields = append(fields, card.FieldOwnerFrozen)
 	}
 	if m.moving_order != nil {
 		fields = append(fields, card.FieldMovingOrder)
@@ -2378,6 +2418,8 @@ func (m *CardMutation) Field(name string) (ent.Value, bool) {
 		return m.Account()
 	case card.FieldLast4:
 		return m.Last4()
+	case card.FieldOwnerFrozen:
+		return m.OwnerFrozen()
 	case card.FieldMovingOrder:
 		return m.MovingOrder()
 	case card.FieldMovingJob:
@@ -2413,6 +2455,8 @@ func (m *CardMutation) OldField(ctx context.Context, name string) (ent.Value, er
 		return m.OldAccount(ctx)
 	case card.FieldLast4:
 		return m.OldLast4(ctx)
+	case card.FieldOwnerFrozen:
+		return m.OldOwnerFrozen(ctx)
 	case card.FieldMovingOrder:
 		return m.OldMovingOrder(ctx)
 	case card.FieldMovingJob:
@@ -2482,6 +2526,13 @@ func (m *CardMutation) SetField(name string, value ent.Value) error {
 			return fmt.Errorf("unexpected type %T for field %s", value, name)
 		}
 		m.SetLast4(v)
+		return nil
+	case card.FieldOwnerFrozen:
+		v, ok := value.(bool)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetOwnerFrozen(v)
 		return nil
 	case card.FieldMovingOrder:
 		v, ok := value.(string)
@@ -2636,6 +2687,9 @@ func (m *CardMutation) ResetField(name string) error {
 		return nil
 	case card.FieldLast4:
 		m.ResetLast4()
+		return nil
+	case card.FieldOwnerFrozen:
+		m.ResetOwnerFrozen()
 		return nil
 	case card.FieldMovingOrder:
 		m.ResetMovingOrder()

@@ -70,12 +70,16 @@ func init() {
 	cardDescLast4 := cardFields[7].Descriptor()
 	// card.DefaultLast4 holds the default value on creation for the last4 field.
 	card.DefaultLast4 = cardDescLast4.Default.(string)
+	// cardDescOwnerFrozen is the schema descriptor for owner_frozen field.
+	cardDescOwnerFrozen := cardFields[8].Descriptor()
+	// card.DefaultOwnerFrozen holds the default value on creation for the owner_frozen field.
+	card.DefaultOwnerFrozen = cardDescOwnerFrozen.Default.(bool)
 	// cardDescMovingOrder is the schema descriptor for moving_order field.
-	cardDescMovingOrder := cardFields[8].Descriptor()
+	cardDescMovingOrder := cardFields[9].Descriptor()
 	// card.DefaultMovingOrder holds the default value on creation for the moving_order field.
 	card.DefaultMovingOrder = cardDescMovingOrder.Default.(string)
 	// cardDescMovingTargetUsdCents is the schema descriptor for moving_target_usd_cents field.
-	cardDescMovingTargetUsdCents := cardFields[11].Descriptor()
+	cardDescMovingTargetUsdCents := cardFields[12].Descriptor()
 	// card.DefaultMovingTargetUsdCents holds the default value on creation for the moving_target_usd_cents field.
 	card.DefaultMovingTargetUsdCents = cardDescMovingTargetUsdCents.Default.(int64)
 	// cardDescID is the schema descriptor for id field.

@@ -146,11 +146,42 @@ class Walker {
     await this.pay("card", "/roamcard.v1.CardService/PurchaseCard", { idempotencyKey: "journey-card" });
     await this.rpc("cards", "CardService/ListCards", {}, this.session);
     await this.rpc("balance", "CardService/GetCardBalance", { id: this.card }, this.session);
+    await this.controlCard();
     await this.pay("top-up, REST", "/api/card/topup", { amountUsdCents: 3000, idempotencyKey: "journey-topup" });
     await this.rpc("another request under the key", "CardService/TopUpCard", {
       amountUsdCents: 2500,
       idempotencyKey: "journey-topup",
     });
+  }
+
+  async controlCard() {
+    const card = { id: this.card };
+    await this.rpc("transactions", "CardService/ListCardTransactions", card, this.session);
+    await this.call("transactions, REST", "GET", `/api/cards/${this.card}/transactions`, { headers: this.session });
+    await this.freeze(card);
+    await this.call("freeze again, REST", "POST", `/api/cards/${this.card}/freeze`, { headers: this.session });
+    await this.rpc("balance of a frozen card", "CardService/GetCardBalance", card, this.session);
+    const amountUsdCents = 2500;
+    await this.rpc("opened top-up of a frozen card", "OrderService/CreateOrder", { amountUsdCents }, this.session);
+    const body = { amountUsdCents, idempotencyKey: "journey-frozen" };
+    const { response } = await this.call("top-up of a frozen card, unpaid", "POST", "/api/card/topup", { body });
+    const payment = await this.sign(decode(response.headers.get("payment-required")));
+    const headers = { "payment-signature": payment };
+    await this.call("top-up of a frozen card, paid", "POST", "/api/card/topup", { body, headers });
+    await this.rpc("unfreeze", "CardService/UnfreezeCard", card, this.session);
+    await this.call("unfreeze again, REST", "POST", `/api/cards/${this.card}/unfreeze`, { headers: this.session });
+    const other = { id: crypto.randomUUID() };
+    await this.rpc("freeze of another card", "CardService/FreezeCard", other, this.session);
+    await this.rpc("transactions of another card", "CardService/ListCardTransactions", other, this.session);
+  }
+
+  // freeze waits until the card's fee is withdrawn, which takes the real service a moment.
+  async freeze(card) {
+    for (;;) {
+      const { json } = await this.rpc("freeze", "CardService/FreezeCard", card, this.session);
+      if (json.card || !json.details?.some((d) => d.debug?.code === "card_not_active")) return;
+      await new Promise((done) => setTimeout(done, 200));
+    }
   }
 
   // issued waits for a card, which takes the real service a moment.

@@ -43,6 +43,14 @@ func TestAgentNeverGetsACardNumber(t *testing.T) {
 	if got := a.call("get_card_balance", nil); got.Failed {
 		t.Errorf("%+v", got)
 	}
+	for _, named := range []map[string]any{nil, {"cardId": cards[0].CardID}} {
+		if got := a.call("list_card_transactions", named); got.Failed || got.Currency != "USD" || got.Transactions == nil {
+			t.Errorf("%v: %+v", named, got)
+		}
+	}
+	if got := a.call("list_card_transactions", map[string]any{"cursor": "bm9uZQ"}); got.Code != "schema_invalid" {
+		t.Errorf("another list's cursor: %+v", got)
+	}
 	look := func(tool string, arguments map[string]any, what string) []string {
 		t.Helper()
 		if got := a.call(tool, arguments); got.Failed || !got.Shown {

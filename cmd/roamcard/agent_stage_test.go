@@ -196,6 +196,8 @@ type told struct {
 	Pending                                                  []struct{ PurchaseKey string }
 	Plans                                                    []struct{ PlanID string }
 	Cards                                                    []struct{ CardID, Status string }
+	Currency                                                 string
+	Transactions                                             []struct{ Merchant string }
 	AmountUSDCents, MaxPerPaymentUSDCents, MaxPerDayUSDCents int64
 	Mode                                                     string
 	Total                                                    int

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -15,11 +17,12 @@ import (
 func card() *cobra.Command {
 	b := &buyer{}
 	cmd := &cobra.Command{
-		Use: "card", GroupID: "buy", Args: noArgs, Short: "Buy a virtual card, top it up, look at it", RunE: help,
+		Use: "card", GroupID: "buy", Args: noArgs, Short: "Buy a virtual card, top it up, look at it, freeze it", RunE: help,
 	}
 	b.flags(cmd)
 	b.paying(cmd)
-	cmd.AddCommand(b.cardBuy(), b.cardTopup(), b.cardList(), b.cardBalance(), b.cardReveal())
+	cmd.AddCommand(b.cardBuy(), b.cardTopup(), b.cardList(), b.cardBalance(), b.cardFreeze(), b.cardUnfreeze(),
+		b.cardTransactions(), b.cardReveal())
 	return cmd
 }
 
@@ -71,12 +74,7 @@ func (b *buyer) cardList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return b.show(cmd, &roamcardv1.ListCardsResponse{Cards: cards}, func(w io.Writer) {
-				fmt.Fprintln(w, "CARD\tSTATUS\tLAST 4")
-				for _, c := range cards {
-					fmt.Fprintf(w, "%s\t%s\t%s\n", c.GetId(), c.GetStatus(), c.GetLast4())
-				}
-			})
+			return b.show(cmd, &roamcardv1.ListCardsResponse{Cards: cards}, func(w io.Writer) { cardText(w, cards...) })
 		}),
 	}
 }
@@ -86,7 +84,7 @@ func (b *buyer) cardBalance() *cobra.Command {
 		Use: "balance [CARD]", Args: optionalArg, Short: "Read what is on a card, from the issuer",
 		ValidArgsFunction: firstArg(b.completeCards),
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
-			id, err := oneCard(cmd.Context(), client, args)
+			id, err := oneCard(cmd.Context(), client, args, roamcard.CardActive)
 			if err != nil {
 				return err
 			}
@@ -97,6 +95,66 @@ func (b *buyer) cardBalance() *cobra.Command {
 			return b.show(cmd, balance, func(w io.Writer) {
 				fmt.Fprintf(w, "%s %s\tas of %s\n", dollars(uint32(balance.GetAvailableUsdCents())), balance.GetCurrency(),
 					balance.GetAsOf().AsTime().Format("2006-01-02 15:04:05 MST"))
+			})
+		}),
+	}
+}
+
+func (b *buyer) cardFreeze() *cobra.Command {
+	return b.controlling(&cobra.Command{
+		Use: "freeze [CARD]", Short: "Stop a card from being used until it is unfrozen",
+		Long: "Stops a card at its issuer until it is unfrozen: purchases are declined, and it cannot be topped up.",
+	}, roamcard.Cards.Freeze)
+}
+
+func (b *buyer) cardUnfreeze() *cobra.Command {
+	return b.controlling(&cobra.Command{
+		Use: "unfreeze [CARD]", Short: "Let a card that was frozen be used again",
+		Long: "Lets a card that its owner has frozen be used again. What the issuer has locked stays locked.",
+	}, roamcard.Cards.Unfreeze)
+}
+
+// controlling makes a command of what changes a card, and shows the card as it is then.
+func (b *buyer) controlling(
+	cmd *cobra.Command,
+	change func(of roamcard.Cards, ctx context.Context, cardID string) (*roamcardv1.Card, error),
+) *cobra.Command {
+	cmd.Args, cmd.ValidArgsFunction = optionalArg, firstArg(b.completeCards)
+	cmd.RunE = b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
+		id, err := oneCard(cmd.Context(), client, args, roamcard.CardActive, roamcard.CardFrozen)
+		if err != nil {
+			return err
+		}
+		c, err := change(client.Cards, cmd.Context(), id)
+		if err != nil {
+			return err
+		}
+		return b.show(cmd, c, func(w io.Writer) { cardText(w, c) })
+	})
+	return cmd
+}
+
+func (b *buyer) cardTransactions() *cobra.Command {
+	return &cobra.Command{
+		Use: "transactions [CARD]", Args: optionalArg, Short: "List what a card was used for, newest first",
+		ValidArgsFunction: firstArg(b.completeCards),
+		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
+			id, err := oneCard(cmd.Context(), client, args, roamcard.CardActive, roamcard.CardFrozen)
+			if err != nil {
+				return err
+			}
+			all, err := roamcard.Collect(client.Cards.Transactions(cmd.Context(), id))
+			if err != nil {
+				return err
+			}
+			listed := &roamcardv1.ListCardTransactionsResponse{CardId: id, Currency: "USD", Transactions: all}
+			return b.show(cmd, listed, func(w io.Writer) {
+				fmt.Fprintln(w, "WHEN\tKIND\tSTATUS\tUSD\tMERCHANT\tDECLINED FOR")
+				for _, t := range all {
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", t.GetAt().AsTime().Format("2006-01-02 15:04:05 MST"),
+						t.GetKind(), t.GetStatus(), dollars(uint32(t.GetAmountUsdCents())), t.GetMerchant().GetName(),
+						t.GetDeclineReason())
+				}
 			})
 		}),
 	}
@@ -126,7 +184,7 @@ func (b *buyer) cardReveal() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			id, err := oneCard(cmd.Context(), client, args)
+			id, err := oneCard(cmd.Context(), client, args, roamcard.CardActive)
 			if err != nil {
 				return err
 			}
@@ -148,8 +206,17 @@ func (b *buyer) cardReveal() *cobra.Command {
 	return cmd
 }
 
-// oneCard is the card that was named, or the wallet's only one.
-func oneCard(ctx context.Context, client *roamcard.Client, args []string) (string, error) {
+func cardText(w io.Writer, cards ...*roamcardv1.Card) {
+	fmt.Fprintln(w, "CARD\tSTATUS\tLAST 4")
+	for _, c := range cards {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", c.GetId(), c.GetStatus(), c.GetLast4())
+	}
+}
+
+// oneCard is the card that was named, or the wallet's only one with a status that fits.
+func oneCard(
+	ctx context.Context, client *roamcard.Client, args []string, fits ...roamcard.CardStatus,
+) (string, error) {
 	if len(args) == 1 {
 		return args[0], nil
 	}
@@ -157,16 +224,15 @@ func oneCard(ctx context.Context, client *roamcard.Client, args []string) (strin
 	if err != nil {
 		return "", err
 	}
-	var usable []string
-	for _, c := range cards {
-		if c.GetStatus() == "ACTIVE" {
-			usable = append(usable, c.GetId())
-		}
+	cards = slices.DeleteFunc(cards, func(c *roamcardv1.Card) bool {
+		return !slices.Contains(fits, roamcard.CardStatusOf(c))
+	})
+	if len(cards) != 1 {
+		names := strings.Trim(fmt.Sprint(fits), "[]")
+		return "", fmt.Errorf("%w: name the card; the wallet has %d that are %s", errUsage, len(cards),
+			strings.ReplaceAll(names, " ", " or "))
 	}
-	if len(usable) != 1 {
-		return "", fmt.Errorf("%w: name the card; the wallet has %d that are ACTIVE", errUsage, len(usable))
-	}
-	return usable[0], nil
+	return cards[0].GetId(), nil
 }
 
 func (b *buyer) showOrder(cmd *cobra.Command, o *roamcardv1.Order) error {

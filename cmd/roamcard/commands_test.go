@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
 	"github.com/roamcard/roamcard/internal/app"
@@ -113,7 +114,7 @@ func TestMistakesOnTheCommandLineAreUsageErrors(t *testing.T) {
 		{"card", "topup"}, {"card", "topup", "ten"}, {"card", "topup", "10.123"}, {"orders", "show"},
 		{"card", "buy", "--yes"},
 		{"card", "buy", "--nonsense"}, {"card", "reveal", "--present", "paper", "id"}, {"wallet", "balance"},
-		{"card", "buy", "extra"},
+		{"card", "buy", "extra"}, {"card", "freeze", "a", "b"}, {"card", "transactions", "a", "b"},
 	} {
 		if _, stderr, code := runWith(t, args...); code != exitUsage && args[0] != "wallet" || code == exitOK {
 			t.Errorf("%v ended with %d: %s", args, code, stderr)
@@ -267,6 +268,16 @@ func TestBuyerOnTheCommandLine(t *testing.T) {
 		{"admin orders stuck", exitOK, "REASON", ""},
 		{"admin books compare", exitOK, "checked", ""},
 		{"admin books show --json", exitOK, `"findings": []`, ""},
+		{"card transactions", exitOK, "MERCHANT", ""},
+		{"card transactions --json", exitOK, `"currency": "USD"`, ""},
+		{"card freeze", exitOK, "FROZEN", ""},
+		{"card freeze", exitOK, "FROZEN", ""},
+		{"card balance", exitUsage, "", "has 0 that are ACTIVE"},
+		{"card topup 25 --key frozen --yes --max 300", exitFailure, "", "active_card_missing"},
+		{"card transactions", exitOK, "MERCHANT", ""},
+		{"__complete card unfreeze ''", exitOK, "\tFROZEN ", ""},
+		{"card unfreeze --json", exitOK, `"ACTIVE"`, ""},
+		{"card unfreeze 00000000-0000-4000-8000-000000000000", exitFailure, "", "card_not_found"},
 		{"card buy --key one --yes --max 60 --no-such-flag", exitUsage, "", ""},
 		{"wallet balance --json", exitOK, `"usdc": "991`, ""},
 	}
@@ -278,6 +289,11 @@ func TestBuyerOnTheCommandLine(t *testing.T) {
 			args[last] = ""
 		}
 		stdout, stderr, code := runWith(t, args...)
+		// Until its issue fee is withdrawn, a card is not frozen.
+		for end := time.Now().Add(30 * time.Second); s.code == exitOK && strings.Contains(stderr, "card_not_active") &&
+			time.Now().Before(end); {
+			stdout, stderr, code = runWith(t, args...)
+		}
 		if id := regexp.MustCompile(`(?m)(?:/pay/|^order +)(ord_\w+)`).FindStringSubmatch(stdout); id != nil {
 			opened = id[1]
 		}

@@ -85,7 +85,8 @@ func TestCompletionAsksNoWallet(t *testing.T) {
 	t.Setenv("ROAMCARD_SIGNER", "/no/such/signer")
 	t.Setenv("ROAMCARD_SIGNER_ADDRESS", "0x70997970C51812dc3A010C7d01b50e0d17dc79C8")
 	for _, args := range [][]string{
-		{"orders", "show", ""}, {"orders", "pay", ""}, {"card", "balance", ""}, {"orders", "resume", ""},
+		{"orders", "show", ""}, {"orders", "pay", ""}, {"card", "balance", ""}, {"card", "unfreeze", ""},
+		{"orders", "resume", ""},
 	} {
 		if out, stderr, code := runWith(t, append([]string{"__complete"}, args...)...); code != exitOK ||
 			!strings.HasPrefix(out, ":4") {

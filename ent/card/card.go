@@ -28,6 +28,8 @@ const (
 	FieldAccount = "account"
 	// FieldLast4 holds the string denoting the last4 field in the database.
 	FieldLast4 = "last4"
+	// FieldOwnerFrozen holds the string denoting the owner_frozen field in the database.
+	FieldOwnerFrozen = "owner_frozen"
 	// FieldMovingOrder holds the string denoting the moving_order field in the database.
 	FieldMovingOrder = "moving_order"
 	// FieldMovingJob holds the string denoting the moving_job field in the database.
@@ -54,6 +56,7 @@ var Columns = []string{
 	FieldLoadUsdCents,
 	FieldAccount,
 	FieldLast4,
+	FieldOwnerFrozen,
 	FieldMovingOrder,
 	FieldMovingJob,
 	FieldMovingReference,
@@ -79,6 +82,8 @@ var (
 	DefaultAccount string
 	// DefaultLast4 holds the default value on creation for the "last4" field.
 	DefaultLast4 string
+	// DefaultOwnerFrozen holds the default value on creation for the "owner_frozen" field.
+	DefaultOwnerFrozen bool
 	// DefaultMovingOrder holds the default value on creation for the "moving_order" field.
 	DefaultMovingOrder string
 	// DefaultMovingTargetUsdCents holds the default value on creation for the "moving_target_usd_cents" field.
@@ -154,6 +159,11 @@ func ByAccount(opts ...sql.OrderTermOption) OrderOption {
 // ByLast4 orders the results by the last4 field.
 func ByLast4(opts ...sql.OrderTermOption) OrderOption {
 	return sql.OrderByField(FieldLast4, opts...).ToFunc()
+}
+
+// ByOwnerFrozen orders the results by the owner_frozen field.
+func ByOwnerFrozen(opts ...sql.OrderTermOption) OrderOption {
+	return sql.OrderByField(FieldOwnerFrozen, opts...).ToFunc()
 }
 
 // ByMovingOrder orders the results by the moving_order field.

@@ -85,6 +85,11 @@ func Last4(v string) predicate.Card {
 	return predicate.Card(sql.FieldEQ(FieldLast4, v))
 }
 
+// OwnerFrozen applies equality check predicate on the "owner_frozen" field. It's identical to OwnerFrozenEQ.
+func OwnerFrozen(v bool) predicate.Card {
+	return predicate.Card(sql.FieldEQ(FieldOwnerFrozen, v))
+}
+
 // MovingOrder applies equality check predicate on the "moving_order" field. It's identical to MovingOrderEQ.
 func MovingOrder(v string) predicate.Card {
 	return predicate.Card(sql.FieldEQ(FieldMovingOrder, v))
@@ -473,6 +478,16 @@ func Last4EqualFold(v string) predicate.Card {
 // Last4ContainsFold applies the ContainsFold predicate on the "last4" field.
 func Last4ContainsFold(v string) predicate.Card {
 	return predicate.Card(sql.FieldContainsFold(FieldLast4, v))
+}
+
+// OwnerFrozenEQ applies the EQ predicate on the "owner_frozen" field.
+func OwnerFrozenEQ(v bool) predicate.Card {
+	return predicate.Card(sql.FieldEQ(FieldOwnerFrozen, v))
+}
+
+// OwnerFrozenNEQ applies the NEQ predicate on the "owner_frozen" field.
+func OwnerFrozenNEQ(v bool) predicate.Card {
+	return predicate.Card(sql.FieldNEQ(FieldOwnerFrozen, v))
 }
 
 // MovingOrderEQ applies the EQ predicate on the "moving_order" field.

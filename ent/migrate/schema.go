@@ -94,6 +94,7 @@ var (
 		{Name: "load_usd_cents", Type: field.TypeInt64, Default: 2500},
 		{Name: "account", Type: field.TypeString, Default: ""},
 		{Name: "last4", Type: field.TypeString, Default: ""},
+		{Name: "owner_frozen", Type: field.TypeBool, Default: false},
 		{Name: "moving_order", Type: field.TypeString, Default: ""},
 		{Name: "moving_job", Type: field.TypeUUID, Nullable: true},
 		{Name: "moving_reference", Type: field.TypeUUID, Nullable: true},
@@ -118,7 +119,7 @@ var (
 			{
 				Name:    "card_order_id_owner_created_at",
 				Unique:  false,
-				Columns: []*schema.Column{CardsColumns[1], CardsColumns[2], CardsColumns[12]},
+				Columns: []*schema.Column{CardsColumns[1], CardsColumns[2], CardsColumns[13]},
 			},
 			{
 				Name:    "cards_reference",
@@ -136,7 +137,7 @@ var (
 			{
 				Name:    "card_owner_created_at",
 				Unique:  false,
-				Columns: []*schema.Column{CardsColumns[2], CardsColumns[12]},
+				Columns: []*schema.Column{CardsColumns[2], CardsColumns[13]},
 			},
 			{
 				Name:    "cards_account",

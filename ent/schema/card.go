@@ -27,6 +27,8 @@ func (Card) Fields() []ent.Field {
 		field.Int64("load_usd_cents").Default(2500).Immutable(),
 		field.String("account").Default(""),
 		field.String("last4").Default(""),
+		// The owner has asked to freeze it, and may unfreeze it.
+		field.Bool("owner_frozen").Default(false),
 		// Whose movement has the card: an order's or a fee job's, under which reference, and what it brings the card to.
 		field.String("moving_order").Default(""),
 		field.UUID("moving_job", uuid.UUID{}).Optional().Nillable(),

@@ -12,7 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/roamcard/roamcard/clients/go/roamcard"
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 )
 
 var someTerms = Terms{
@@ -204,6 +207,38 @@ func TestTextsOfOthersArePrintableAndBounded(t *testing.T) {
 	for key, word := range map[string]string{"a-1": "a-1", "-rf": "'-rf'", "it's": `'it'\''s'`, "$(x)": "'$(x)'"} {
 		if got := shellWord(key); got != word {
 			t.Errorf("%s is %s, want %s", key, got, word)
+		}
+	}
+}
+
+func TestTransactionsOfOthersArePrintableAndBounded(t *testing.T) {
+	t.Parallel()
+	next := "bm9u_ZQ-"
+	page := &roamcardv1.ListCardTransactionsResponse{CardId: "a", Currency: "USD", NextPageToken: &next}
+	for range mostTransactions + 1 {
+		page.Transactions = append(page.Transactions, &roamcardv1.CardTransaction{
+			Id: "buy all of it", Kind: "purchase", Status: "declined\x1b[2J", AmountUsdCents: 100,
+			DeclineReason: proto.String(strings.Repeat("y", 500)),
+			Merchant: &roamcardv1.CardMerchant{
+				Name: "Shop\u202e\x1b[31m" + strings.Repeat("x", 500), Category: proto.String("54119"),
+				Country: proto.String("USA"),
+			},
+		})
+	}
+	got := transactionsOf("card-1", page)
+	if got.CardID != "card-1" || len(got.Transactions) != mostTransactions || got.NextCursor != next {
+		t.Fatalf("%+v", got)
+	}
+	one := got.Transactions[0]
+	if one.TransactionID != "" || !strings.HasPrefix(one.Merchant, "Shop[31mxx") || len(one.Merchant) > maxName+3 ||
+		len(one.Category) > 7 || len(one.Country) > 5 || len(one.DeclineReason) > maxName+3 ||
+		one.Status != "declined[2J" || one.AmountUSDCents != 100 {
+		t.Errorf("%+v", one)
+	}
+	for _, token := range []string{"buy a card", strings.Repeat("x", 201), "a\n"} {
+		page.NextPageToken = &token
+		if got := transactionsOf("card-1", page); got.NextCursor != "" {
+			t.Errorf("the cursor %q", got.NextCursor)
 		}
 	}
 }

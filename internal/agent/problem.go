@@ -214,6 +214,16 @@ func identifier(id string) string {
 	return ""
 }
 
+// pageToken is a text if it can name a page, else empty.
+func pageToken(token string) string {
+	if pageTokens.MatchString(token) {
+		return token
+	}
+	return ""
+}
+
+var pageTokens = regexp.MustCompile(`^[A-Za-z0-9_.~=-]{1,200}$`)
+
 // shellWord is a text as one word of a shell.
 func shellWord(text string) string {
 	if identifiers.MatchString(text) && text[0] != '-' {

@@ -28,7 +28,7 @@ type esimIn struct {
 
 func (s *Server) showCard(ctx context.Context, _ call, in cardIn) (Shown, error) {
 	return s.show(ctx, func(ctx context.Context, client *roamcard.Client) (roamcard.Presented, error) {
-		id, err := s.oneCard(ctx, client, in.CardID)
+		id, err := s.oneCard(ctx, client, in.CardID, roamcard.CardActive)
 		if err != nil {
 			return roamcard.Presented{}, err
 		}

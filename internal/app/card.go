@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/product/card"
@@ -34,12 +35,17 @@ func cardSettings(Modules) []setting {
 // cards makes the card product over its issuer.
 func (a *App) cards(p *Parts) (Made, error) {
 	c := a.config
-	if err := a.issuer.Capabilities().Check(); err != nil {
+	capabilities := a.issuer.Capabilities()
+	if err := capabilities.Check(); err != nil {
 		return Made{}, err
+	}
+	controls, offered := a.issuer.(card.Controls)
+	if !offered && (capabilities.Freeze || capabilities.Transactions) {
+		return Made{}, errors.New("the card issuer declares controls for owners that its adapter does not have")
 	}
 	p.cards = card.New(card.Config{
 		Store: a.store.Cards(), Issuer: a.issuer, Vault: a.issuer, Stock: a.issuer, Roll: a.issuer, Traits: a.issuer.Traits(),
-		Capabilities: a.issuer.Capabilities(), Log: a.log, Now: time.Now,
+		Capabilities: capabilities, Controls: controls, Log: a.log, Now: time.Now,
 		Paused: c.IssuePaused, Switches: p.Switches, Payments: p.Payments,
 		Workers: p.Workers(settlement.Fulfilling, card.FeeJob),
 		Poll:    c.IssuerPoll, CallTimeout: c.IssuerCallTimeout, Deadline: c.IssuerDeadline,
@@ -49,8 +55,8 @@ func (a *App) cards(p *Parts) (Made, error) {
 		Product: p.cards, View: rpc.CardView(p.cards.Store), Describe: rpc.DescribeCards,
 		Serve: func(all *rpc.Services, s Selling) {
 			all.Cards = rpc.CardService{
-				Sales: s.Sales, Cards: p.cards, Credentials: p.cards, Reveals: s.who, Availability: s.availability,
-				Terms: c.terms(),
+				Sales: s.Sales, Cards: p.cards, Controls: p.cards, Capabilities: capabilities, Credentials: p.cards,
+				Reveals: s.who, Availability: s.availability, Terms: c.terms(),
 			}
 			all.Runtime.ReadyFor = card.Kind // top-ups depend on the same
 		},

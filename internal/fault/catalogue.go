@@ -52,6 +52,8 @@ const (
 	FindingResolved          Code = "finding_resolved"
 	PayerNotAccepted         Code = "payer_not_accepted"
 	WebhookRejected          Code = "webhook_rejected"
+	CardLocked               Code = "card_locked"
+	CardControlMissing       Code = "card_control_missing"
 	RateLimited              Code = "rate_limited"
 	PaymentsUndecided        Code = "payments_undecided"
 	IssuePaused              Code = "issue_paused"
@@ -132,6 +134,9 @@ var catalogue = index(
 	Kind{TransferResolved, http.StatusConflict, "The transfer has been resolved.", false, false, FixRequest},
 	Kind{FindingResolved, http.StatusConflict, "The finding has been resolved.", false, false, FixRequest},
 
+	Kind{CardLocked, http.StatusConflict, "The issuer has locked the card.", false, false, ContactSupport},
+	Kind{CardControlMissing, http.StatusConflict,
+		"The card's issuer does not offer this to owners.", false, false, FixRequest},
 	Kind{TransferUnproven, http.StatusConflict,
 		"The chain does not show the payment's transfer in this transaction.", true, false, FixRequest},
 	Kind{PayerBlacklisted, http.StatusConflict,

@@ -222,6 +222,23 @@ func (c Cards) Observe(ctx context.Context, seen ...card.Seen) (changed []card.C
 	return changed, err
 }
 
+// SetOwnerFrozen implements card.Store.
+func (c Cards) SetOwnerFrozen(ctx context.Context, id uuid.UUID, owner x402.Address, frozen bool) error {
+	return mapError(c.s.ent.Card.Update().Where(entcard.ID(id), entcard.Owner(owner.Lower())).
+		SetOwnerFrozen(frozen).SetUpdatedAt(c.s.stamp()).Exec(ctx))
+}
+
+// FeeOpen implements card.Store.
+func (c Cards) FeeOpen(ctx context.Context, id uuid.UUID) (open bool, err error) {
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	err = c.s.pool.QueryRow(ctx, feeOpenSQL, card.FeeJob, id.String()).Scan(&open)
+	return open, mapError(err)
+}
+
+const feeOpenSQL = `SELECT EXISTS (
+	SELECT FROM jobs WHERE kind = $1 AND unique_key = $2 AND status IN ('queued', 'processing'))`
+
 // Rows are locked in one order, because two processes may observe the same cards.
 const observeSQL = `
 	WITH seen AS (
@@ -230,7 +247,9 @@ const observeSQL = `
 		JOIN unnest($3::text[], $4::text[]) AS m (from_status, to_status)
 			ON c.status = m.from_status AND s.status = m.to_status
 		ORDER BY c.id FOR UPDATE OF c)
-	UPDATE cards SET status = seen.status, updated_at = $5 FROM seen WHERE cards.id = seen.id
+	UPDATE cards SET status = seen.status, updated_at = $5,
+		owner_frozen = owner_frozen AND seen.status <> 'ACTIVE'
+	FROM seen WHERE cards.id = seen.id
 	RETURNING cards.id, cards.order_id, cards.status`
 
 func scanObserved(row pgx.CollectableRow) (c card.Card, err error) {
@@ -264,7 +283,8 @@ func cardOf(row *ent.Card) (card.Card, error) {
 	return card.Card{
 		ID: row.ID, Order: order.ID(row.OrderID), Owner: owner, Status: card.Status(row.Status),
 		Ref:  fulfilment.Ref(row.Reference),
-		Load: money.Cents(row.LoadUsdCents), Account: row.Account, Last4: row.Last4, CreatedAt: row.CreatedAt.UTC(),
+		Load: money.Cents(row.LoadUsdCents), Account: row.Account, Last4: row.Last4,
+		OwnerFrozen: row.OwnerFrozen, CreatedAt: row.CreatedAt.UTC(),
 		UpdatedAt: row.UpdatedAt.UTC(),
 	}, nil
 }

@@ -217,3 +217,47 @@ func TestOperatorsReconciliationPostsTheOwedFee(t *testing.T) {
 		t.Errorf("owed %s, %v", owed, err)
 	}
 }
+
+func TestFreezingByTheOwnerIsForgottenOnceTheCardIsActive(t *testing.T) {
+	s := storetest.New(t)
+	c, row := issued(t, s, payer, card.Active)
+	frozen := func(want bool, when string) {
+		t.Helper()
+		got, err := s.Cards().Card(t.Context(), c.ID, payer)
+		if err != nil || got.OwnerFrozen != want {
+			t.Errorf("%s: frozen by the owner is %t, %v", when, got.OwnerFrozen, err)
+		}
+	}
+	set := func(by x402.Address) {
+		t.Helper()
+		if err := s.Cards().SetOwnerFrozen(t.Context(), c.ID, by, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	observe := func(status card.Status) {
+		t.Helper()
+		if _, err := s.Cards().Observe(t.Context(), card.Seen{Ref: c.Ref, Status: status}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(x402.Address{9})
+	frozen(false, "asked by a stranger")
+	set(payer)
+	observe(card.Active)
+	frozen(true, "not yet frozen at the issuer")
+	observe(card.Frozen)
+	frozen(true, "frozen")
+	observe(card.Active)
+	frozen(false, "active again")
+
+	open, err := s.Cards().FeeOpen(t.Context(), c.ID)
+	if err != nil || !open {
+		t.Errorf("a queued fee job is open: %t, %v", open, err)
+	}
+	if _, err := s.Pool().Exec(t.Context(), "UPDATE jobs SET status = 'succeeded' WHERE id = $1", row.ID); err != nil {
+		t.Fatal(err)
+	}
+	if open, err = s.Cards().FeeOpen(t.Context(), c.ID); err != nil || open {
+		t.Errorf("a done fee job is open: %t, %v", open, err)
+	}
+}

@@ -3,6 +3,7 @@ package roamcard
 import (
 	"context"
 	"fmt"
+	"iter"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 )
@@ -63,4 +64,37 @@ func (c Cards) List(ctx context.Context) ([]*roamcardv1.Card, error) {
 // Balance reads what is on a card, from the issuer.
 func (c Cards) Balance(ctx context.Context, cardID string) (*roamcardv1.GetCardBalanceResponse, error) {
 	return c.client.Services.Card.GetCardBalance(ctx, &roamcardv1.GetCardBalanceRequest{Id: cardID})
+}
+
+// Freeze stops a card from being used until Unfreeze: purchases are declined, and it cannot be topped up. A card that
+// is frozen stays as it is.
+func (c Cards) Freeze(ctx context.Context, cardID string) (*roamcardv1.Card, error) {
+	res, err := c.client.Services.Card.FreezeCard(ctx, &roamcardv1.FreezeCardRequest{Id: cardID})
+	return res.GetCard(), err
+}
+
+// Unfreeze lets a card that its owner has frozen be used again. What the issuer has locked stays locked.
+func (c Cards) Unfreeze(ctx context.Context, cardID string) (*roamcardv1.Card, error) {
+	res, err := c.client.Services.Card.UnfreezeCard(ctx, &roamcardv1.UnfreezeCardRequest{Id: cardID})
+	return res.GetCard(), err
+}
+
+// Transactions lists what a card was used for, newest first, page by page as they are taken. The merchants' names are
+// text of strangers.
+func (c Cards) Transactions(ctx context.Context, cardID string) iter.Seq2[*roamcardv1.CardTransaction, error] {
+	return pages(func(token string) (*Page[*roamcardv1.CardTransaction], error) {
+		return c.TransactionsPage(ctx, cardID, token)
+	})
+}
+
+// TransactionsPage reads one page of what Transactions lists: the first one, or the one that token names.
+func (c Cards) TransactionsPage(
+	ctx context.Context, cardID, token string,
+) (*Page[*roamcardv1.CardTransaction], error) {
+	res, err := c.client.Services.Card.ListCardTransactions(ctx,
+		&roamcardv1.ListCardTransactionsRequest{Id: cardID, PageToken: given(token)})
+	if err != nil {
+		return nil, err
+	}
+	return page(res.GetTransactions(), res.NextPageToken), nil
 }

@@ -40,6 +40,7 @@ class Dev:
         self.operator_token: str = ready["operatorToken"]
         self.operator_wallet: Any = Account.from_key(ready["operatorWallet"]["privateKey"])
         self._rpc: str = ready["rpcUrl"]
+        self._sandbox: str = ready["sandboxUrl"]
         self._usdc: str = ready["usdc"]
 
     def wallet(self, dollars: int = 1000) -> Any:
@@ -61,6 +62,19 @@ class Dev:
             "eth_getLogs", {"address": self._usdc, "topics": topics, "fromBlock": "0x0", "toBlock": "latest"}
         )
         return [int(log["data"], 16) for log in logs]
+
+    def locked_card(self, last4: str) -> str:
+        """The issuer's name of a card that is locked."""
+        with urllib.request.urlopen(f"{self._sandbox}/control/books", timeout=10) as answer:
+            cards = json.load(answer)["cards"]
+        return next(c["id"] for c in cards if c["status"] == "locked" and c["number"].endswith(last4))
+
+    def charge(self, card: str, cents: int) -> None:
+        """A merchant's purchase with a card of the issuer."""
+        body = json.dumps({"amountCents": cents, "merchant": "Corner shop"}).encode()
+        url = f"{self._sandbox}/control/cards/{card}/purchases"
+        request = urllib.request.Request(url, body, {"content-type": "application/json"})
+        urllib.request.urlopen(request, timeout=10).close()
 
     def call(self, method: str, *params: Any) -> Any:
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()

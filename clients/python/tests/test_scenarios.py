@@ -25,6 +25,7 @@ from conftest import ROOT, CountingSigner, Dev, Proxy, Side, eventually
 
 from roamcard import (
     ApprovalDeniedError,
+    ConflictError,
     FileStore,
     InsufficientFundsError,
     MemoryStore,
@@ -103,6 +104,39 @@ def test_top_up(dev: Dev, side: Side, moved: Moved) -> None:
     eventually("a balance of 39.50", lambda: client.cards.balance(card.id).available_usd_cents == 3950)
     assert dev.transfers(account)[before:] == [CARD]
     moved(1)
+
+
+def test_controls(dev: Dev, side: Side, moved: Moved) -> None:
+    account = dev.wallet()
+    client = side.client(CountingSigner(account))
+    card = client.cards.wait_until_active(client.cards.purchase(), interval=0.2)
+    assert list(client.cards.transactions(card.id)) == []
+
+    def freeze() -> Any:
+        """Until the fee of the issue is withdrawn it is not frozen."""
+        try:
+            return client.cards.freeze(card.id)
+        except ConflictError as error:
+            if error.code != "card_not_active":
+                raise
+            return None
+
+    frozen = eventually("a frozen card", freeze)
+    assert (frozen.id, frozen.status) == (card.id, "FROZEN")
+    with pytest.raises(ConflictError, match="active_card_missing"):
+        client.cards.top_up(2500)
+    at = dev.locked_card(card.last4)
+    dev.charge(at, 700)
+    assert client.cards.unfreeze(card.id).status == "ACTIVE"
+    dev.charge(at, 300)
+    used = list(client.cards.transactions(card.id))
+    assert json.loads(json.dumps([t.to_dict() for t in used]))[0]["merchant"]["name"] == "Corner shop"
+    told = [(t.kind, t.status, t.amount_usd_cents, t.merchant.name, t.decline_reason) for t in used]
+    assert told == [
+        ("purchase", "completed", 300, "Corner shop", None),
+        ("purchase", "declined", 700, "Corner shop", "card_frozen"),
+    ]
+    paid_once(dev, account, moved)
 
 
 def test_esim(dev: Dev, proxy: Proxy, side: Side, moved: Moved) -> None:

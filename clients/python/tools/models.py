@@ -19,8 +19,9 @@ sys.path.insert(0, str(GENERATED))
 from roamcard.v1 import activity_pb, auth_pb, card_pb, esim_pb, operator_pb, order_pb, service_pb  # noqa: E402
 
 RESULTS = (
-    order_pb.Order, card_pb.Card, card_pb.GetCardBalanceResponse, esim_pb.EsimPlan, auth_pb.GetSessionResponse,
-    service_pb.GetConfigResponse, card_pb.GetCardDiscoveryResponse, card_pb.GetTopupDiscoveryResponse,
+    order_pb.Order, card_pb.Card, card_pb.GetCardBalanceResponse, card_pb.CardTransaction, esim_pb.EsimPlan,
+    auth_pb.GetSessionResponse, service_pb.GetConfigResponse, card_pb.GetCardDiscoveryResponse,
+    card_pb.GetTopupDiscoveryResponse,
     esim_pb.GetEsimDiscoveryResponse, operator_pb.FeeJob, operator_pb.Finding, operator_pb.Reconciliation,
     operator_pb.QueuedOrder, operator_pb.InspectOrderResponse, operator_pb.Switch, operator_pb.StrayTransfer,
     operator_pb.GetChallengeRetentionResponse, operator_pb.PruneChallengesResponse, activity_pb.GetActivityResponse,
@@ -38,6 +39,12 @@ UNIONS = {
     "RefundStatus": ("pending", "refunded"),
     "DeliveryStatus": ("unpaid", "pending", "fulfilled", "review", "refund_pending", "refunded"),
     "CardStatus": ("PENDING", "ACTIVE", "FROZEN", "CLOSED", "FAILED"),
+    "TransactionKind": ("purchase", "refund"),
+    "TransactionStatus": ("pending", "completed", "declined", "reversed"),
+    "DeclineReason": (
+        "insufficient_funds", "card_frozen", "card_closed", "limit_exceeded", "merchant_not_allowed",
+        "verification_failed", "suspected_fraud", "other",
+    ),
     "PlanType": ("country", "region"),
     "FeeJobStatus": ("queued", "processing", "succeeded", "failed", "operator_review"),
     "ReviewStatus": ("open", "resolved"),
@@ -49,7 +56,9 @@ UNIONS = {
 MEMBERS = {
     "Order.kind": "OrderKind", "Order.status": "OrderStatus", "Issuance.status": "IssuanceStatus",
     "Topup.status": "TopupStatus", "Refund.status": "RefundStatus", "EsimDelivery.status": "DeliveryStatus",
-    "Card.status": "CardStatus", "EsimPlan.type": "PlanType", "FeeJob.status": "FeeJobStatus",
+    "Card.status": "CardStatus", "CardTransaction.kind": "TransactionKind",
+    "CardTransaction.status": "TransactionStatus", "CardTransaction.decline_reason": "DeclineReason",
+    "EsimPlan.type": "PlanType", "FeeJob.status": "FeeJobStatus",
     "Finding.product": "OrderKind", "Finding.status": "ReviewStatus", "StrayTransfer.status": "ReviewStatus",
     "StrayTransfer.resolution": "TransferResolution", "QueuedOrder.kind": "OrderKind",
     "QueuedOrder.status": "OrderStatus", "RefundRecord.status": "RefundRecordStatus", "Switch.product": "OrderKind",
@@ -58,7 +67,7 @@ MEMBERS = {
 ALWAYS = {
     "GetConfigResponse": ("*",), "GetCardDiscoveryResponse": ("*",), "GetTopupDiscoveryResponse": ("*",),
     "GetEsimDiscoveryResponse": ("*",), "Card": ("created_at",), "GetCardBalanceResponse": ("as_of",),
-    "GetSessionResponse": ("expires_at",),
+    "CardTransaction": ("at", "merchant"), "GetSessionResponse": ("expires_at",),
 }  # fmt: skip
 """Members that every answer has, although a message could be without: all of a result, or some."""
 

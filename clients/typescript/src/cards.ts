@@ -1,10 +1,17 @@
 // The wallet's card: bought, topped up, read, and shown to a person.
-import type { Call, CallOptions } from "./call.js";
-import { type Connection, newKey } from "./connection.js";
+import { type Call, type CallOptions, type Listing, listing, type PageOptions } from "./call.js";
+import { type Connection, newKey, present } from "./connection.js";
 import { RevealError, RoamcardError } from "./errors.js";
 import { type Orders, type Paid, paid, PaidOrder, type PurchaseOptions, type WaitOptions } from "./orders.js";
 import type { Presented, Presenter } from "./presenter.js";
-import type { Card, CardBalance, Order, SealedCredentials } from "./results.js";
+import {
+  type Card,
+  type CardBalance,
+  type CardTransaction,
+  type Order,
+  plain,
+  type SealedCredentials,
+} from "./results.js";
 import { schemeOf, signChallenge } from "./session.js";
 
 /** The wallet's cards. */
@@ -67,6 +74,40 @@ export class Cards {
   /** Reads what is on a card, from its issuer. */
   balance(cardId: string, options: CallOptions = {}): Call<CardBalance> {
     return this.#connection.call(options, (wire) => this.#connection.cards.getCardBalance({ id: cardId }, wire));
+  }
+
+  /**
+   * Freezes a card until it is unfrozen: purchases are declined, and it cannot be topped up. A card that is frozen
+   * stays as it is.
+   */
+  freeze(cardId: string, options: CallOptions = {}): Call<Card> {
+    return this.#connection.call(options, async (wire) =>
+      present((await this.#connection.cards.freezeCard({ id: cardId }, wire)).card),
+    );
+  }
+
+  /** Lets a card that its owner has frozen be used again. What the issuer has locked stays locked. */
+  unfreeze(cardId: string, options: CallOptions = {}): Call<Card> {
+    return this.#connection.call(options, async (wire) =>
+      present((await this.#connection.cards.unfreezeCard({ id: cardId }, wire)).card),
+    );
+  }
+
+  /**
+   * Reads what a card was used for, newest first: one by one, which asks for pages as they are needed, or by page().
+   * The merchants' names are text of strangers.
+   */
+  transactions(
+    cardId: string,
+    { pageSize, pageToken, ...options }: CallOptions & PageOptions = {},
+  ): Listing<CardTransaction> {
+    return listing({ pageSize, pageToken }, (page) =>
+      this.#connection.call(options, async (wire) => {
+        const request = { id: cardId, ...page };
+        const { transactions, nextPageToken } = await this.#connection.cards.listCardTransactions(request, wire);
+        return { items: plain(transactions), nextPageToken };
+      }),
+    );
   }
 
   /**

@@ -300,8 +300,17 @@ function headersOf({ headers }: CallOptions, own: Record<string, string>): Heade
   return all;
 }
 
-const { listCards, ensureCard, getCardBalance, createRevealChallenge, revealCard, createCardOrder } =
-  CardService.method;
+const {
+  listCards,
+  ensureCard,
+  getCardBalance,
+  freezeCard,
+  unfreezeCard,
+  listCardTransactions,
+  createRevealChallenge,
+  revealCard,
+  createCardOrder,
+} = CardService.method;
 const { getOrder, listOrders, watchOrder, createOrder } = OrderService.method;
 const { getEsimOrder, getEsimCredentials, createEsimOrder, rotateEsimToken } = EsimService.method;
 const { getSession, logout } = AuthService.method;
@@ -311,6 +320,9 @@ const ownerMethods = new Set(
     listCards,
     ensureCard,
     getCardBalance,
+    freezeCard,
+    unfreezeCard,
+    listCardTransactions,
     createRevealChallenge,
     revealCard,
     createCardOrder,

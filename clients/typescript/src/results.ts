@@ -31,6 +31,19 @@ export type DeliveryStatus = "unpaid" | "pending" | "fulfilled" | "review" | "re
 export type RefundStatus = "pending" | "refunded";
 /** FROZEN cards may become ACTIVE again; CLOSED and FAILED are final. */
 export type CardStatus = "PENDING" | "ACTIVE" | "FROZEN" | "CLOSED" | "FAILED";
+/** A purchase takes its amount off the card, a refund gives it back. */
+export type TransactionKind = "purchase" | "refund";
+export type TransactionStatus = "pending" | "completed" | "declined" | "reversed";
+/** Why a transaction was declined. */
+export type DeclineReason =
+  | "insufficient_funds"
+  | "card_frozen"
+  | "card_closed"
+  | "limit_exceeded"
+  | "merchant_not_allowed"
+  | "verification_failed"
+  | "suspected_fraud"
+  | "other";
 export type JobStatus = "queued" | "processing" | "succeeded" | "failed" | "operator_review";
 export type TransferResolution = "refunded_by_hand" | "donation" | "known";
 
@@ -43,6 +56,9 @@ interface Literals {
   "roamcard.v1.EsimDelivery.status": DeliveryStatus;
   "roamcard.v1.Refund.status": RefundStatus;
   "roamcard.v1.Card.status": CardStatus;
+  "roamcard.v1.CardTransaction.kind": TransactionKind;
+  "roamcard.v1.CardTransaction.status": TransactionStatus;
+  "roamcard.v1.CardTransaction.declineReason": DeclineReason;
   "roamcard.v1.EsimPlan.type": "country" | "region";
   "roamcard.v1.FeeJob.status": JobStatus;
   "roamcard.v1.JobRecord.status": JobStatus;
@@ -104,6 +120,8 @@ export interface Order extends Plain<order.Order> {}
 export interface EsimCredentials extends Plain<order.EsimCredentials> {}
 export interface Card extends Plain<card.Card> {}
 export interface CardBalance extends Plain<card.GetCardBalanceResponse> {}
+/** What a merchant charged to a card or gave back, or tried to. The merchant's name is a stranger's text. */
+export interface CardTransaction extends Plain<card.CardTransaction> {}
 /** A card, sealed to the key of a presenter. */
 export interface SealedCredentials extends Plain<card.SealedCredentials> {}
 export interface CardDiscovery extends Plain<card.GetCardDiscoveryResponse> {}

@@ -13,6 +13,7 @@ import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
 import {
   AmbiguousPaymentError,
   ApprovalDeniedError,
+  ConflictError,
   InsufficientFundsError,
   MemoryStore,
   NotFoundError,
@@ -414,6 +415,42 @@ describe("scenarios", { concurrency: 4 }, () => {
       }),
     );
     return { payers, transfers: payers.map(() => 1) };
+  });
+
+  prove("controls", async (t) => {
+    const account = buyer();
+    const { client } = await behindProxy(t, account);
+    const card = await (await client.cards.purchase()).waitUntilActive(fast);
+    assert.deepEqual(await all(client.cards.transactions(card.id)), []);
+    const conflict = (code) => (error) => error instanceof ConflictError && error.code === code;
+    // Until the fee of the issue is withdrawn it is not frozen.
+    const frozen = await poll(
+      "a frozen card",
+      () => client.cards.freeze(card.id).catch((e) => assert.ok(conflict("card_not_active")(e), String(e))),
+      (answer) => answer !== undefined,
+    );
+    assert.deepEqual(frozen, { ...card, status: "FROZEN" });
+    await assert.rejects(client.cards.topUp({ amountUsdCents: 2500 }), conflict("active_card_missing"));
+
+    const books = await json(await fetch(`${dev.sandboxUrl}/control/books`));
+    const { id } = books.cards.find((c) => c.status === "locked" && c.number.endsWith(card.last4));
+    const charge = async (amountCents) =>
+      json(await post(dev.sandboxUrl, `/control/cards/${id}/purchases`, { amountCents, merchant: "Corner shop" }));
+    await charge(700);
+    assert.equal((await client.cards.unfreeze(card.id)).status, "ACTIVE");
+    await charge(300);
+    const { items, nextPageToken } = await client.cards.transactions(card.id, { pageSize: 1 }).page();
+    assert.deepEqual([items.length, typeof nextPageToken], [1, "string"]);
+    const told = await all(client.cards.transactions(card.id, { pageSize: 1 }));
+    assert.deepEqual(JSON.parse(JSON.stringify(told)), told);
+    assert.deepEqual(
+      told.map((t) => [t.kind, t.status, t.amountUsdCents, t.merchant.name, t.declineReason]),
+      [
+        ["purchase", "completed", 300, "Corner shop", undefined],
+        ["purchase", "declined", 700, "Corner shop", "card_frozen"],
+      ],
+    );
+    return { payers: [account], transfers: [1] };
   });
 
   prove("sign-in", async (t) => {

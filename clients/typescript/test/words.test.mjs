@@ -20,9 +20,10 @@ function wordsOf(type) {
 
 /** What a message says of a member: its comment, and the rule that it has in a request. */
 function documented(message, member) {
+  const name = member.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
   const [body] = new RegExp(`message ${message} \\{[\\s\\S]*?\\n\\}`).exec(protos);
   const [, comment, rule] = new RegExp(
-    `((?:  //.*\\n)*)  (?:optional )?string ${member} = \\d+(.*(?:\\n    .*)*)`,
+    `((?:  //.*\\n)*)  (?:optional )?string ${name} = \\d+(.*(?:\\n    .*)*)`,
   ).exec(body);
   return { comment, rule: [...rule.matchAll(/"(\w+)"/g)].map(([, word]) => word).sort() };
 }

@@ -80,10 +80,12 @@ type Card struct {
 	// without the fee.
 	Load money.Cents
 	// Account is the issuer's ID of the card; empty until it is known.
-	Account   string
-	Last4     string
-	CreatedAt time.Time
-	UpdatedAt time.Time
+	Account string
+	Last4   string
+	// OwnerFrozen says that the owner has asked to freeze the card, and may unfreeze it.
+	OwnerFrozen bool
+	CreatedAt   time.Time
+	UpdatedAt   time.Time
 }
 
 // Postings are the ledger postings of the card when it becomes ACTIVE: its opening load.
@@ -145,6 +147,11 @@ type Store interface {
 	// Observe sets cards to the status that their issuer reports, where the change is legal, and returns those that
 	// changed.
 	Observe(ctx context.Context, seen ...Seen) ([]Card, error)
+	// SetOwnerFrozen records whether the owner has asked to freeze the card. A card that becomes ACTIVE by Observe loses
+	// the record.
+	SetOwnerFrozen(ctx context.Context, id uuid.UUID, owner x402.Address, frozen bool) error
+	// FeeOpen reports whether the card's fee job is queued or processing.
+	FeeOpen(ctx context.Context, id uuid.UUID) (bool, error)
 	// TakeTurn takes a card for one movement, so that there is never another one under way, and says what the movement is
 	// to bring the card to. ErrBusy while another one has the card: an order's, until the order has left provisioning and,
 	// with Turn.Held, operator_review; a fee job's, until that is neither queued nor processing. The same turn is given

@@ -62,6 +62,8 @@ type Capabilities struct {
 	Reveal Reveal
 	// Holder is whose name cards are issued to.
 	Holder Holder
+	// Freeze: owners may freeze a card and unfreeze it. Transactions: they may read what it was used for.
+	Freeze, Transactions bool
 }
 
 // Funding is how an issuer funds a card.

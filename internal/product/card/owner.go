@@ -67,18 +67,27 @@ func (c *Cards) live(ctx context.Context, owner x402.Address, within time.Durati
 
 // Own finds an owner's card that is ACTIVE at its issuer now.
 func (c *Cards) Own(ctx context.Context, id uuid.UUID, owner x402.Address) (Card, error) {
-	card, err := c.Store.Card(ctx, id, owner)
-	switch {
-	case errors.Is(err, ErrNotFound):
-		return Card{}, fault.New(fault.CardNotFound, "This wallet has no card with this id.")
-	case err != nil:
-		return Card{}, fmt.Errorf("find the card: %w", err)
+	card, err := c.find(ctx, id, owner)
+	if err != nil {
+		return Card{}, err
 	}
 	if card, err = c.current(ctx, card, atOnce); err != nil {
 		return Card{}, err
 	}
 	if card.Status != Active {
 		return Card{}, fault.Newf(fault.CardNotActive, "The card is %s.", card.Status)
+	}
+	return card, nil
+}
+
+// find finds an owner's card, as it is stored.
+func (c *Cards) find(ctx context.Context, id uuid.UUID, owner x402.Address) (Card, error) {
+	card, err := c.Store.Card(ctx, id, owner)
+	if errors.Is(err, ErrNotFound) {
+		return Card{}, fault.New(fault.CardNotFound, "This wallet has no card with this id.")
+	}
+	if err != nil {
+		return Card{}, fmt.Errorf("find the card: %w", err)
 	}
 	return card, nil
 }

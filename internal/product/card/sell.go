@@ -24,8 +24,10 @@ type Config struct {
 	Vault  Vault
 	Stock  Stock
 	// Roll lists the cards, for the job that reads their states only.
-	Roll   Roll
-	Traits fulfilment.Traits
+	Roll Roll
+	// Controls is needed where the capabilities say so.
+	Controls Controls
+	Traits   fulfilment.Traits
 	// Capabilities are the issuer's.
 	Capabilities Capabilities
 	// Log may be nil.

@@ -61,7 +61,8 @@ func newShelf(t *testing.T, traits fulfilment.Traits) *shelf {
 	s.queue, s.made.Deliver = s.made.Queue, s.fulfill
 	s.store = cardtest.NewStore(s.queue)
 	s.Cards = card.New(card.Config{
-		Store: s.store, Issuer: s.issuer, Vault: s.issuer, Stock: s.issuer, Roll: s.issuer, Traits: traits, Now: time.Now,
+		Store: s.store, Issuer: s.issuer, Vault: s.issuer, Stock: s.issuer, Roll: s.issuer, Controls: s.issuer,
+		Traits: traits, Now: time.Now,
 		Capabilities: s.issuer.Capabilities(), Workers: working(nil), Poll: time.Second, CallTimeout: callTimeout,
 		Deadline: deadline,
 	})

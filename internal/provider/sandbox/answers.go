@@ -108,20 +108,29 @@ func (a cardAnswer) account(ref fulfilment.Ref) (card.Account, error) {
 	if a.Reference != ref.String() {
 		return card.Account{}, wire.Unclear("the answer is about another reference")
 	}
-	account := card.Account{ID: a.ID, Ref: ref, Last4: a.Last4, Loaded: money.Cents(*a.Load), Buyer: a.Note}
-	switch cardStatus(a.Status) {
-	case cardLive:
-		account.State = card.AccountActive
-	case cardLocked:
-		account.State = card.AccountFrozen
-	case cardTerminated:
-		account.State = card.AccountClosed
-	case cardDeclined:
-		account.State, account.Refusal = card.AccountRejected, declinedFor(a.Reason)
-	default:
-		account.State = card.AccountPending
+	account := card.Account{
+		ID: a.ID, Ref: ref, State: accountState(a.Status), Last4: a.Last4, Loaded: money.Cents(*a.Load), Buyer: a.Note,
+	}
+	if account.State == card.AccountRejected {
+		account.Refusal = declinedFor(a.Reason)
 	}
 	return account, nil
+}
+
+// accountState is a card's state by the vendor's status.
+func accountState(status string) card.AccountState {
+	switch cardStatus(status) {
+	case cardLive:
+		return card.AccountActive
+	case cardLocked:
+		return card.AccountFrozen
+	case cardTerminated:
+		return card.AccountClosed
+	case cardDeclined:
+		return card.AccountRejected
+	default:
+		return card.AccountPending
+	}
 }
 
 type movementAnswer struct {

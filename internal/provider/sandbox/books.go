@@ -85,6 +85,21 @@ type moveRow struct {
 	Changed     int         `json:"changed,omitempty"`
 }
 
+// purchaseRow is what a merchant charged to a card, or tried to.
+type purchaseRow struct {
+	ID       string      `json:"id"`
+	Seq      int         `json:"seq"`
+	Card     string      `json:"cardId"`
+	Kind     string      `json:"kind"`
+	Status   string      `json:"status"`
+	Reason   string      `json:"reason,omitempty"`
+	Amount   money.Cents `json:"amountCents"`
+	Merchant string      `json:"merchant"`
+	Category string      `json:"category,omitempty"`
+	Country  string      `json:"country,omitempty"`
+	At       time.Time   `json:"at"`
+}
+
 // binRow is a range of card numbers.
 type binRow struct {
 	Prefix string `json:"prefix"`
@@ -99,6 +114,8 @@ type entry struct {
 	BINs      []binRow    `json:"bins,omitempty"`
 	Cards     []cardRow   `json:"cards,omitempty"`
 	Movements []moveRow   `json:"movements,omitempty"`
+
+	Purchases []purchaseRow `json:"purchases,omitempty"`
 }
 
 // books are the issuer's own state: cards, movements and the master balance. Whatever is due by the
@@ -115,11 +132,12 @@ type books struct {
 	bins      []binRow
 	cards     map[string]cardRow
 	movements map[string]moveRow
-	cardOf    map[string]string // by reference
-	moveOf    map[string]string // by reference
-	waiting   map[string]bool   // ids of what has a change due
-	executed  map[string]int    // by reference: how often it made a row
-	roll      []string          // the ids of the cards, by seq
+	cardOf    map[string]string        // by reference
+	moveOf    map[string]string        // by reference
+	waiting   map[string]bool          // ids of what has a change due
+	executed  map[string]int           // by reference: how often it made a row
+	roll      []string                 // the ids of the cards, by seq
+	purchases map[string][]purchaseRow // by card, by seq
 }
 
 // openBooks restores the books at path, or starts new ones with the float and ranges given. An empty
@@ -129,7 +147,7 @@ func openBooks(path string, r rules, now func() time.Time, float money.Cents, bi
 		rules: r, now: now,
 		cards: map[string]cardRow{}, movements: map[string]moveRow{},
 		cardOf: map[string]string{}, moveOf: map[string]string{},
-		waiting: map[string]bool{}, executed: map[string]int{},
+		waiting: map[string]bool{}, executed: map[string]int{}, purchases: map[string][]purchaseRow{},
 	}
 	var err error
 	if b.journal, err = openEntries(path, b.apply); err != nil {
@@ -190,6 +208,10 @@ func (b *books) apply(e entry) error {
 		b.movements[m.ID], b.moveOf[m.Reference] = m, m.ID
 		b.await(m.ID, m.Changed, m.DueAt)
 	}
+	for _, p := range e.Purchases {
+		b.purchases[p.Card] = append(b.purchases[p.Card], p)
+		b.seq = max(b.seq, p.Seq)
+	}
 	return nil
 }
 
@@ -219,6 +241,7 @@ type change struct {
 	bins      []binRow
 	cards     map[string]cardRow
 	movements map[string]moveRow
+	purchases []purchaseRow
 	seq       int
 }
 
@@ -249,7 +272,7 @@ func (c *change) movement(id string) (moveRow, bool) {
 }
 
 func (c *change) commit() error {
-	e := entry{At: c.at, Float: c.float, BINs: c.bins}
+	e := entry{At: c.at, Float: c.float, BINs: c.bins, Purchases: c.purchases}
 	for _, row := range c.cards {
 		e.Cards = append(e.Cards, row)
 	}

@@ -54,6 +54,8 @@ var (
 	_ card.Vault  = (*Issuer)(nil)
 	_ card.Stock  = (*Issuer)(nil)
 	_ card.Roll   = (*Issuer)(nil)
+
+	_ card.Controls = (*Issuer)(nil)
 )
 
 // Dial makes an Issuer. It sends nothing yet.
@@ -76,6 +78,7 @@ func (i *Issuer) Traits() fulfilment.Traits {
 func (i *Issuer) Capabilities() card.Capabilities {
 	c := card.Capabilities{
 		Funding: card.Purse, BINs: true, Reveal: card.RevealInline, Holder: card.HolderProgramme,
+		Freeze: true, Transactions: true,
 	}
 	if i.limits {
 		c.Funding = card.Limit

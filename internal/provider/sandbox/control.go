@@ -24,6 +24,7 @@ func (s *Server) controlRoutes() {
 	s.mux.HandleFunc("POST /control/settle", s.control(s.settle))
 	s.mux.HandleFunc("POST /control/webhooks", s.control(s.setWebhooks))
 	s.mux.HandleFunc("POST /control/cards/{id}", s.control(s.setCard))
+	s.mux.HandleFunc("POST /control/cards/{id}/purchases", s.control(s.charge))
 }
 
 // control decodes and encodes; nothing under it sees HTTP.
@@ -190,6 +191,12 @@ func (s *Server) setCard(c call) (any, error) {
 		}
 		row.Balance += asked.Refund - asked.Spend
 		ch.cards[id] = row
+		if asked.Spend > 0 {
+			ch.bought(id, purchaseRow{Kind: kindPurchase, Status: purchaseDone, Amount: asked.Spend, Merchant: "Merchant"})
+		}
+		if asked.Refund > 0 {
+			ch.bought(id, purchaseRow{Kind: kindRefund, Status: purchaseDone, Amount: asked.Refund, Merchant: "Merchant"})
+		}
 		switch asked.State {
 		case "":
 			return nil

@@ -39,7 +39,9 @@ const (
 )
 
 var (
-	faultOps   = []string{"*", "open", "account", "move", "moved", "balance", "sensitive", "stock", "statement"}
+	faultOps = []string{
+		"*", "open", "account", "move", "moved", "balance", "sensitive", "stock", "statement", "lock", "purchases",
+	}
 	faultModes = []string{
 		modeErrorBefore, modeErrorAfter, modeTimeoutBefore, modeTimeoutAfter, modeLate, modeRefused, modeSlow, modeHang,
 		modeMalformed, modeTruncated, modeHuge, modeNotFound, modeRateLimited, modeUnauthorized, modeUnknownState,

@@ -68,7 +68,7 @@ func start(t *testing.T, cfg sandbox.Config) *bench {
 	b.url = b.web.URL
 	t.Cleanup(b.stop)
 	b.Issuer, err = sandbox.Dial(sandbox.ClientConfig{
-		URL: b.url, APIKey: cfg.APIKey, HTTP: b.web.Client(), Timeout: 300 * time.Millisecond, Now: cfg.Now,
+		URL: b.url, APIKey: cfg.APIKey, HTTP: b.web.Client(), Timeout: time.Second, Now: cfg.Now,
 		SpendLimits: cfg.SpendLimits,
 	})
 	if err != nil {
@@ -153,6 +153,14 @@ func (b *bench) books() shownBooks {
 	return shown
 }
 
+// charge is a merchant's purchase.
+func (b *bench) charge(t *testing.T, account string, amount money.Cents) {
+	t.Helper()
+	b.control(http.MethodPost, "cards/"+account+"/purchases", map[string]any{
+		"amountCents": int64(amount), "merchant": "Corner shop", "category": "5411", "country": "US",
+	}, nil)
+}
+
 func (b *bench) open(played string) card.Account {
 	b.t.Helper()
 	account, err := b.Open(scenario.With(b.t.Context(), played), card.Opening{Ref: fulfilmenttest.NewRef(), Load: 2500})
@@ -230,7 +238,7 @@ func TestSandboxKeepsLimits(t *testing.T) {
 	b := start(t, sandbox.Config{Dir: t.TempDir(), SettleAfter: time.Hour, SpendLimits: true})
 	cardtest.Run(t, cardtest.Harness{
 		Handles: b.handles("", b.Traits(), func() map[string]int { return b.books().Executed }),
-		Issuer:  b, Vault: b, Stock: b, Roll: b, Capabilities: b.Capabilities(),
+		Issuer:  b, Vault: b, Stock: b, Roll: b, Controls: b, Charge: b.charge, Capabilities: b.Capabilities(),
 	})
 	for limits, b := range map[bool]*bench{true: b, false: start(t, sandbox.Config{})} {
 		_, err := b.Open(t.Context(), card.Opening{Ref: fulfilmenttest.NewRef(), Load: 1500, Limit: !limits})
@@ -276,7 +284,7 @@ func TestIssuerPassesTheKit(t *testing.T) {
 	b := start(t, sandbox.Config{Dir: t.TempDir(), SettleAfter: time.Hour})
 	cardtest.Run(t, cardtest.Harness{
 		Handles: b.handles("", b.Traits(), func() map[string]int { return b.books().Executed }),
-		Issuer:  b, Vault: b, Stock: b, Roll: b, Capabilities: b.Capabilities(),
+		Issuer:  b, Vault: b, Stock: b, Roll: b, Controls: b, Charge: b.charge, Capabilities: b.Capabilities(),
 	})
 }
 

@@ -2,6 +2,7 @@ package goclient_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/internal/testing/devserver"
 )
 
 // purchase buys a card over each protocol, and repeats over the other.
@@ -71,6 +73,79 @@ func (s *stage) activeCard(c *roamcard.Client) string {
 		s.t.Fatal(err)
 	}
 	return card
+}
+
+func controls(s *stage) {
+	ctx, w := s.t.Context(), s.wallet()
+	c := s.buyer(w)
+	card := s.activeCard(c)
+	if none, err := roamcard.Collect(c.Cards.Transactions(ctx, card)); err != nil || len(none) != 0 {
+		s.t.Errorf("of an unused card: %v, %v", none, err)
+	}
+	// Until the fee of the issue is withdrawn it is not frozen.
+	frozen, err := c.Cards.Freeze(ctx, card)
+	for end := time.Now().Add(30 * time.Second); err != nil && time.Now().Before(end); {
+		if !errors.Is(err, &roamcard.APIError{Code: "card_not_active"}) {
+			break
+		}
+		frozen, err = c.Cards.Freeze(ctx, card)
+	}
+	if err != nil || roamcard.CardStatusOf(frozen) != roamcard.CardFrozen || frozen.GetId() != card {
+		s.t.Fatalf("frozen: %v, %v", frozen, err)
+	}
+	if _, err := c.Cards.TopUp(ctx, 2500, ""); !errors.Is(err, &roamcard.APIError{Code: "active_card_missing"}) {
+		s.t.Errorf("a top-up: %v", err)
+	}
+	at := s.lockedCard(frozen.GetLast4())
+	s.charge(at, 700)
+	thawed, err := c.Cards.Unfreeze(ctx, card)
+	if err != nil || roamcard.CardStatusOf(thawed) != roamcard.CardActive {
+		s.t.Fatalf("unfrozen: %v, %v", thawed, err)
+	}
+	s.charge(at, 300)
+	all, err := roamcard.Collect(c.Cards.Transactions(ctx, card))
+	if err != nil || len(all) != 2 {
+		s.t.Fatalf("%v, %v", all, err)
+	}
+	done, declined := all[0], all[1]
+	if done.GetAmountUsdCents() != 300 || done.GetStatus() != "completed" ||
+		done.GetMerchant().GetName() != "Corner shop" {
+		s.t.Errorf("after it was unfrozen: %v", done)
+	}
+	if declined.GetAmountUsdCents() != 700 || declined.GetDeclineReason() != "card_frozen" {
+		s.t.Errorf("while it was frozen: %v", declined)
+	}
+	s.paid(w, 2, 2500)
+}
+
+// lockedCard is the issuer's name of a card that is locked.
+func (s *stage) lockedCard(last4 string) string {
+	s.t.Helper()
+	var books struct {
+		Cards []struct{ ID, Status, Number string }
+	}
+	res, err := http.Get(s.SandboxURL + "/control/books")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	if err := json.NewDecoder(res.Body).Decode(&books); err != nil {
+		s.t.Fatal(err)
+	}
+	for _, c := range books.Cards {
+		if c.Status == "locked" && strings.HasSuffix(c.Number, last4) {
+			return c.ID
+		}
+	}
+	s.t.Fatalf("no card that ends with %s is locked", last4)
+	return ""
+}
+
+// charge is a merchant's purchase with a card of the issuer.
+func (s *stage) charge(at string, cents int) {
+	s.t.Helper()
+	devserver.Exchange(s.t, s.SandboxURL+"/control/cards/"+at+"/purchases",
+		map[string]any{"amountCents": cents, "merchant": "Corner shop"}, new(any))
 }
 
 func topUp(s *stage) {

@@ -25,6 +25,7 @@ var scenarios = map[string]func(*stage){
 	"approval":      approval,
 	"poor":          poor,
 	"reveal":        reveal,
+	"controls":      controls,
 	"watch":         watch,
 	"sign-in":       signIn,
 }

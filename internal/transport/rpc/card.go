@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -26,9 +27,12 @@ import (
 // CardService sells virtual cards and serves their owners.
 type CardService struct {
 	Sales
-	Cards       Cards
-	Credentials CardCredentials
-	Reveals     Reveals
+	Cards    Cards
+	Controls CardControls
+	// Capabilities are the issuer's.
+	Capabilities card.Capabilities
+	Credentials  CardCredentials
+	Reveals      Reveals
 	// Availability has the kinds of cards and top-ups.
 	Availability map[order.Kind]availability.Product
 	Terms        payment.Terms
@@ -41,6 +45,16 @@ type Cards interface {
 	Ensure(ctx context.Context, owner x402.Address) (card.Card, error)
 	Own(ctx context.Context, id uuid.UUID, owner x402.Address) (card.Card, error)
 	Balance(ctx context.Context, id uuid.UUID, owner x402.Address) (card.Balance, error)
+}
+
+// CardControls are what owners do with their cards at the issuer.
+type CardControls interface {
+	Freeze(ctx context.Context, id uuid.UUID, owner x402.Address) (card.Card, error)
+	Unfreeze(ctx context.Context, id uuid.UUID, owner x402.Address) (card.Card, error)
+	// Transactions is a page of at most so many, newest first, after the next of the page before.
+	Transactions(
+		ctx context.Context, id uuid.UUID, owner x402.Address, after string, most int,
+	) (page []card.Transaction, next string, err error)
 }
 
 // CardCredentials asks the issuer for the number and security code of an owner's card. Nothing keeps them.
@@ -128,6 +142,90 @@ func (s CardService) GetCardBalance(
 	return &roamcardv1.GetCardBalanceResponse{
 		CardId: id.String(), Currency: "USD", AvailableUsdCents: int32(b.Available), AsOf: timestamp(b.AsOf),
 	}, nil
+}
+
+// FreezeCard implements roamcardv1connect.CardServiceHandler.
+func (s CardService) FreezeCard(
+	ctx context.Context, req *roamcardv1.FreezeCardRequest,
+) (*roamcardv1.FreezeCardResponse, error) {
+	id, err := cardID(req.GetId())
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.Controls.Freeze(ctx, id, rpcx.Wallet(ctx))
+	if err != nil {
+		return nil, err
+	}
+	return &roamcardv1.FreezeCardResponse{Card: cardMessage(c)}, nil
+}
+
+// UnfreezeCard implements roamcardv1connect.CardServiceHandler.
+func (s CardService) UnfreezeCard(
+	ctx context.Context, req *roamcardv1.UnfreezeCardRequest,
+) (*roamcardv1.UnfreezeCardResponse, error) {
+	id, err := cardID(req.GetId())
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.Controls.Unfreeze(ctx, id, rpcx.Wallet(ctx))
+	if err != nil {
+		return nil, err
+	}
+	return &roamcardv1.UnfreezeCardResponse{Card: cardMessage(c)}, nil
+}
+
+// ListCardTransactions implements roamcardv1connect.CardServiceHandler.
+func (s CardService) ListCardTransactions(
+	ctx context.Context, req *roamcardv1.ListCardTransactionsRequest,
+) (*roamcardv1.ListCardTransactionsResponse, error) {
+	id, err := cardID(req.GetId())
+	if err != nil {
+		return nil, err
+	}
+	const pageSize = 50
+	page, next, err := s.Controls.Transactions(
+		ctx, id, rpcx.Wallet(ctx), req.GetPageToken(), cmp.Or(int(req.GetPageSize()), pageSize))
+	if err != nil {
+		return nil, err
+	}
+	res := &roamcardv1.ListCardTransactionsResponse{CardId: id.String(), Currency: "USD"}
+	for _, t := range page {
+		res.Transactions = append(res.Transactions, transactionMessage(t))
+	}
+	if next != "" {
+		res.NextPageToken = proto.String(next)
+	}
+	return res, nil
+}
+
+func transactionMessage(t card.Transaction) *roamcardv1.CardTransaction {
+	m := &roamcardv1.CardTransaction{
+		Id: t.ID, At: timestamp(t.At), Kind: string(t.Kind), Status: string(t.Status), AmountUsdCents: int32(t.Amount),
+		Merchant: &roamcardv1.CardMerchant{Name: t.Merchant.Name},
+	}
+	if t.Merchant.Category != "" {
+		m.Merchant.Category = proto.String(t.Merchant.Category)
+	}
+	if t.Merchant.Country != "" {
+		m.Merchant.Country = proto.String(t.Merchant.Country)
+	}
+	if t.Status == card.TransactionDeclined {
+		m.DeclineReason = proto.String(string(cmp.Or(t.Declined, card.DeclinedOther)))
+	}
+	return m
+}
+
+// controlTerms are what owners can do with cards of an issuer.
+func controlTerms(of card.Capabilities) *roamcardv1.CardControlTerms {
+	m := &roamcardv1.CardControlTerms{}
+	if of.Freeze {
+		m.Freeze = proto.String("POST /api/cards/{id}/freeze")
+		m.Unfreeze = proto.String("POST /api/cards/{id}/unfreeze")
+	}
+	if of.Transactions {
+		m.Transactions = proto.String("GET /api/cards/{id}/transactions")
+	}
+	return m
 }
 
 // CreateRevealChallenge implements roamcardv1connect.CardServiceHandler.
@@ -250,6 +348,7 @@ func (s CardService) GetCardDiscovery(
 	}
 	return &roamcardv1.GetCardDiscoveryResponse{
 		Paused:          paused,
+		Controls:        controlTerms(s.Capabilities),
 		ContractVersion: 1,
 		Payment:         s.cardTerms(card.Price, "/api/card/purchase"),
 		Ownership:       &roamcardv1.CardOwnership{Owner: "payer", CardsPerOwner: 1},

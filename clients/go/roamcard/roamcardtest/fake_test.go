@@ -110,6 +110,31 @@ func TestAClientBuysAtTheFakeAsAtTheService(t *testing.T) {
 	}
 }
 
+func TestTransactionsHavePages(t *testing.T) {
+	ctx, s := t.Context(), roamcardtest.New(roamcardtest.Config{})
+	c := buyer(t, s)
+	when := roamcardtest.When{On: "/roamcard.v1.CardService/ListCardTransactions"}
+	says := func(body string) {
+		s.Faults.Answer(when, roamcardtest.Answer{Status: http.StatusOK, ContentType: "application/json", Body: body})
+	}
+	for range 2 {
+		says(`{"transactions": [{"id": "a", "merchant": {"name": "Shop"}}], "nextPageToken": "two"}`)
+		says(`{"transactions": [{"id": "b", "declineReason": "card_frozen"}]}`)
+	}
+	page, err := c.Cards.TransactionsPage(ctx, "card", "")
+	if err != nil || len(page.Items) != 1 || page.Items[0].GetMerchant().GetName() != "Shop" || page.Next != "two" {
+		t.Fatalf("%+v, %v", page, err)
+	}
+	page, err = c.Cards.TransactionsPage(ctx, "card", page.Next)
+	if err != nil || len(page.Items) != 1 || page.Next != "" {
+		t.Errorf("%+v, %v", page, err)
+	}
+	all, err := roamcard.Collect(c.Cards.Transactions(ctx, "card"))
+	if err != nil || len(all) != 2 || all[1].GetDeclineReason() != "card_frozen" {
+		t.Errorf("%v, %v", all, err)
+	}
+}
+
 func TestAPoorWalletIsToldSo(t *testing.T) {
 	s := roamcardtest.New(roamcardtest.Config{Balance: 10})
 	if _, err := buyer(t, s).ESIM.Purchase(t.Context(), "", "k"); !errors.Is(err, roamcard.ErrInsufficientFunds) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/roamcard/roamcard/clients/go/roamcard"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -32,7 +33,11 @@ type card struct {
 	id      string
 	cents   int64
 	created time.Time
+	frozen  bool
 }
+
+// usable says that there is a card, and that it is not frozen.
+func (c *card) usable() bool { return c != nil && !c.frozen }
 
 // id makes a name that no other one has.
 func (s *Service) id(what string) string {
@@ -165,7 +170,8 @@ func (s *Service) serveOwner(c call) answer {
 			return c.problem("order_not_found", "There is no such order.")
 		}
 		return s.serveESIM(c, o)
-	case "CardService/ListCards", "CardService/GetCardBalance":
+	case "CardService/ListCards", "CardService/GetCardBalance", "CardService/FreezeCard", "CardService/UnfreezeCard",
+		"CardService/ListCardTransactions":
 		return s.serveCard(c, s.cards[wallet])
 	case "CardService/CreateCardOrder", "OrderService/CreateOrder", "EsimService/CreateEsimOrder":
 		return s.openOrder(c, wallet)
@@ -188,15 +194,33 @@ func (s *Service) serveCard(c call, held *card) answer {
 	if c.method == "CardService/ListCards" {
 		cards := []any{}
 		if held != nil {
-			cards = append(cards, map[string]any{"id": held.id, "status": "ACTIVE", "last4": "4242",
-				"createdAt": held.created.UTC().Format(time.RFC3339Nano)})
+			cards = append(cards, held.show())
 		}
 		return c.ok(map[string]any{"cards": cards})
 	}
 	if held == nil || held.id != c.text("id") {
 		return c.problem("card_not_found", "There is no such card.")
 	}
+	switch c.method {
+	case "CardService/FreezeCard", "CardService/UnfreezeCard":
+		held.frozen = c.method == "CardService/FreezeCard"
+		return c.ok(map[string]any{"card": held.show()})
+	case "CardService/ListCardTransactions":
+		return c.ok(map[string]any{"cardId": held.id, "currency": "USD", "transactions": []any{}})
+	}
+	if held.frozen {
+		return c.problem("card_not_active", "The card is FROZEN.")
+	}
 	return c.ok(map[string]any{"cardId": held.id, "availableUsdCents": held.cents, "currency": "USD", "asOf": s.stamp(0)})
+}
+
+func (c *card) show() map[string]any {
+	status := roamcard.CardActive
+	if c.frozen {
+		status = roamcard.CardFrozen
+	}
+	return map[string]any{"id": c.id, "status": status, "last4": "4242",
+		"createdAt": c.created.UTC().Format(time.RFC3339Nano)}
 }
 
 func (s *Service) listOrders(c call, wallet x402.Address) answer {
@@ -217,7 +241,7 @@ func (s *Service) openOrder(c call, wallet x402.Address) answer {
 		return *refused
 	case p.kind == "card_issue" && s.cards[wallet] != nil:
 		return c.problem("card_already_exists", "The wallet already has a card.")
-	case p.kind == "card_topup" && s.cards[wallet] == nil:
+	case p.kind == "card_topup" && !s.cards[wallet].usable():
 		return c.problem("active_card_missing", "The wallet has no active card.")
 	}
 	name := "open " + p.kind + " " + wallet.Lower() + " " + c.header.Get("Idempotency-Key")

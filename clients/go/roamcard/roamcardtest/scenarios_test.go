@@ -38,6 +38,25 @@ var scenarios = map[string]func(*stage) int{
 		}
 		return 1
 	},
+	"controls": func(s *stage) int {
+		c := s.buyer()
+		card := must(c.Cards.WaitUntilActive(s.ctx, must(c.Cards.Purchase(s.ctx, "k")).Order.GetOrderId()))
+		for range 2 {
+			if frozen := must(c.Cards.Freeze(s.ctx, card)); roamcard.CardStatusOf(frozen) != roamcard.CardFrozen {
+				s.Error(frozen)
+			}
+		}
+		if _, err := c.Cards.TopUp(s.ctx, 2500, "t"); !errors.Is(err, &roamcard.APIError{Code: "active_card_missing"}) {
+			s.Error(err)
+		}
+		if thawed := must(c.Cards.Unfreeze(s.ctx, card)); roamcard.CardStatusOf(thawed) != roamcard.CardActive {
+			s.Error(thawed)
+		}
+		if all := must(roamcard.Collect(c.Cards.Transactions(s.ctx, card))); len(all) != 0 {
+			s.Error(all)
+		}
+		return 1
+	},
 	"pay-order": func(s *stage) int {
 		c := s.buyer()
 		opened := must(c.Orders.OpenESIM(s.ctx, "", "k"))

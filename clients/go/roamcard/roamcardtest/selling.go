@@ -155,7 +155,7 @@ func (s *Service) take(c call, p purchase, payment x402.Payment) answer {
 		return s.ask(c, p, "payment_rejected", "the order is another wallet's")
 	case p.kind == "card_issue" && card != nil:
 		return c.problem("card_already_exists", "The wallet already has a card.")
-	case p.kind == "card_topup" && card == nil:
+	case p.kind == "card_topup" && !card.usable():
 		return c.problem("active_card_missing", "The wallet has no active card.")
 	case a.To != mustAddress(s.PayTo()):
 		return s.ask(c, p, "payment_rejected", x402.ReasonRecipient)

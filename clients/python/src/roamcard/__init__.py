@@ -4,7 +4,9 @@ from ._async.groups import AsyncCardOrder
 from ._async.paging import AsyncListing, AsyncPage
 from ._gen.models import (
     Card,
+    CardMerchant,
     CardStatus,
+    CardTransaction,
     EsimPlan,
     GetCardBalanceResponse,
     GetCardDiscoveryResponse,
@@ -64,8 +66,10 @@ __all__ = [
     "AsyncRoamcard",
     "Book",
     "Card",
+    "CardMerchant",
     "CardOrder",
     "CardStatus",
+    "CardTransaction",
     "ClockError",
     "CommandSigner",
     "ConfigError",

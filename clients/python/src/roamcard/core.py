@@ -18,6 +18,7 @@ from protobuf import Message
 from ._gen.models import (
     Card,
     CardConfig,
+    CardTransaction,
     EsimPlan,
     GetCardBalanceResponse,
     GetConfigResponse,
@@ -29,11 +30,14 @@ from ._gen.roamcard.v1.auth_pb import CreateChallengeRequest, GetSessionRequest,
 from ._gen.roamcard.v1.card_pb import (
     CreateCardOrderRequest,
     CreateRevealChallengeRequest,
+    FreezeCardRequest,
     GetCardBalanceRequest,
     ListCardsRequest,
+    ListCardTransactionsRequest,
     PurchaseCardRequest,
     RevealCardRequest,
     TopUpCardRequest,
+    UnfreezeCardRequest,
 )
 from ._gen.roamcard.v1.esim_pb import (
     CreateEsimOrderRequest,
@@ -311,6 +315,22 @@ class Core:
         return read(
             GetCardBalanceResponse, (yield from owned("cards", "get_card_balance", GetCardBalanceRequest(id=card_id)))
         )
+
+    def freeze(self, card_id: str) -> Program[Card]:
+        return read(Card, (yield from owned("cards", "freeze_card", FreezeCardRequest(id=card_id))).card)
+
+    def unfreeze(self, card_id: str) -> Program[Card]:
+        return read(Card, (yield from owned("cards", "unfreeze_card", UnfreezeCardRequest(id=card_id))).card)
+
+    def transactions(self, card_id: str) -> Source[CardTransaction]:
+        """What a card was used for, by pages."""
+
+        def page(size: int | None, token: str | None) -> Program[Slice[CardTransaction]]:
+            request = ListCardTransactionsRequest(id=card_id, page_size=size, page_token=token)
+            answer = yield from owned("cards", "list_card_transactions", request)
+            return [read(CardTransaction, one) for one in answer.transactions], answer.next_page_token or None
+
+        return page
 
     def active_card(self, order: Order) -> Program[Card | None]:
         """The order's card, when it is ACTIVE."""

@@ -36,6 +36,7 @@ export interface FakeCard {
   id: string;
   cents: number;
   created: Date;
+  status: "ACTIVE" | "FROZEN";
 }
 
 const openMs = 30 * 60_000;
@@ -89,7 +90,8 @@ export class Orders {
     const { walletPaymentUsdCents, cardIssueFeeUsdCents } = this.said.config.card;
     Object.assign(order, { payment, status: order.kind === "esim" ? "fulfilled" : "settled" });
     if (order.kind === "card_issue") {
-      order.card = { id: this.id("card"), cents: walletPaymentUsdCents - cardIssueFeeUsdCents, created: this.now() };
+      const cents = walletPaymentUsdCents - cardIssueFeeUsdCents;
+      order.card = { id: this.id("card"), cents, created: this.now(), status: "ACTIVE" };
       this.cards.set(order.owner.toLowerCase(), order.card);
     }
     const card = this.card(order.owner);

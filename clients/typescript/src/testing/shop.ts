@@ -1,7 +1,7 @@
 // What the fake sells, and what it shows to those who bought.
 import { dollarsOf, unitsOfCents } from "../money.js";
 import { decodePayment, network, type Offer, sameAddress, signatureHeader } from "../x402.js";
-import type { Bought, FakeOrder, Orders } from "./orders.js";
+import type { Bought, FakeCard, FakeOrder, Orders } from "./orders.js";
 import { type Members, problemOf, type Said } from "./problem.js";
 import type { Token } from "./token.js";
 
@@ -99,17 +99,14 @@ export class Shop {
         return order ? this.#esim(asked, order) : problem(asked, "order_not_found", "There is no such order.");
       }
       case "CardService/ListCards":
-        return ok({
-          cards: card ? [{ id: card.id, status: "ACTIVE", last4: "4242", createdAt: card.created.toISOString() }] : [],
-        });
+        return ok({ cards: card ? [shown(card)] : [] });
       case "CardService/GetCardBalance":
-        if (!card || card.id !== members.id) return problem(asked, "card_not_found", "There is no such card.");
-        return ok({
-          cardId: card.id,
-          availableUsdCents: card.cents,
-          currency: "USD",
-          asOf: this.orders.now().toISOString(),
-        });
+      case "CardService/FreezeCard":
+      case "CardService/UnfreezeCard":
+      case "CardService/ListCardTransactions":
+        return card && card.id === members.id
+          ? this.#card(asked, card)
+          : problem(asked, "card_not_found", "There is no such card.");
       case "CardService/CreateCardOrder":
       case "OrderService/CreateOrder":
       case "EsimService/CreateEsimOrder":
@@ -117,6 +114,22 @@ export class Shop {
       default:
         return problem(asked, "route_not_found", "The fake does not serve it.");
     }
+  }
+
+  #card(asked: Asked, card: FakeCard): Told {
+    switch (asked.method) {
+      case "CardService/FreezeCard":
+        card.status = "FROZEN";
+        return ok({ card: shown(card) });
+      case "CardService/UnfreezeCard":
+        card.status = "ACTIVE";
+        return ok({ card: shown(card) });
+      case "CardService/ListCardTransactions":
+        return ok({ cardId: card.id, currency: "USD", transactions: [] });
+    }
+    if (card.status === "FROZEN") return problem(asked, "card_not_active", "The card is FROZEN.");
+    const asOf = this.orders.now().toISOString();
+    return ok({ cardId: card.id, availableUsdCents: card.cents, currency: "USD", asOf });
   }
 
   #esim(asked: Asked, order: FakeOrder): Told {
@@ -230,7 +243,7 @@ export class Shop {
   #needsCard(asked: Asked, { kind }: Bought, wallet: string): Told | undefined {
     const card = this.orders.card(wallet);
     if (kind === "card_issue" && card) return problem(asked, "card_already_exists", "The wallet already has a card.");
-    return kind === "card_topup" && !card
+    return kind === "card_topup" && card?.status !== "ACTIVE"
       ? problem(asked, "active_card_missing", "The wallet has no active card.")
       : undefined;
   }
@@ -245,6 +258,10 @@ export class Shop {
       headers: { "payment-response": base64(receipt) },
     };
   }
+}
+
+function shown({ id, status, created }: FakeCard): Members {
+  return { id, status, last4: "4242", createdAt: created.toISOString() };
 }
 
 function same(order: FakeOrder, { kind, cents, planId }: Bought): boolean {

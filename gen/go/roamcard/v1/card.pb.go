@@ -71,7 +71,8 @@ type GetCardDiscoveryResponse struct {
 	Issuance        *CardIssuanceTerms   `protobuf:"bytes,4,opt,name=issuance,proto3" json:"issuance,omitempty"`
 	Credentials     *CardCredentialTerms `protobuf:"bytes,5,opt,name=credentials,proto3" json:"credentials,omitempty"`
 	// Whether the sale is closed for now, by the configuration or by an operator. Purchases then answer 503.
-	Paused        bool `protobuf:"varint,6,opt,name=paused,proto3" json:"paused,omitempty"`
+	Paused        bool              `protobuf:"varint,6,opt,name=paused,proto3" json:"paused,omitempty"`
+	Controls      *CardControlTerms `protobuf:"bytes,7,opt,name=controls,proto3" json:"controls,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -146,6 +147,13 @@ func (x *GetCardDiscoveryResponse) GetPaused() bool {
 		return x.Paused
 	}
 	return false
+}
+
+func (x *GetCardDiscoveryResponse) GetControls() *CardControlTerms {
+	if x != nil {
+		return x.Controls
+	}
+	return nil
 }
 
 // What is paid, and how.
@@ -536,6 +544,69 @@ func (x *CardCredentialTerms) GetSealing() string {
 	return ""
 }
 
+// What an owner can do with a card.
+type CardControlTerms struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How to freeze a card and how to unfreeze it; absent where the issuer does not offer it.
+	Freeze   *string `protobuf:"bytes,1,opt,name=freeze,proto3,oneof" json:"freeze,omitempty"`
+	Unfreeze *string `protobuf:"bytes,2,opt,name=unfreeze,proto3,oneof" json:"unfreeze,omitempty"`
+	// How to read what a card was used for; absent where the issuer does not offer it.
+	Transactions  *string `protobuf:"bytes,3,opt,name=transactions,proto3,oneof" json:"transactions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CardControlTerms) Reset() {
+	*x = CardControlTerms{}
+	mi := &file_roamcard_v1_card_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CardControlTerms) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CardControlTerms) ProtoMessage() {}
+
+func (x *CardControlTerms) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_card_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CardControlTerms.ProtoReflect.Descriptor instead.
+func (*CardControlTerms) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *CardControlTerms) GetFreeze() string {
+	if x != nil && x.Freeze != nil {
+		return *x.Freeze
+	}
+	return ""
+}
+
+func (x *CardControlTerms) GetUnfreeze() string {
+	if x != nil && x.Unfreeze != nil {
+		return *x.Unfreeze
+	}
+	return ""
+}
+
+func (x *CardControlTerms) GetTransactions() string {
+	if x != nil && x.Transactions != nil {
+		return *x.Transactions
+	}
+	return ""
+}
+
 type PurchaseCardRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Stable and made by the caller; 1 to 200 characters; reused after any unclear answer.
@@ -546,7 +617,7 @@ type PurchaseCardRequest struct {
 
 func (x *PurchaseCardRequest) Reset() {
 	*x = PurchaseCardRequest{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[6]
+	mi := &file_roamcard_v1_card_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -558,7 +629,7 @@ func (x *PurchaseCardRequest) String() string {
 func (*PurchaseCardRequest) ProtoMessage() {}
 
 func (x *PurchaseCardRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[6]
+	mi := &file_roamcard_v1_card_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -571,7 +642,7 @@ func (x *PurchaseCardRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PurchaseCardRequest.ProtoReflect.Descriptor instead.
 func (*PurchaseCardRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{6}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *PurchaseCardRequest) GetIdempotencyKey() string {
@@ -590,7 +661,7 @@ type PurchaseCardResponse struct {
 
 func (x *PurchaseCardResponse) Reset() {
 	*x = PurchaseCardResponse{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[7]
+	mi := &file_roamcard_v1_card_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -602,7 +673,7 @@ func (x *PurchaseCardResponse) String() string {
 func (*PurchaseCardResponse) ProtoMessage() {}
 
 func (x *PurchaseCardResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[7]
+	mi := &file_roamcard_v1_card_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -615,7 +686,7 @@ func (x *PurchaseCardResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PurchaseCardResponse.ProtoReflect.Descriptor instead.
 func (*PurchaseCardResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{7}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *PurchaseCardResponse) GetOrder() *Order {
@@ -633,7 +704,7 @@ type CreateCardOrderRequest struct {
 
 func (x *CreateCardOrderRequest) Reset() {
 	*x = CreateCardOrderRequest{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[8]
+	mi := &file_roamcard_v1_card_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -645,7 +716,7 @@ func (x *CreateCardOrderRequest) String() string {
 func (*CreateCardOrderRequest) ProtoMessage() {}
 
 func (x *CreateCardOrderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[8]
+	mi := &file_roamcard_v1_card_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -658,7 +729,7 @@ func (x *CreateCardOrderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateCardOrderRequest.ProtoReflect.Descriptor instead.
 func (*CreateCardOrderRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{8}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{9}
 }
 
 type CreateCardOrderResponse struct {
@@ -670,7 +741,7 @@ type CreateCardOrderResponse struct {
 
 func (x *CreateCardOrderResponse) Reset() {
 	*x = CreateCardOrderResponse{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[9]
+	mi := &file_roamcard_v1_card_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -682,7 +753,7 @@ func (x *CreateCardOrderResponse) String() string {
 func (*CreateCardOrderResponse) ProtoMessage() {}
 
 func (x *CreateCardOrderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[9]
+	mi := &file_roamcard_v1_card_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -695,7 +766,7 @@ func (x *CreateCardOrderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateCardOrderResponse.ProtoReflect.Descriptor instead.
 func (*CreateCardOrderResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{9}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CreateCardOrderResponse) GetOrder() *Order {
@@ -713,7 +784,7 @@ type GetTopupDiscoveryRequest struct {
 
 func (x *GetTopupDiscoveryRequest) Reset() {
 	*x = GetTopupDiscoveryRequest{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[10]
+	mi := &file_roamcard_v1_card_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -725,7 +796,7 @@ func (x *GetTopupDiscoveryRequest) String() string {
 func (*GetTopupDiscoveryRequest) ProtoMessage() {}
 
 func (x *GetTopupDiscoveryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[10]
+	mi := &file_roamcard_v1_card_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -738,7 +809,7 @@ func (x *GetTopupDiscoveryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTopupDiscoveryRequest.ProtoReflect.Descriptor instead.
 func (*GetTopupDiscoveryRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{10}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{11}
 }
 
 // The funding contract of a card.
@@ -758,7 +829,7 @@ type GetTopupDiscoveryResponse struct {
 
 func (x *GetTopupDiscoveryResponse) Reset() {
 	*x = GetTopupDiscoveryResponse{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[11]
+	mi := &file_roamcard_v1_card_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -770,7 +841,7 @@ func (x *GetTopupDiscoveryResponse) String() string {
 func (*GetTopupDiscoveryResponse) ProtoMessage() {}
 
 func (x *GetTopupDiscoveryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[11]
+	mi := &file_roamcard_v1_card_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -783,7 +854,7 @@ func (x *GetTopupDiscoveryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTopupDiscoveryResponse.ProtoReflect.Descriptor instead.
 func (*GetTopupDiscoveryResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{11}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GetTopupDiscoveryResponse) GetContractVersion() uint32 {
@@ -844,7 +915,7 @@ type TopupOwnership struct {
 
 func (x *TopupOwnership) Reset() {
 	*x = TopupOwnership{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[12]
+	mi := &file_roamcard_v1_card_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -856,7 +927,7 @@ func (x *TopupOwnership) String() string {
 func (*TopupOwnership) ProtoMessage() {}
 
 func (x *TopupOwnership) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[12]
+	mi := &file_roamcard_v1_card_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -869,7 +940,7 @@ func (x *TopupOwnership) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopupOwnership.ProtoReflect.Descriptor instead.
 func (*TopupOwnership) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{12}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *TopupOwnership) GetOwner() string {
@@ -915,7 +986,7 @@ type TopupLimits struct {
 
 func (x *TopupLimits) Reset() {
 	*x = TopupLimits{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[13]
+	mi := &file_roamcard_v1_card_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -927,7 +998,7 @@ func (x *TopupLimits) String() string {
 func (*TopupLimits) ProtoMessage() {}
 
 func (x *TopupLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[13]
+	mi := &file_roamcard_v1_card_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -940,7 +1011,7 @@ func (x *TopupLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopupLimits.ProtoReflect.Descriptor instead.
 func (*TopupLimits) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{13}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *TopupLimits) GetMinOrderUsdCents() uint32 {
@@ -992,7 +1063,7 @@ type TopupFunding struct {
 
 func (x *TopupFunding) Reset() {
 	*x = TopupFunding{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[14]
+	mi := &file_roamcard_v1_card_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1004,7 +1075,7 @@ func (x *TopupFunding) String() string {
 func (*TopupFunding) ProtoMessage() {}
 
 func (x *TopupFunding) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[14]
+	mi := &file_roamcard_v1_card_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1017,7 +1088,7 @@ func (x *TopupFunding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopupFunding.ProtoReflect.Descriptor instead.
 func (*TopupFunding) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{14}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *TopupFunding) GetAsynchronous() bool {
@@ -1053,7 +1124,7 @@ type TopUpCardRequest struct {
 
 func (x *TopUpCardRequest) Reset() {
 	*x = TopUpCardRequest{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[15]
+	mi := &file_roamcard_v1_card_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1065,7 +1136,7 @@ func (x *TopUpCardRequest) String() string {
 func (*TopUpCardRequest) ProtoMessage() {}
 
 func (x *TopUpCardRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[15]
+	mi := &file_roamcard_v1_card_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1078,7 +1149,7 @@ func (x *TopUpCardRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopUpCardRequest.ProtoReflect.Descriptor instead.
 func (*TopUpCardRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{15}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *TopUpCardRequest) GetAmountUsdCents() uint32 {
@@ -1104,7 +1175,7 @@ type TopUpCardResponse struct {
 
 func (x *TopUpCardResponse) Reset() {
 	*x = TopUpCardResponse{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[16]
+	mi := &file_roamcard_v1_card_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1116,7 +1187,7 @@ func (x *TopUpCardResponse) String() string {
 func (*TopUpCardResponse) ProtoMessage() {}
 
 func (x *TopUpCardResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[16]
+	mi := &file_roamcard_v1_card_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1129,7 +1200,7 @@ func (x *TopUpCardResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopUpCardResponse.ProtoReflect.Descriptor instead.
 func (*TopUpCardResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{16}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *TopUpCardResponse) GetOrder() *Order {
@@ -1147,7 +1218,7 @@ type ListCardsRequest struct {
 
 func (x *ListCardsRequest) Reset() {
 	*x = ListCardsRequest{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[17]
+	mi := &file_roamcard_v1_card_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1159,7 +1230,7 @@ func (x *ListCardsRequest) String() string {
 func (*ListCardsRequest) ProtoMessage() {}
 
 func (x *ListCardsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[17]
+	mi := &file_roamcard_v1_card_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1172,7 +1243,7 @@ func (x *ListCardsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCardsRequest.ProtoReflect.Descriptor instead.
 func (*ListCardsRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{17}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{18}
 }
 
 type ListCardsResponse struct {
@@ -1184,7 +1255,7 @@ type ListCardsResponse struct {
 
 func (x *ListCardsResponse) Reset() {
 	*x = ListCardsResponse{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[18]
+	mi := &file_roamcard_v1_card_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1196,7 +1267,7 @@ func (x *ListCardsResponse) String() string {
 func (*ListCardsResponse) ProtoMessage() {}
 
 func (x *ListCardsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[18]
+	mi := &file_roamcard_v1_card_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1209,7 +1280,7 @@ func (x *ListCardsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCardsResponse.ProtoReflect.Descriptor instead.
 func (*ListCardsResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{18}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListCardsResponse) GetCards() []*Card {
@@ -1224,8 +1295,8 @@ type Card struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A uuid.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// PENDING until the issuer reports it active, then ACTIVE. FROZEN while the issuer has locked it: it can
-	// neither be used nor topped up, and may become ACTIVE again. CLOSED when the issuer has terminated it,
+	// PENDING until the issuer reports it active, then ACTIVE. FROZEN while its owner has frozen it or the issuer has
+	// locked it: it can neither be used nor topped up, and may become ACTIVE again. CLOSED when the issuer has terminated it,
 	// FAILED when it never issued it: both are final, and the owner may buy another card.
 	Status string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
 	// The last four digits of the number, once known.
@@ -1237,7 +1308,7 @@ type Card struct {
 
 func (x *Card) Reset() {
 	*x = Card{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[19]
+	mi := &file_roamcard_v1_card_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1249,7 +1320,7 @@ func (x *Card) String() string {
 func (*Card) ProtoMessage() {}
 
 func (x *Card) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[19]
+	mi := &file_roamcard_v1_card_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1262,7 +1333,7 @@ func (x *Card) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Card.ProtoReflect.Descriptor instead.
 func (*Card) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{19}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Card) GetId() string {
@@ -1301,7 +1372,7 @@ type EnsureCardRequest struct {
 
 func (x *EnsureCardRequest) Reset() {
 	*x = EnsureCardRequest{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[20]
+	mi := &file_roamcard_v1_card_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1313,7 +1384,7 @@ func (x *EnsureCardRequest) String() string {
 func (*EnsureCardRequest) ProtoMessage() {}
 
 func (x *EnsureCardRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[20]
+	mi := &file_roamcard_v1_card_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1326,7 +1397,7 @@ func (x *EnsureCardRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnsureCardRequest.ProtoReflect.Descriptor instead.
 func (*EnsureCardRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{20}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{21}
 }
 
 type EnsureCardResponse struct {
@@ -1338,7 +1409,7 @@ type EnsureCardResponse struct {
 
 func (x *EnsureCardResponse) Reset() {
 	*x = EnsureCardResponse{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[21]
+	mi := &file_roamcard_v1_card_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1350,7 +1421,7 @@ func (x *EnsureCardResponse) String() string {
 func (*EnsureCardResponse) ProtoMessage() {}
 
 func (x *EnsureCardResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[21]
+	mi := &file_roamcard_v1_card_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1363,7 +1434,7 @@ func (x *EnsureCardResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnsureCardResponse.ProtoReflect.Descriptor instead.
 func (*EnsureCardResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{21}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *EnsureCardResponse) GetCard() *Card {
@@ -1382,7 +1453,7 @@ type GetCardBalanceRequest struct {
 
 func (x *GetCardBalanceRequest) Reset() {
 	*x = GetCardBalanceRequest{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[22]
+	mi := &file_roamcard_v1_card_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1394,7 +1465,7 @@ func (x *GetCardBalanceRequest) String() string {
 func (*GetCardBalanceRequest) ProtoMessage() {}
 
 func (x *GetCardBalanceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[22]
+	mi := &file_roamcard_v1_card_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1407,7 +1478,7 @@ func (x *GetCardBalanceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCardBalanceRequest.ProtoReflect.Descriptor instead.
 func (*GetCardBalanceRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{22}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GetCardBalanceRequest) GetId() string {
@@ -1431,7 +1502,7 @@ type GetCardBalanceResponse struct {
 
 func (x *GetCardBalanceResponse) Reset() {
 	*x = GetCardBalanceResponse{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[23]
+	mi := &file_roamcard_v1_card_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1443,7 +1514,7 @@ func (x *GetCardBalanceResponse) String() string {
 func (*GetCardBalanceResponse) ProtoMessage() {}
 
 func (x *GetCardBalanceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[23]
+	mi := &file_roamcard_v1_card_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1456,7 +1527,7 @@ func (x *GetCardBalanceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCardBalanceResponse.ProtoReflect.Descriptor instead.
 func (*GetCardBalanceResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{23}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *GetCardBalanceResponse) GetCardId() string {
@@ -1487,6 +1558,476 @@ func (x *GetCardBalanceResponse) GetAsOf() *timestamppb.Timestamp {
 	return nil
 }
 
+type FreezeCardRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FreezeCardRequest) Reset() {
+	*x = FreezeCardRequest{}
+	mi := &file_roamcard_v1_card_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FreezeCardRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FreezeCardRequest) ProtoMessage() {}
+
+func (x *FreezeCardRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_card_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FreezeCardRequest.ProtoReflect.Descriptor instead.
+func (*FreezeCardRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *FreezeCardRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+type FreezeCardResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Card          *Card                  `protobuf:"bytes,1,opt,name=card,proto3" json:"card,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FreezeCardResponse) Reset() {
+	*x = FreezeCardResponse{}
+	mi := &file_roamcard_v1_card_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FreezeCardResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FreezeCardResponse) ProtoMessage() {}
+
+func (x *FreezeCardResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_card_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FreezeCardResponse.ProtoReflect.Descriptor instead.
+func (*FreezeCardResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *FreezeCardResponse) GetCard() *Card {
+	if x != nil {
+		return x.Card
+	}
+	return nil
+}
+
+type UnfreezeCardRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnfreezeCardRequest) Reset() {
+	*x = UnfreezeCardRequest{}
+	mi := &file_roamcard_v1_card_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnfreezeCardRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnfreezeCardRequest) ProtoMessage() {}
+
+func (x *UnfreezeCardRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_card_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnfreezeCardRequest.ProtoReflect.Descriptor instead.
+func (*UnfreezeCardRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *UnfreezeCardRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+type UnfreezeCardResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Card          *Card                  `protobuf:"bytes,1,opt,name=card,proto3" json:"card,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnfreezeCardResponse) Reset() {
+	*x = UnfreezeCardResponse{}
+	mi := &file_roamcard_v1_card_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnfreezeCardResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnfreezeCardResponse) ProtoMessage() {}
+
+func (x *UnfreezeCardResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_card_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnfreezeCardResponse.ProtoReflect.Descriptor instead.
+func (*UnfreezeCardResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *UnfreezeCardResponse) GetCard() *Card {
+	if x != nil {
+		return x.Card
+	}
+	return nil
+}
+
+type ListCardTransactionsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// How many transactions a page holds at most, 1 to 100; 50 when absent.
+	PageSize *uint32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
+	// The `nextPageToken` of the page before.
+	PageToken     *string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3,oneof" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListCardTransactionsRequest) Reset() {
+	*x = ListCardTransactionsRequest{}
+	mi := &file_roamcard_v1_card_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListCardTransactionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListCardTransactionsRequest) ProtoMessage() {}
+
+func (x *ListCardTransactionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_card_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListCardTransactionsRequest.ProtoReflect.Descriptor instead.
+func (*ListCardTransactionsRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *ListCardTransactionsRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ListCardTransactionsRequest) GetPageSize() uint32 {
+	if x != nil && x.PageSize != nil {
+		return *x.PageSize
+	}
+	return 0
+}
+
+func (x *ListCardTransactionsRequest) GetPageToken() string {
+	if x != nil && x.PageToken != nil {
+		return *x.PageToken
+	}
+	return ""
+}
+
+type ListCardTransactionsResponse struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	CardId string                 `protobuf:"bytes,1,opt,name=card_id,json=cardId,proto3" json:"card_id,omitempty"`
+	// `USD`.
+	Currency     string             `protobuf:"bytes,2,opt,name=currency,proto3" json:"currency,omitempty"`
+	Transactions []*CardTransaction `protobuf:"bytes,3,rep,name=transactions,proto3" json:"transactions,omitempty"`
+	// Present when there are more.
+	NextPageToken *string `protobuf:"bytes,4,opt,name=next_page_token,json=nextPageToken,proto3,oneof" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListCardTransactionsResponse) Reset() {
+	*x = ListCardTransactionsResponse{}
+	mi := &file_roamcard_v1_card_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListCardTransactionsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListCardTransactionsResponse) ProtoMessage() {}
+
+func (x *ListCardTransactionsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_card_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListCardTransactionsResponse.ProtoReflect.Descriptor instead.
+func (*ListCardTransactionsResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *ListCardTransactionsResponse) GetCardId() string {
+	if x != nil {
+		return x.CardId
+	}
+	return ""
+}
+
+func (x *ListCardTransactionsResponse) GetCurrency() string {
+	if x != nil {
+		return x.Currency
+	}
+	return ""
+}
+
+func (x *ListCardTransactionsResponse) GetTransactions() []*CardTransaction {
+	if x != nil {
+		return x.Transactions
+	}
+	return nil
+}
+
+func (x *ListCardTransactionsResponse) GetNextPageToken() string {
+	if x != nil && x.NextPageToken != nil {
+		return *x.NextPageToken
+	}
+	return ""
+}
+
+// What a merchant charged to a card or gave back, or tried to.
+type CardTransaction struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A uuid.
+	Id string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	At *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
+	// `purchase`, which takes the amount off the card, or `refund`, which gives it back.
+	Kind string `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`
+	// `pending`, `completed`, `declined` or `reversed`.
+	Status string `protobuf:"bytes,4,opt,name=status,proto3" json:"status,omitempty"`
+	// Never negative.
+	AmountUsdCents int32         `protobuf:"varint,5,opt,name=amount_usd_cents,json=amountUsdCents,proto3" json:"amount_usd_cents,omitempty"`
+	Merchant       *CardMerchant `protobuf:"bytes,6,opt,name=merchant,proto3" json:"merchant,omitempty"`
+	// Why it was declined: `insufficient_funds`, `card_frozen`, `card_closed`, `limit_exceeded`,
+	// `merchant_not_allowed`, `verification_failed`, `suspected_fraud` or `other`. Only with the status `declined`.
+	DeclineReason *string `protobuf:"bytes,7,opt,name=decline_reason,json=declineReason,proto3,oneof" json:"decline_reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CardTransaction) Reset() {
+	*x = CardTransaction{}
+	mi := &file_roamcard_v1_card_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CardTransaction) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CardTransaction) ProtoMessage() {}
+
+func (x *CardTransaction) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_card_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CardTransaction.ProtoReflect.Descriptor instead.
+func (*CardTransaction) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *CardTransaction) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *CardTransaction) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *CardTransaction) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *CardTransaction) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *CardTransaction) GetAmountUsdCents() int32 {
+	if x != nil {
+		return x.AmountUsdCents
+	}
+	return 0
+}
+
+func (x *CardTransaction) GetMerchant() *CardMerchant {
+	if x != nil {
+		return x.Merchant
+	}
+	return nil
+}
+
+func (x *CardTransaction) GetDeclineReason() string {
+	if x != nil && x.DeclineReason != nil {
+		return *x.DeclineReason
+	}
+	return ""
+}
+
+// Whom a card was used at, as the merchant calls itself: a stranger's text.
+type CardMerchant struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The merchant category code, four digits.
+	Category *string `protobuf:"bytes,2,opt,name=category,proto3,oneof" json:"category,omitempty"`
+	// Two letters.
+	Country       *string `protobuf:"bytes,3,opt,name=country,proto3,oneof" json:"country,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CardMerchant) Reset() {
+	*x = CardMerchant{}
+	mi := &file_roamcard_v1_card_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CardMerchant) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CardMerchant) ProtoMessage() {}
+
+func (x *CardMerchant) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_card_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CardMerchant.ProtoReflect.Descriptor instead.
+func (*CardMerchant) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *CardMerchant) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *CardMerchant) GetCategory() string {
+	if x != nil && x.Category != nil {
+		return *x.Category
+	}
+	return ""
+}
+
+func (x *CardMerchant) GetCountry() string {
+	if x != nil && x.Country != nil {
+		return *x.Country
+	}
+	return ""
+}
+
 type CreateRevealChallengeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -1501,7 +2042,7 @@ type CreateRevealChallengeRequest struct {
 
 func (x *CreateRevealChallengeRequest) Reset() {
 	*x = CreateRevealChallengeRequest{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[24]
+	mi := &file_roamcard_v1_card_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1513,7 +2054,7 @@ func (x *CreateRevealChallengeRequest) String() string {
 func (*CreateRevealChallengeRequest) ProtoMessage() {}
 
 func (x *CreateRevealChallengeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[24]
+	mi := &file_roamcard_v1_card_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1526,7 +2067,7 @@ func (x *CreateRevealChallengeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateRevealChallengeRequest.ProtoReflect.Descriptor instead.
 func (*CreateRevealChallengeRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{24}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *CreateRevealChallengeRequest) GetId() string {
@@ -1566,7 +2107,7 @@ type CreateRevealChallengeResponse struct {
 
 func (x *CreateRevealChallengeResponse) Reset() {
 	*x = CreateRevealChallengeResponse{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[25]
+	mi := &file_roamcard_v1_card_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1578,7 +2119,7 @@ func (x *CreateRevealChallengeResponse) String() string {
 func (*CreateRevealChallengeResponse) ProtoMessage() {}
 
 func (x *CreateRevealChallengeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[25]
+	mi := &file_roamcard_v1_card_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1591,7 +2132,7 @@ func (x *CreateRevealChallengeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateRevealChallengeResponse.ProtoReflect.Descriptor instead.
 func (*CreateRevealChallengeResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{25}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *CreateRevealChallengeResponse) GetIntentId() string {
@@ -1644,7 +2185,7 @@ type RevealCardRequest struct {
 
 func (x *RevealCardRequest) Reset() {
 	*x = RevealCardRequest{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[26]
+	mi := &file_roamcard_v1_card_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1656,7 +2197,7 @@ func (x *RevealCardRequest) String() string {
 func (*RevealCardRequest) ProtoMessage() {}
 
 func (x *RevealCardRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[26]
+	mi := &file_roamcard_v1_card_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1669,7 +2210,7 @@ func (x *RevealCardRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevealCardRequest.ProtoReflect.Descriptor instead.
 func (*RevealCardRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{26}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RevealCardRequest) GetId() string {
@@ -1720,7 +2261,7 @@ type RevealCardResponse struct {
 
 func (x *RevealCardResponse) Reset() {
 	*x = RevealCardResponse{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[27]
+	mi := &file_roamcard_v1_card_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1732,7 +2273,7 @@ func (x *RevealCardResponse) String() string {
 func (*RevealCardResponse) ProtoMessage() {}
 
 func (x *RevealCardResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[27]
+	mi := &file_roamcard_v1_card_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1745,7 +2286,7 @@ func (x *RevealCardResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevealCardResponse.ProtoReflect.Descriptor instead.
 func (*RevealCardResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{27}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *RevealCardResponse) GetCardId() string {
@@ -1784,7 +2325,7 @@ type CardCredentials struct {
 
 func (x *CardCredentials) Reset() {
 	*x = CardCredentials{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[28]
+	mi := &file_roamcard_v1_card_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1796,7 +2337,7 @@ func (x *CardCredentials) String() string {
 func (*CardCredentials) ProtoMessage() {}
 
 func (x *CardCredentials) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[28]
+	mi := &file_roamcard_v1_card_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1809,7 +2350,7 @@ func (x *CardCredentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CardCredentials.ProtoReflect.Descriptor instead.
 func (*CardCredentials) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{28}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *CardCredentials) GetNumber() string {
@@ -1856,7 +2397,7 @@ type SealedCredentials struct {
 
 func (x *SealedCredentials) Reset() {
 	*x = SealedCredentials{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[29]
+	mi := &file_roamcard_v1_card_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1868,7 +2409,7 @@ func (x *SealedCredentials) String() string {
 func (*SealedCredentials) ProtoMessage() {}
 
 func (x *SealedCredentials) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[29]
+	mi := &file_roamcard_v1_card_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1881,7 +2422,7 @@ func (x *SealedCredentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SealedCredentials.ProtoReflect.Descriptor instead.
 func (*SealedCredentials) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{29}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *SealedCredentials) GetSuite() string {
@@ -1910,14 +2451,15 @@ var File_roamcard_v1_card_proto protoreflect.FileDescriptor
 const file_roamcard_v1_card_proto_rawDesc = "" +
 	"\n" +
 	"\x16roamcard/v1/card.proto\x12\vroamcard.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17roamcard/v1/order.proto\x1a\x18roamcard/v1/policy.proto\"\x19\n" +
-	"\x17GetCardDiscoveryRequest\"\xd0\x02\n" +
+	"\x17GetCardDiscoveryRequest\"\x8b\x03\n" +
 	"\x18GetCardDiscoveryResponse\x12)\n" +
 	"\x10contract_version\x18\x01 \x01(\rR\x0fcontractVersion\x127\n" +
 	"\apayment\x18\x02 \x01(\v2\x1d.roamcard.v1.CardPaymentTermsR\apayment\x128\n" +
 	"\townership\x18\x03 \x01(\v2\x1a.roamcard.v1.CardOwnershipR\townership\x12:\n" +
 	"\bissuance\x18\x04 \x01(\v2\x1e.roamcard.v1.CardIssuanceTermsR\bissuance\x12B\n" +
 	"\vcredentials\x18\x05 \x01(\v2 .roamcard.v1.CardCredentialTermsR\vcredentials\x12\x16\n" +
-	"\x06paused\x18\x06 \x01(\bR\x06paused\"\xba\x03\n" +
+	"\x06paused\x18\x06 \x01(\bR\x06paused\x129\n" +
+	"\bcontrols\x18\a \x01(\v2\x1d.roamcard.v1.CardControlTermsR\bcontrols\"\xba\x03\n" +
 	"\x10CardPaymentTerms\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\tR\bprotocol\x12!\n" +
 	"\fx402_version\x18\x02 \x01(\rR\vx402Version\x12\x16\n" +
@@ -1953,7 +2495,14 @@ const file_roamcard_v1_card_proto_rawDesc = "" +
 	"\x18fresh_signature_required\x18\x03 \x01(\bR\x16freshSignatureRequired\x12\x1c\n" +
 	"\tchallenge\x18\x04 \x01(\tR\tchallenge\x12\x16\n" +
 	"\x06reveal\x18\x05 \x01(\tR\x06reveal\x12\x18\n" +
-	"\asealing\x18\x06 \x01(\tR\asealing\"J\n" +
+	"\asealing\x18\x06 \x01(\tR\asealing\"\xa2\x01\n" +
+	"\x10CardControlTerms\x12\x1b\n" +
+	"\x06freeze\x18\x01 \x01(\tH\x00R\x06freeze\x88\x01\x01\x12\x1f\n" +
+	"\bunfreeze\x18\x02 \x01(\tH\x01R\bunfreeze\x88\x01\x01\x12'\n" +
+	"\ftransactions\x18\x03 \x01(\tH\x02R\ftransactions\x88\x01\x01B\t\n" +
+	"\a_freezeB\v\n" +
+	"\t_unfreezeB\x0f\n" +
+	"\r_transactions\"J\n" +
 	"\x13PurchaseCardRequest\x123\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x0eidempotencyKey\"@\n" +
@@ -2012,7 +2561,46 @@ const file_roamcard_v1_card_proto_rawDesc = "" +
 	"\acard_id\x18\x01 \x01(\tR\x06cardId\x12\x1a\n" +
 	"\bcurrency\x18\x02 \x01(\tR\bcurrency\x12.\n" +
 	"\x13available_usd_cents\x18\x03 \x01(\x05R\x11availableUsdCents\x12/\n" +
-	"\x05as_of\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04asOf\"\x84\x02\n" +
+	"\x05as_of\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04asOf\"-\n" +
+	"\x11FreezeCardRequest\x12\x18\n" +
+	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\";\n" +
+	"\x12FreezeCardResponse\x12%\n" +
+	"\x04card\x18\x01 \x01(\v2\x11.roamcard.v1.CardR\x04card\"/\n" +
+	"\x13UnfreezeCardRequest\x12\x18\n" +
+	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\"=\n" +
+	"\x14UnfreezeCardResponse\x12%\n" +
+	"\x04card\x18\x01 \x01(\v2\x11.roamcard.v1.CardR\x04card\"\xb1\x01\n" +
+	"\x1bListCardTransactionsRequest\x12\x18\n" +
+	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\x12+\n" +
+	"\tpage_size\x18\x02 \x01(\rB\t\xbaH\x06*\x04\x18d(\x01H\x00R\bpageSize\x88\x01\x01\x12.\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x01R\tpageToken\x88\x01\x01B\f\n" +
+	"\n" +
+	"_page_sizeB\r\n" +
+	"\v_page_token\"\xd6\x01\n" +
+	"\x1cListCardTransactionsResponse\x12\x17\n" +
+	"\acard_id\x18\x01 \x01(\tR\x06cardId\x12\x1a\n" +
+	"\bcurrency\x18\x02 \x01(\tR\bcurrency\x12@\n" +
+	"\ftransactions\x18\x03 \x03(\v2\x1c.roamcard.v1.CardTransactionR\ftransactions\x12+\n" +
+	"\x0fnext_page_token\x18\x04 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n" +
+	"\x10_next_page_token\"\x99\x02\n" +
+	"\x0fCardTransaction\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12*\n" +
+	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x12\n" +
+	"\x04kind\x18\x03 \x01(\tR\x04kind\x12\x16\n" +
+	"\x06status\x18\x04 \x01(\tR\x06status\x12(\n" +
+	"\x10amount_usd_cents\x18\x05 \x01(\x05R\x0eamountUsdCents\x125\n" +
+	"\bmerchant\x18\x06 \x01(\v2\x19.roamcard.v1.CardMerchantR\bmerchant\x12*\n" +
+	"\x0edecline_reason\x18\a \x01(\tH\x00R\rdeclineReason\x88\x01\x01B\x11\n" +
+	"\x0f_decline_reason\"{\n" +
+	"\fCardMerchant\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
+	"\bcategory\x18\x02 \x01(\tH\x00R\bcategory\x88\x01\x01\x12\x1d\n" +
+	"\acountry\x18\x03 \x01(\tH\x01R\acountry\x88\x01\x01B\v\n" +
+	"\t_categoryB\n" +
+	"\n" +
+	"\b_country\"\x84\x02\n" +
 	"\x1cCreateRevealChallengeRequest\x12\x18\n" +
 	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\x12X\n" +
 	"\x19preferred_message_schemes\x18\x02 \x03(\tB\x1c\xbaH\x19\x92\x01\x16\x10\x02\"\x12r\x10R\x06eip191R\x06eip712R\x17preferredMessageSchemes\x12^\n" +
@@ -2050,7 +2638,7 @@ const file_roamcard_v1_card_proto_rawDesc = "" +
 	"\x03enc\x18\x02 \x01(\tR\x03enc\x12\x1e\n" +
 	"\n" +
 	"ciphertext\x18\x03 \x01(\tR\n" +
-	"ciphertext2\xf8\x15\n" +
+	"ciphertext2\xb9\x1b\n" +
 	"\vCardService\x12\x96\x01\n" +
 	"\x10GetCardDiscovery\x12$.roamcard.v1.GetCardDiscoveryRequest\x1a%.roamcard.v1.GetCardDiscoveryResponse\"5\x8a\xb5\x18\x13\b\x01:\x0fdependency_down\x82\xd3\xe4\x93\x02\x15\x12\x13/api/card/discovery\x90\x02\x01\x12\xbe\x04\n" +
 	"\fPurchaseCard\x12 .roamcard.v1.PurchaseCardRequest\x1a!.roamcard.v1.PurchaseCardResponse\"\xe8\x03\x8a\xb5\x18\xbf\x03\b\x02\x18\x01(\x010\x80 :\x10payment_required:\x10payment_rejected:\x11payment_unclaimed:\x11payment_malformed:\x13card_already_exists:\rterms_changed:\x11order_not_payable:\x16idempotency_key_reused:\x1aauthorization_already_used:\fissue_paused:\x0fbin_unavailable:\x13workers_unavailable:\x11float_unavailable:\x0efloat_reserved:\x12payments_undecided:\x12settlement_unknown:\x0fdependency_down:\x11payer_blacklisted:\x12payer_not_accepted:\ftoken_paused:\x0faccount_blocked:\x10facilitator_down:\x0fchain_unsettledB\x06\b\xc4\x13\x10\xc4\x13\x82\xd3\xe4\x93\x02\x1e:\x01*b\x05order\"\x12/api/card/purchase\x12\xc9\x02\n" +
@@ -2062,7 +2650,11 @@ const file_roamcard_v1_card_proto_rawDesc = "" +
 	"\n" +
 	"EnsureCard\x12\x1e.roamcard.v1.EnsureCardRequest\x1a\x1f.roamcard.v1.EnsureCardResponse\"[\x8a\xb5\x18?\b\x03\x12\x05cards(\x01:\x0fsession_invalid:\x13paid_issue_required:\fissue_paused\x82\xd3\xe4\x93\x02\x12b\x04card\"\n" +
 	"/api/cards\x12\xcf\x01\n" +
-	"\x0eGetCardBalance\x12\".roamcard.v1.GetCardBalanceRequest\x1a#.roamcard.v1.GetCardBalanceResponse\"t\x8a\xb5\x18N\b\x03\x12\x05cards(\x01:\x0fsession_invalid:\x0ecard_not_found:\x0fcard_not_active:\x0fdependency_down\x82\xd3\xe4\x93\x02\x19\x12\x17/api/cards/{id}/balance\x90\x02\x01\x12\xdd\x01\n" +
+	"\x0eGetCardBalance\x12\".roamcard.v1.GetCardBalanceRequest\x1a#.roamcard.v1.GetCardBalanceResponse\"t\x8a\xb5\x18N\b\x03\x12\x05cards(\x01:\x0fsession_invalid:\x0ecard_not_found:\x0fcard_not_active:\x0fdependency_down\x82\xd3\xe4\x93\x02\x19\x12\x17/api/cards/{id}/balance\x90\x02\x01\x12\xdc\x01\n" +
+	"\n" +
+	"FreezeCard\x12\x1e.roamcard.v1.FreezeCardRequest\x1a\x1f.roamcard.v1.FreezeCardResponse\"\x8c\x01\x8a\xb5\x18d\b\x03\x12\x05cards(\x01:\x0fsession_invalid:\x0ecard_not_found:\x0fcard_not_active:\x14card_control_missing:\x0fdependency_down\x82\xd3\xe4\x93\x02\x1eb\x04card\"\x16/api/cards/{id}/freeze\x12\xf1\x01\n" +
+	"\fUnfreezeCard\x12 .roamcard.v1.UnfreezeCardRequest\x1a!.roamcard.v1.UnfreezeCardResponse\"\x9b\x01\x8a\xb5\x18q\b\x03\x12\x05cards(\x01:\x0fsession_invalid:\x0ecard_not_found:\x0fcard_not_active:\vcard_locked:\x14card_control_missing:\x0fdependency_down\x82\xd3\xe4\x93\x02 b\x04card\"\x18/api/cards/{id}/unfreeze\x12\xeb\x01\n" +
+	"\x14ListCardTransactions\x12(.roamcard.v1.ListCardTransactionsRequest\x1a).roamcard.v1.ListCardTransactionsResponse\"~\x8a\xb5\x18S\b\x03\x12\x05cards(\x01:\x0fsession_invalid:\x0ecard_not_found:\x14card_control_missing:\x0fdependency_down\x82\xd3\xe4\x93\x02\x1e\x12\x1c/api/cards/{id}/transactions\x90\x02\x01\x12\xdd\x01\n" +
 	"\x15CreateRevealChallenge\x12).roamcard.v1.CreateRevealChallengeRequest\x1a*.roamcard.v1.CreateRevealChallengeResponse\"m\x8a\xb5\x18>\b\x03\x12\x06reveal(\x01:\x0fsession_invalid:\x0ecard_not_found:\x0fcard_not_active\x82\xd3\xe4\x93\x02%:\x01*\" /api/cards/{id}/reveal-challenge\x12\xdf\x01\n" +
 	"\n" +
 	"RevealCard\x12\x1e.roamcard.v1.RevealCardRequest\x1a\x1f.roamcard.v1.RevealCardResponse\"\x8f\x01\x8a\xb5\x18j\b\x03\x12\x06reveal(\x01:\x0fsession_invalid:\x11challenge_invalid:\x0ecard_not_found:\x0fcard_not_active:\x0fdependency_downR\x06reveal\x82\xd3\xe4\x93\x02\x1b:\x01*\"\x16/api/cards/{id}/revealB\xa5\x01\n" +
@@ -2080,7 +2672,7 @@ func file_roamcard_v1_card_proto_rawDescGZIP() []byte {
 	return file_roamcard_v1_card_proto_rawDescData
 }
 
-var file_roamcard_v1_card_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_roamcard_v1_card_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_roamcard_v1_card_proto_goTypes = []any{
 	(*GetCardDiscoveryRequest)(nil),       // 0: roamcard.v1.GetCardDiscoveryRequest
 	(*GetCardDiscoveryResponse)(nil),      // 1: roamcard.v1.GetCardDiscoveryResponse
@@ -2088,79 +2680,100 @@ var file_roamcard_v1_card_proto_goTypes = []any{
 	(*CardOwnership)(nil),                 // 3: roamcard.v1.CardOwnership
 	(*CardIssuanceTerms)(nil),             // 4: roamcard.v1.CardIssuanceTerms
 	(*CardCredentialTerms)(nil),           // 5: roamcard.v1.CardCredentialTerms
-	(*PurchaseCardRequest)(nil),           // 6: roamcard.v1.PurchaseCardRequest
-	(*PurchaseCardResponse)(nil),          // 7: roamcard.v1.PurchaseCardResponse
-	(*CreateCardOrderRequest)(nil),        // 8: roamcard.v1.CreateCardOrderRequest
-	(*CreateCardOrderResponse)(nil),       // 9: roamcard.v1.CreateCardOrderResponse
-	(*GetTopupDiscoveryRequest)(nil),      // 10: roamcard.v1.GetTopupDiscoveryRequest
-	(*GetTopupDiscoveryResponse)(nil),     // 11: roamcard.v1.GetTopupDiscoveryResponse
-	(*TopupOwnership)(nil),                // 12: roamcard.v1.TopupOwnership
-	(*TopupLimits)(nil),                   // 13: roamcard.v1.TopupLimits
-	(*TopupFunding)(nil),                  // 14: roamcard.v1.TopupFunding
-	(*TopUpCardRequest)(nil),              // 15: roamcard.v1.TopUpCardRequest
-	(*TopUpCardResponse)(nil),             // 16: roamcard.v1.TopUpCardResponse
-	(*ListCardsRequest)(nil),              // 17: roamcard.v1.ListCardsRequest
-	(*ListCardsResponse)(nil),             // 18: roamcard.v1.ListCardsResponse
-	(*Card)(nil),                          // 19: roamcard.v1.Card
-	(*EnsureCardRequest)(nil),             // 20: roamcard.v1.EnsureCardRequest
-	(*EnsureCardResponse)(nil),            // 21: roamcard.v1.EnsureCardResponse
-	(*GetCardBalanceRequest)(nil),         // 22: roamcard.v1.GetCardBalanceRequest
-	(*GetCardBalanceResponse)(nil),        // 23: roamcard.v1.GetCardBalanceResponse
-	(*CreateRevealChallengeRequest)(nil),  // 24: roamcard.v1.CreateRevealChallengeRequest
-	(*CreateRevealChallengeResponse)(nil), // 25: roamcard.v1.CreateRevealChallengeResponse
-	(*RevealCardRequest)(nil),             // 26: roamcard.v1.RevealCardRequest
-	(*RevealCardResponse)(nil),            // 27: roamcard.v1.RevealCardResponse
-	(*CardCredentials)(nil),               // 28: roamcard.v1.CardCredentials
-	(*SealedCredentials)(nil),             // 29: roamcard.v1.SealedCredentials
-	(*Order)(nil),                         // 30: roamcard.v1.Order
-	(*timestamppb.Timestamp)(nil),         // 31: google.protobuf.Timestamp
-	(*structpb.Struct)(nil),               // 32: google.protobuf.Struct
+	(*CardControlTerms)(nil),              // 6: roamcard.v1.CardControlTerms
+	(*PurchaseCardRequest)(nil),           // 7: roamcard.v1.PurchaseCardRequest
+	(*PurchaseCardResponse)(nil),          // 8: roamcard.v1.PurchaseCardResponse
+	(*CreateCardOrderRequest)(nil),        // 9: roamcard.v1.CreateCardOrderRequest
+	(*CreateCardOrderResponse)(nil),       // 10: roamcard.v1.CreateCardOrderResponse
+	(*GetTopupDiscoveryRequest)(nil),      // 11: roamcard.v1.GetTopupDiscoveryRequest
+	(*GetTopupDiscoveryResponse)(nil),     // 12: roamcard.v1.GetTopupDiscoveryResponse
+	(*TopupOwnership)(nil),                // 13: roamcard.v1.TopupOwnership
+	(*TopupLimits)(nil),                   // 14: roamcard.v1.TopupLimits
+	(*TopupFunding)(nil),                  // 15: roamcard.v1.TopupFunding
+	(*TopUpCardRequest)(nil),              // 16: roamcard.v1.TopUpCardRequest
+	(*TopUpCardResponse)(nil),             // 17: roamcard.v1.TopUpCardResponse
+	(*ListCardsRequest)(nil),              // 18: roamcard.v1.ListCardsRequest
+	(*ListCardsResponse)(nil),             // 19: roamcard.v1.ListCardsResponse
+	(*Card)(nil),                          // 20: roamcard.v1.Card
+	(*EnsureCardRequest)(nil),             // 21: roamcard.v1.EnsureCardRequest
+	(*EnsureCardResponse)(nil),            // 22: roamcard.v1.EnsureCardResponse
+	(*GetCardBalanceRequest)(nil),         // 23: roamcard.v1.GetCardBalanceRequest
+	(*GetCardBalanceResponse)(nil),        // 24: roamcard.v1.GetCardBalanceResponse
+	(*FreezeCardRequest)(nil),             // 25: roamcard.v1.FreezeCardRequest
+	(*FreezeCardResponse)(nil),            // 26: roamcard.v1.FreezeCardResponse
+	(*UnfreezeCardRequest)(nil),           // 27: roamcard.v1.UnfreezeCardRequest
+	(*UnfreezeCardResponse)(nil),          // 28: roamcard.v1.UnfreezeCardResponse
+	(*ListCardTransactionsRequest)(nil),   // 29: roamcard.v1.ListCardTransactionsRequest
+	(*ListCardTransactionsResponse)(nil),  // 30: roamcard.v1.ListCardTransactionsResponse
+	(*CardTransaction)(nil),               // 31: roamcard.v1.CardTransaction
+	(*CardMerchant)(nil),                  // 32: roamcard.v1.CardMerchant
+	(*CreateRevealChallengeRequest)(nil),  // 33: roamcard.v1.CreateRevealChallengeRequest
+	(*CreateRevealChallengeResponse)(nil), // 34: roamcard.v1.CreateRevealChallengeResponse
+	(*RevealCardRequest)(nil),             // 35: roamcard.v1.RevealCardRequest
+	(*RevealCardResponse)(nil),            // 36: roamcard.v1.RevealCardResponse
+	(*CardCredentials)(nil),               // 37: roamcard.v1.CardCredentials
+	(*SealedCredentials)(nil),             // 38: roamcard.v1.SealedCredentials
+	(*Order)(nil),                         // 39: roamcard.v1.Order
+	(*timestamppb.Timestamp)(nil),         // 40: google.protobuf.Timestamp
+	(*structpb.Struct)(nil),               // 41: google.protobuf.Struct
 }
 var file_roamcard_v1_card_proto_depIdxs = []int32{
 	2,  // 0: roamcard.v1.GetCardDiscoveryResponse.payment:type_name -> roamcard.v1.CardPaymentTerms
 	3,  // 1: roamcard.v1.GetCardDiscoveryResponse.ownership:type_name -> roamcard.v1.CardOwnership
 	4,  // 2: roamcard.v1.GetCardDiscoveryResponse.issuance:type_name -> roamcard.v1.CardIssuanceTerms
 	5,  // 3: roamcard.v1.GetCardDiscoveryResponse.credentials:type_name -> roamcard.v1.CardCredentialTerms
-	30, // 4: roamcard.v1.PurchaseCardResponse.order:type_name -> roamcard.v1.Order
-	30, // 5: roamcard.v1.CreateCardOrderResponse.order:type_name -> roamcard.v1.Order
-	2,  // 6: roamcard.v1.GetTopupDiscoveryResponse.payment:type_name -> roamcard.v1.CardPaymentTerms
-	12, // 7: roamcard.v1.GetTopupDiscoveryResponse.ownership:type_name -> roamcard.v1.TopupOwnership
-	13, // 8: roamcard.v1.GetTopupDiscoveryResponse.limits:type_name -> roamcard.v1.TopupLimits
-	14, // 9: roamcard.v1.GetTopupDiscoveryResponse.funding:type_name -> roamcard.v1.TopupFunding
-	30, // 10: roamcard.v1.TopUpCardResponse.order:type_name -> roamcard.v1.Order
-	19, // 11: roamcard.v1.ListCardsResponse.cards:type_name -> roamcard.v1.Card
-	31, // 12: roamcard.v1.Card.created_at:type_name -> google.protobuf.Timestamp
-	19, // 13: roamcard.v1.EnsureCardResponse.card:type_name -> roamcard.v1.Card
-	31, // 14: roamcard.v1.GetCardBalanceResponse.as_of:type_name -> google.protobuf.Timestamp
-	32, // 15: roamcard.v1.CreateRevealChallengeResponse.typed_data:type_name -> google.protobuf.Struct
-	31, // 16: roamcard.v1.CreateRevealChallengeResponse.expires_at:type_name -> google.protobuf.Timestamp
-	28, // 17: roamcard.v1.RevealCardResponse.credentials:type_name -> roamcard.v1.CardCredentials
-	29, // 18: roamcard.v1.RevealCardResponse.sealed:type_name -> roamcard.v1.SealedCredentials
-	0,  // 19: roamcard.v1.CardService.GetCardDiscovery:input_type -> roamcard.v1.GetCardDiscoveryRequest
-	6,  // 20: roamcard.v1.CardService.PurchaseCard:input_type -> roamcard.v1.PurchaseCardRequest
-	8,  // 21: roamcard.v1.CardService.CreateCardOrder:input_type -> roamcard.v1.CreateCardOrderRequest
-	10, // 22: roamcard.v1.CardService.GetTopupDiscovery:input_type -> roamcard.v1.GetTopupDiscoveryRequest
-	15, // 23: roamcard.v1.CardService.TopUpCard:input_type -> roamcard.v1.TopUpCardRequest
-	17, // 24: roamcard.v1.CardService.ListCards:input_type -> roamcard.v1.ListCardsRequest
-	20, // 25: roamcard.v1.CardService.EnsureCard:input_type -> roamcard.v1.EnsureCardRequest
-	22, // 26: roamcard.v1.CardService.GetCardBalance:input_type -> roamcard.v1.GetCardBalanceRequest
-	24, // 27: roamcard.v1.CardService.CreateRevealChallenge:input_type -> roamcard.v1.CreateRevealChallengeRequest
-	26, // 28: roamcard.v1.CardService.RevealCard:input_type -> roamcard.v1.RevealCardRequest
-	1,  // 29: roamcard.v1.CardService.GetCardDiscovery:output_type -> roamcard.v1.GetCardDiscoveryResponse
-	7,  // 30: roamcard.v1.CardService.PurchaseCard:output_type -> roamcard.v1.PurchaseCardResponse
-	9,  // 31: roamcard.v1.CardService.CreateCardOrder:output_type -> roamcard.v1.CreateCardOrderResponse
-	11, // 32: roamcard.v1.CardService.GetTopupDiscovery:output_type -> roamcard.v1.GetTopupDiscoveryResponse
-	16, // 33: roamcard.v1.CardService.TopUpCard:output_type -> roamcard.v1.TopUpCardResponse
-	18, // 34: roamcard.v1.CardService.ListCards:output_type -> roamcard.v1.ListCardsResponse
-	21, // 35: roamcard.v1.CardService.EnsureCard:output_type -> roamcard.v1.EnsureCardResponse
-	23, // 36: roamcard.v1.CardService.GetCardBalance:output_type -> roamcard.v1.GetCardBalanceResponse
-	25, // 37: roamcard.v1.CardService.CreateRevealChallenge:output_type -> roamcard.v1.CreateRevealChallengeResponse
-	27, // 38: roamcard.v1.CardService.RevealCard:output_type -> roamcard.v1.RevealCardResponse
-	29, // [29:39] is the sub-list for method output_type
-	19, // [19:29] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	6,  // 4: roamcard.v1.GetCardDiscoveryResponse.controls:type_name -> roamcard.v1.CardControlTerms
+	39, // 5: roamcard.v1.PurchaseCardResponse.order:type_name -> roamcard.v1.Order
+	39, // 6: roamcard.v1.CreateCardOrderResponse.order:type_name -> roamcard.v1.Order
+	2,  // 7: roamcard.v1.GetTopupDiscoveryResponse.payment:type_name -> roamcard.v1.CardPaymentTerms
+	13, // 8: roamcard.v1.GetTopupDiscoveryResponse.ownership:type_name -> roamcard.v1.TopupOwnership
+	14, // 9: roamcard.v1.GetTopupDiscoveryResponse.limits:type_name -> roamcard.v1.TopupLimits
+	15, // 10: roamcard.v1.GetTopupDiscoveryResponse.funding:type_name -> roamcard.v1.TopupFunding
+	39, // 11: roamcard.v1.TopUpCardResponse.order:type_name -> roamcard.v1.Order
+	20, // 12: roamcard.v1.ListCardsResponse.cards:type_name -> roamcard.v1.Card
+	40, // 13: roamcard.v1.Card.created_at:type_name -> google.protobuf.Timestamp
+	20, // 14: roamcard.v1.EnsureCardResponse.card:type_name -> roamcard.v1.Card
+	40, // 15: roamcard.v1.GetCardBalanceResponse.as_of:type_name -> google.protobuf.Timestamp
+	20, // 16: roamcard.v1.FreezeCardResponse.card:type_name -> roamcard.v1.Card
+	20, // 17: roamcard.v1.UnfreezeCardResponse.card:type_name -> roamcard.v1.Card
+	31, // 18: roamcard.v1.ListCardTransactionsResponse.transactions:type_name -> roamcard.v1.CardTransaction
+	40, // 19: roamcard.v1.CardTransaction.at:type_name -> google.protobuf.Timestamp
+	32, // 20: roamcard.v1.CardTransaction.merchant:type_name -> roamcard.v1.CardMerchant
+	41, // 21: roamcard.v1.CreateRevealChallengeResponse.typed_data:type_name -> google.protobuf.Struct
+	40, // 22: roamcard.v1.CreateRevealChallengeResponse.expires_at:type_name -> google.protobuf.Timestamp
+	37, // 23: roamcard.v1.RevealCardResponse.credentials:type_name -> roamcard.v1.CardCredentials
+	38, // 24: roamcard.v1.RevealCardResponse.sealed:type_name -> roamcard.v1.SealedCredentials
+	0,  // 25: roamcard.v1.CardService.GetCardDiscovery:input_type -> roamcard.v1.GetCardDiscoveryRequest
+	7,  // 26: roamcard.v1.CardService.PurchaseCard:input_type -> roamcard.v1.PurchaseCardRequest
+	9,  // 27: roamcard.v1.CardService.CreateCardOrder:input_type -> roamcard.v1.CreateCardOrderRequest
+	11, // 28: roamcard.v1.CardService.GetTopupDiscovery:input_type -> roamcard.v1.GetTopupDiscoveryRequest
+	16, // 29: roamcard.v1.CardService.TopUpCard:input_type -> roamcard.v1.TopUpCardRequest
+	18, // 30: roamcard.v1.CardService.ListCards:input_type -> roamcard.v1.ListCardsRequest
+	21, // 31: roamcard.v1.CardService.EnsureCard:input_type -> roamcard.v1.EnsureCardRequest
+	23, // 32: roamcard.v1.CardService.GetCardBalance:input_type -> roamcard.v1.GetCardBalanceRequest
+	25, // 33: roamcard.v1.CardService.FreezeCard:input_type -> roamcard.v1.FreezeCardRequest
+	27, // 34: roamcard.v1.CardService.UnfreezeCard:input_type -> roamcard.v1.UnfreezeCardRequest
+	29, // 35: roamcard.v1.CardService.ListCardTransactions:input_type -> roamcard.v1.ListCardTransactionsRequest
+	33, // 36: roamcard.v1.CardService.CreateRevealChallenge:input_type -> roamcard.v1.CreateRevealChallengeRequest
+	35, // 37: roamcard.v1.CardService.RevealCard:input_type -> roamcard.v1.RevealCardRequest
+	1,  // 38: roamcard.v1.CardService.GetCardDiscovery:output_type -> roamcard.v1.GetCardDiscoveryResponse
+	8,  // 39: roamcard.v1.CardService.PurchaseCard:output_type -> roamcard.v1.PurchaseCardResponse
+	10, // 40: roamcard.v1.CardService.CreateCardOrder:output_type -> roamcard.v1.CreateCardOrderResponse
+	12, // 41: roamcard.v1.CardService.GetTopupDiscovery:output_type -> roamcard.v1.GetTopupDiscoveryResponse
+	17, // 42: roamcard.v1.CardService.TopUpCard:output_type -> roamcard.v1.TopUpCardResponse
+	19, // 43: roamcard.v1.CardService.ListCards:output_type -> roamcard.v1.ListCardsResponse
+	22, // 44: roamcard.v1.CardService.EnsureCard:output_type -> roamcard.v1.EnsureCardResponse
+	24, // 45: roamcard.v1.CardService.GetCardBalance:output_type -> roamcard.v1.GetCardBalanceResponse
+	26, // 46: roamcard.v1.CardService.FreezeCard:output_type -> roamcard.v1.FreezeCardResponse
+	28, // 47: roamcard.v1.CardService.UnfreezeCard:output_type -> roamcard.v1.UnfreezeCardResponse
+	30, // 48: roamcard.v1.CardService.ListCardTransactions:output_type -> roamcard.v1.ListCardTransactionsResponse
+	34, // 49: roamcard.v1.CardService.CreateRevealChallenge:output_type -> roamcard.v1.CreateRevealChallengeResponse
+	36, // 50: roamcard.v1.CardService.RevealCard:output_type -> roamcard.v1.RevealCardResponse
+	38, // [38:51] is the sub-list for method output_type
+	25, // [25:38] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_roamcard_v1_card_proto_init() }
@@ -2170,17 +2783,22 @@ func file_roamcard_v1_card_proto_init() {
 	}
 	file_roamcard_v1_order_proto_init()
 	file_roamcard_v1_policy_proto_init()
-	file_roamcard_v1_card_proto_msgTypes[15].OneofWrappers = []any{}
-	file_roamcard_v1_card_proto_msgTypes[19].OneofWrappers = []any{}
-	file_roamcard_v1_card_proto_msgTypes[24].OneofWrappers = []any{}
-	file_roamcard_v1_card_proto_msgTypes[26].OneofWrappers = []any{}
+	file_roamcard_v1_card_proto_msgTypes[6].OneofWrappers = []any{}
+	file_roamcard_v1_card_proto_msgTypes[16].OneofWrappers = []any{}
+	file_roamcard_v1_card_proto_msgTypes[20].OneofWrappers = []any{}
+	file_roamcard_v1_card_proto_msgTypes[29].OneofWrappers = []any{}
+	file_roamcard_v1_card_proto_msgTypes[30].OneofWrappers = []any{}
+	file_roamcard_v1_card_proto_msgTypes[31].OneofWrappers = []any{}
+	file_roamcard_v1_card_proto_msgTypes[32].OneofWrappers = []any{}
+	file_roamcard_v1_card_proto_msgTypes[33].OneofWrappers = []any{}
+	file_roamcard_v1_card_proto_msgTypes[35].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_roamcard_v1_card_proto_rawDesc), len(file_roamcard_v1_card_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   30,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

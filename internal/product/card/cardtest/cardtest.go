@@ -3,6 +3,7 @@ package cardtest
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 
@@ -24,6 +25,8 @@ const (
 	Accounts  fulfilmenttest.Op = "accounts"
 	Sensitive fulfilmenttest.Op = "sensitive"
 	Stock     fulfilmenttest.Op = "stock"
+	Lock      fulfilmenttest.Op = "lock"
+	Purchases fulfilmenttest.Op = "purchases"
 )
 
 // Harness is the issuer under test and the handles on what is behind it.
@@ -34,6 +37,10 @@ type Harness struct {
 	Stock  card.Stock
 	// Roll may be nil.
 	Roll card.Roll
+	// Controls is needed where the capabilities say so. Charge is a merchant's purchase with a card, which is declined
+	// where the card is frozen or has not enough; nil where it cannot be made.
+	Controls card.Controls
+	Charge   func(t *testing.T, account string, amount money.Cents)
 	// Capabilities are what the issuer declares: they decide what it has to keep to.
 	Capabilities card.Capabilities
 	// Unbounded says that the issuer opens cards and raises limits beyond its float, and declines what they are used for.
@@ -63,6 +70,14 @@ func Run(t *testing.T, h Harness) {
 	}
 	t.Run("FloatPaysForCards", h.floatPaysForCards)
 	t.Run("EveryCardIsListed", h.everyCardIsListed)
+	if h.Capabilities.Freeze {
+		t.Run("FrozenCardIsNotUsed", h.frozenCardIsNotUsed)
+		t.Run("FreezingFailsWithoutAWrongAnswer", h.freezingFails)
+	}
+	if h.Capabilities.Transactions {
+		t.Run("TransactionsAreListedNewestFirst", h.transactionsAreListed)
+		t.Run("TransactionsFailWithoutAWrongAnswer", h.listingTransactionsFails)
+	}
 	if h.Capabilities.Reveal == card.RevealEmbed {
 		t.Run("CredentialsAreShownOnAPageOnly", h.credentialsAreShownOnAPageOnly)
 	} else {
@@ -312,3 +327,5 @@ func (h Harness) floatPaysForCards(t *testing.T) {
 		}
 	}
 }
+
+func asRefusal(err error) (*fulfilment.Refusal, bool) { return errors.AsType[*fulfilment.Refusal](err) }

@@ -3,6 +3,7 @@ package cardtest
 import (
 	"context"
 	"slices"
+	"testing"
 	"time"
 
 	"github.com/google/uuid"
@@ -50,6 +51,9 @@ type account struct {
 	limit    money.Cents // all that may be spent, of which balance is left
 	scenario string
 	number   string
+	// byOwner says that the card was frozen by SetFrozen; made are its transactions, oldest first.
+	byOwner bool
+	made    []card.Transaction
 }
 
 type moved struct {
@@ -62,6 +66,8 @@ var (
 	_ card.Vault  = (*Issuer)(nil)
 	_ card.Stock  = (*Issuer)(nil)
 	_ card.Roll   = (*Issuer)(nil)
+
+	_ card.Controls = (*Issuer)(nil)
 )
 
 // NewIssuer makes an issuer without cards and with one open range.
@@ -84,7 +90,11 @@ func NewIssuer(cfg Config) *Issuer {
 // Harness puts the issuer under test.
 func (i *Issuer) Harness() Harness {
 	return Harness{
-		Handles: i.Handles(), Issuer: i, Vault: i, Stock: i, Roll: i, Capabilities: i.Capabilities(),
+		Handles: i.Handles(), Issuer: i, Vault: i, Stock: i, Roll: i, Controls: i,
+		Charge: func(_ *testing.T, account string, amount money.Cents) {
+			i.Charge(account, amount, card.Merchant{Name: "Merchant", Category: "5411", Country: "US"})
+		},
+		Capabilities: i.Capabilities(),
 	}
 }
 
@@ -92,6 +102,7 @@ func (i *Issuer) Harness() Harness {
 func (i *Issuer) Capabilities() card.Capabilities {
 	c := card.Capabilities{
 		Funding: card.Purse, BINs: true, Reveal: card.RevealInline, Holder: card.HolderProgramme,
+		Freeze: true, Transactions: true,
 	}
 	if i.limits {
 		c.Funding = card.Limit

@@ -122,6 +122,24 @@ func (s *Store) Activate(ctx context.Context, _ job.Fence, a card.Card, _ []ledg
 	return err
 }
 
+// SetOwnerFrozen implements card.Store.
+func (s *Store) SetOwnerFrozen(_ context.Context, id uuid.UUID, _ x402.Address, frozen bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.cards {
+		if s.cards[i].ID == id {
+			s.cards[i].OwnerFrozen = frozen
+		}
+	}
+	return nil
+}
+
+// FeeOpen implements card.Store.
+func (s *Store) FeeOpen(ctx context.Context, id uuid.UUID) (bool, error) {
+	row, found, err := s.queue.Find(ctx, card.FeeJob, id.String())
+	return found && (row.Status == job.Queued || row.Status == job.Processing), err
+}
+
 // TakeTurn implements card.Store. An order keeps the card until Loaded.
 func (s *Store) TakeTurn(ctx context.Context, _ job.Fence, t card.Turn) (money.Cents, error) {
 	s.mu.Lock()
@@ -199,6 +217,7 @@ func (s *Store) Observe(_ context.Context, seen ...card.Seen) (changed []card.Ca
 		})
 		if i >= 0 {
 			s.cards[i].Status = one.Status
+			s.cards[i].OwnerFrozen = s.cards[i].OwnerFrozen && one.Status != card.Active
 			changed = append(changed, s.cards[i])
 		}
 	}

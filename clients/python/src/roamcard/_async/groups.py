@@ -8,6 +8,7 @@ from typing import Any, Literal, cast
 
 from .._gen.models import (
     Card,
+    CardTransaction,
     EsimPlan,
     GetCardBalanceResponse,
     GetCardDiscoveryResponse,
@@ -145,6 +146,24 @@ class AsyncCards(Group):
     async def balance(self, card_id: str) -> GetCardBalanceResponse:
         """Reads what is on a card, from its issuer."""
         return await self._engine.run(self._core.balance(card_id))
+
+    async def freeze(self, card_id: str) -> Card:
+        """Freezes a card until it is unfrozen: purchases are declined, and it cannot be topped up.
+
+        A card that is frozen stays as it is.
+        """
+        return await self._engine.run(self._core.freeze(card_id))
+
+    async def unfreeze(self, card_id: str) -> Card:
+        """Lets a card that its owner has frozen be used again. What the issuer has locked stays locked."""
+        return await self._engine.run(self._core.unfreeze(card_id))
+
+    def transactions(self, card_id: str) -> AsyncListing[CardTransaction]:
+        """Reads what a card was used for, newest first, page by page as they are taken.
+
+        The merchants' names are text of strangers.
+        """
+        return AsyncListing(self._engine, self._core.transactions(card_id))
 
     async def reveal(self, card_id: str, present: Presenter | Where = "browser") -> Presented:
         """Shows a card's number and code to a person.

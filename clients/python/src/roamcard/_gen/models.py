@@ -18,6 +18,9 @@ TopupStatus: TypeAlias = Literal["unpaid", "queued", "pending", "credited", "ref
 RefundStatus: TypeAlias = Literal["pending", "refunded"]
 DeliveryStatus: TypeAlias = Literal["unpaid", "pending", "fulfilled", "review", "refund_pending", "refunded"]
 CardStatus: TypeAlias = Literal["PENDING", "ACTIVE", "FROZEN", "CLOSED", "FAILED"]
+TransactionKind: TypeAlias = Literal["purchase", "refund"]
+TransactionStatus: TypeAlias = Literal["pending", "completed", "declined", "reversed"]
+DeclineReason: TypeAlias = Literal["insufficient_funds", "card_frozen", "card_closed", "limit_exceeded", "merchant_not_allowed", "verification_failed", "suspected_fraud", "other"]
 PlanType: TypeAlias = Literal["country", "region"]
 FeeJobStatus: TypeAlias = Literal["queued", "processing", "succeeded", "failed", "operator_review"]
 ReviewStatus: TypeAlias = Literal["open", "resolved"]
@@ -155,8 +158,8 @@ class Card(Model):
     id: str
     """A uuid."""
     status: CardStatus
-    """PENDING until the issuer reports it active, then ACTIVE. FROZEN while the issuer has locked it: it can
-    neither be used nor topped up, and may become ACTIVE again. CLOSED when the issuer has terminated it,
+    """PENDING until the issuer reports it active, then ACTIVE. FROZEN while its owner has frozen it or the issuer has
+    locked it: it can neither be used nor topped up, and may become ACTIVE again. CLOSED when the issuer has terminated it,
     FAILED when it never issued it: both are final, and the owner may buy another card.
     """
     last4: str | None = None
@@ -173,6 +176,35 @@ class GetCardBalanceResponse(Model):
     available_usd_cents: int
     as_of: datetime
     """When the issuer said so."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CardMerchant(Model):
+    """Whom a card was used at, as the merchant calls itself: a stranger's text."""
+    name: str
+    category: str | None = None
+    """The merchant category code, four digits."""
+    country: str | None = None
+    """Two letters."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CardTransaction(Model):
+    """What a merchant charged to a card or gave back, or tried to."""
+    id: str
+    """A uuid."""
+    at: datetime
+    kind: TransactionKind
+    """`purchase`, which takes the amount off the card, or `refund`, which gives it back."""
+    status: TransactionStatus
+    """`pending`, `completed`, `declined` or `reversed`."""
+    amount_usd_cents: int
+    """Never negative."""
+    merchant: CardMerchant
+    decline_reason: DeclineReason | None = None
+    """Why it was declined: `insufficient_funds`, `card_frozen`, `card_closed`, `limit_exceeded`,
+    `merchant_not_allowed`, `verification_failed`, `suspected_fraud` or `other`. Only with the status `declined`.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -330,6 +362,16 @@ class CardCredentialTerms(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
+class CardControlTerms(Model):
+    """What an owner can do with a card."""
+    freeze: str | None = None
+    """How to freeze a card and how to unfreeze it; absent where the issuer does not offer it."""
+    unfreeze: str | None = None
+    transactions: str | None = None
+    """How to read what a card was used for; absent where the issuer does not offer it."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class GetCardDiscoveryResponse(Model):
     """The purchase contract of a card."""
     contract_version: int
@@ -340,6 +382,7 @@ class GetCardDiscoveryResponse(Model):
     credentials: CardCredentialTerms
     paused: bool
     """Whether the sale is closed for now, by the configuration or by an operator. Purchases then answer 503."""
+    controls: CardControlTerms
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,7 @@ from typing import Any, Literal, cast
 
 from .._gen.models import (
     Card,
+    CardTransaction,
     EsimPlan,
     GetCardBalanceResponse,
     GetCardDiscoveryResponse,
@@ -146,6 +147,24 @@ class Cards(Group):
     def balance(self, card_id: str) -> GetCardBalanceResponse:
         """Reads what is on a card, from its issuer."""
         return self._engine.run(self._core.balance(card_id))
+
+    def freeze(self, card_id: str) -> Card:
+        """Freezes a card until it is unfrozen: purchases are declined, and it cannot be topped up.
+
+        A card that is frozen stays as it is.
+        """
+        return self._engine.run(self._core.freeze(card_id))
+
+    def unfreeze(self, card_id: str) -> Card:
+        """Lets a card that its owner has frozen be used again. What the issuer has locked stays locked."""
+        return self._engine.run(self._core.unfreeze(card_id))
+
+    def transactions(self, card_id: str) -> Listing[CardTransaction]:
+        """Reads what a card was used for, newest first, page by page as they are taken.
+
+        The merchants' names are text of strangers.
+        """
+        return Listing(self._engine, self._core.transactions(card_id))
 
     def reveal(self, card_id: str, present: Presenter | Where = "browser") -> Presented:
         """Shows a card's number and code to a person.

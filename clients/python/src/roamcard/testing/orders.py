@@ -28,6 +28,11 @@ class FakeCard:
     id: str
     cents: int
     created: float
+    status: str = "ACTIVE"
+
+    def show(self) -> Members:
+        """The card as its owner sees it."""
+        return {"id": self.id, "status": self.status, "last4": "4242", "createdAt": stamp(self.created)}
 
 
 @dataclass

@@ -10,12 +10,16 @@ from typing import Any
 
 from ..money import dollars_of, units_of_cents
 from ..x402 import NETWORK, REQUIRED_HEADER, RESPONSE_HEADER, SIGNATURE_HEADER, decode_payment, same_address
-from .orders import Bought, FakeOrder, Members, Orders, stamp
+from .orders import Bought, FakeCard, FakeOrder, Members, Orders, stamp
 from .said import problem_of
 from .token import Token
 
 _MAX_TIMEOUT = 120
 _READS = ("OrderService/GetOrder", "EsimService/GetEsimOrder", "EsimService/GetEsimCredentials")
+_OF_A_CARD = (
+    "CardService/GetCardBalance", "CardService/FreezeCard", "CardService/UnfreezeCard",
+    "CardService/ListCardTransactions",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -127,26 +131,29 @@ class Shop:
                     self._read(asked, order) if order else asked.problem("order_not_found", "There is no such order.")
                 )
             case "CardService/ListCards":
-                cards = (
-                    []
-                    if card is None
-                    else [{"id": card.id, "status": "ACTIVE", "last4": "4242", "createdAt": stamp(card.created)}]
-                )
-                return ok({"cards": cards})
-            case "CardService/GetCardBalance":
+                return ok({"cards": [] if card is None else [card.show()]})
+            case method if method in _OF_A_CARD:
                 if card is None or card.id != members.get("id"):
                     return asked.problem("card_not_found", "There is no such card.")
-                return ok(
-                    {
-                        "cardId": card.id,
-                        "availableUsdCents": card.cents,
-                        "currency": "USD",
-                        "asOf": stamp(self._orders.now()),
-                    }
-                )
+                return self._card(asked, card)
             case "CardService/CreateCardOrder" | "OrderService/CreateOrder" | "EsimService/CreateEsimOrder":
                 return self._open(asked, wallet)
         return asked.problem("route_not_found", "The fake does not serve it.")
+
+    def _card(self, asked: Asked, card: FakeCard) -> Told:
+        match asked.method:
+            case "CardService/FreezeCard":
+                card.status = "FROZEN"
+                return ok({"card": card.show()})
+            case "CardService/UnfreezeCard":
+                card.status = "ACTIVE"
+                return ok({"card": card.show()})
+            case "CardService/ListCardTransactions":
+                return ok({"cardId": card.id, "currency": "USD", "transactions": []})
+        if card.status == "FROZEN":
+            return asked.problem("card_not_active", "The card is FROZEN.")
+        now = stamp(self._orders.now())
+        return ok({"cardId": card.id, "availableUsdCents": card.cents, "currency": "USD", "asOf": now})
 
     def _read(self, asked: Asked, order: FakeOrder) -> Told:
         if asked.method != "EsimService/GetEsimCredentials":
@@ -265,7 +272,7 @@ class Shop:
         card = self._orders.card(wallet)
         if bought.kind == "card_issue" and card is not None:
             return asked.problem("card_already_exists", "The wallet already has a card.")
-        if bought.kind == "card_topup" and card is None:
+        if bought.kind == "card_topup" and (card is None or card.status != "ACTIVE"):
             return asked.problem("active_card_missing", "The wallet has no active card.")
         return None
 

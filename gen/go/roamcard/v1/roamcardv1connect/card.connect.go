@@ -54,6 +54,14 @@ const (
 	// CardServiceGetCardBalanceProcedure is the fully-qualified name of the CardService's
 	// GetCardBalance RPC.
 	CardServiceGetCardBalanceProcedure = "/roamcard.v1.CardService/GetCardBalance"
+	// CardServiceFreezeCardProcedure is the fully-qualified name of the CardService's FreezeCard RPC.
+	CardServiceFreezeCardProcedure = "/roamcard.v1.CardService/FreezeCard"
+	// CardServiceUnfreezeCardProcedure is the fully-qualified name of the CardService's UnfreezeCard
+	// RPC.
+	CardServiceUnfreezeCardProcedure = "/roamcard.v1.CardService/UnfreezeCard"
+	// CardServiceListCardTransactionsProcedure is the fully-qualified name of the CardService's
+	// ListCardTransactions RPC.
+	CardServiceListCardTransactionsProcedure = "/roamcard.v1.CardService/ListCardTransactions"
 	// CardServiceCreateRevealChallengeProcedure is the fully-qualified name of the CardService's
 	// CreateRevealChallenge RPC.
 	CardServiceCreateRevealChallengeProcedure = "/roamcard.v1.CardService/CreateRevealChallenge"
@@ -88,6 +96,14 @@ type CardServiceClient interface {
 	// Reads what is on a card, directly from its issuer. A card that the issuer does not report as active
 	// answers 409.
 	GetCardBalance(context.Context, *v1.GetCardBalanceRequest) (*v1.GetCardBalanceResponse, error)
+	// Freezes a card at its issuer until it is unfrozen: purchases are declined, and it cannot be topped up. A card that is
+	// frozen stays as it is.
+	FreezeCard(context.Context, *v1.FreezeCardRequest) (*v1.FreezeCardResponse, error)
+	// Lets a card that its owner has frozen be used again. What the issuer has locked stays locked.
+	UnfreezeCard(context.Context, *v1.UnfreezeCardRequest) (*v1.UnfreezeCardResponse, error)
+	// Lists what a card was used for, newest first, directly from its issuer, whatever the card's status is. The
+	// merchants' names are text of strangers.
+	ListCardTransactions(context.Context, *v1.ListCardTransactionsRequest) (*v1.ListCardTransactionsResponse, error)
 	// Makes a single-use challenge; its signature by the owner reveals the card once.
 	CreateRevealChallenge(context.Context, *v1.CreateRevealChallengeRequest) (*v1.CreateRevealChallengeResponse, error)
 	// Reveals the card's number and code, in the open or sealed to `recipientKey`. For a secure
@@ -158,6 +174,25 @@ func NewCardServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		freezeCard: connect.NewClient[v1.FreezeCardRequest, v1.FreezeCardResponse](
+			httpClient,
+			baseURL+CardServiceFreezeCardProcedure,
+			connect.WithSchema(cardServiceMethods.ByName("FreezeCard")),
+			connect.WithClientOptions(opts...),
+		),
+		unfreezeCard: connect.NewClient[v1.UnfreezeCardRequest, v1.UnfreezeCardResponse](
+			httpClient,
+			baseURL+CardServiceUnfreezeCardProcedure,
+			connect.WithSchema(cardServiceMethods.ByName("UnfreezeCard")),
+			connect.WithClientOptions(opts...),
+		),
+		listCardTransactions: connect.NewClient[v1.ListCardTransactionsRequest, v1.ListCardTransactionsResponse](
+			httpClient,
+			baseURL+CardServiceListCardTransactionsProcedure,
+			connect.WithSchema(cardServiceMethods.ByName("ListCardTransactions")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		createRevealChallenge: connect.NewClient[v1.CreateRevealChallengeRequest, v1.CreateRevealChallengeResponse](
 			httpClient,
 			baseURL+CardServiceCreateRevealChallengeProcedure,
@@ -183,6 +218,9 @@ type cardServiceClient struct {
 	listCards             *connect.Client[v1.ListCardsRequest, v1.ListCardsResponse]
 	ensureCard            *connect.Client[v1.EnsureCardRequest, v1.EnsureCardResponse]
 	getCardBalance        *connect.Client[v1.GetCardBalanceRequest, v1.GetCardBalanceResponse]
+	freezeCard            *connect.Client[v1.FreezeCardRequest, v1.FreezeCardResponse]
+	unfreezeCard          *connect.Client[v1.UnfreezeCardRequest, v1.UnfreezeCardResponse]
+	listCardTransactions  *connect.Client[v1.ListCardTransactionsRequest, v1.ListCardTransactionsResponse]
 	createRevealChallenge *connect.Client[v1.CreateRevealChallengeRequest, v1.CreateRevealChallengeResponse]
 	revealCard            *connect.Client[v1.RevealCardRequest, v1.RevealCardResponse]
 }
@@ -259,6 +297,33 @@ func (c *cardServiceClient) GetCardBalance(ctx context.Context, req *v1.GetCardB
 	return nil, err
 }
 
+// FreezeCard calls roamcard.v1.CardService.FreezeCard.
+func (c *cardServiceClient) FreezeCard(ctx context.Context, req *v1.FreezeCardRequest) (*v1.FreezeCardResponse, error) {
+	response, err := c.freezeCard.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// UnfreezeCard calls roamcard.v1.CardService.UnfreezeCard.
+func (c *cardServiceClient) UnfreezeCard(ctx context.Context, req *v1.UnfreezeCardRequest) (*v1.UnfreezeCardResponse, error) {
+	response, err := c.unfreezeCard.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ListCardTransactions calls roamcard.v1.CardService.ListCardTransactions.
+func (c *cardServiceClient) ListCardTransactions(ctx context.Context, req *v1.ListCardTransactionsRequest) (*v1.ListCardTransactionsResponse, error) {
+	response, err := c.listCardTransactions.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // CreateRevealChallenge calls roamcard.v1.CardService.CreateRevealChallenge.
 func (c *cardServiceClient) CreateRevealChallenge(ctx context.Context, req *v1.CreateRevealChallengeRequest) (*v1.CreateRevealChallengeResponse, error) {
 	response, err := c.createRevealChallenge.CallUnary(ctx, connect.NewRequest(req))
@@ -304,6 +369,14 @@ type CardServiceHandler interface {
 	// Reads what is on a card, directly from its issuer. A card that the issuer does not report as active
 	// answers 409.
 	GetCardBalance(context.Context, *v1.GetCardBalanceRequest) (*v1.GetCardBalanceResponse, error)
+	// Freezes a card at its issuer until it is unfrozen: purchases are declined, and it cannot be topped up. A card that is
+	// frozen stays as it is.
+	FreezeCard(context.Context, *v1.FreezeCardRequest) (*v1.FreezeCardResponse, error)
+	// Lets a card that its owner has frozen be used again. What the issuer has locked stays locked.
+	UnfreezeCard(context.Context, *v1.UnfreezeCardRequest) (*v1.UnfreezeCardResponse, error)
+	// Lists what a card was used for, newest first, directly from its issuer, whatever the card's status is. The
+	// merchants' names are text of strangers.
+	ListCardTransactions(context.Context, *v1.ListCardTransactionsRequest) (*v1.ListCardTransactionsResponse, error)
 	// Makes a single-use challenge; its signature by the owner reveals the card once.
 	CreateRevealChallenge(context.Context, *v1.CreateRevealChallengeRequest) (*v1.CreateRevealChallengeResponse, error)
 	// Reveals the card's number and code, in the open or sealed to `recipientKey`. For a secure
@@ -370,6 +443,25 @@ func NewCardServiceHandler(svc CardServiceHandler, opts ...connect.HandlerOption
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	cardServiceFreezeCardHandler := connect.NewUnaryHandlerSimple(
+		CardServiceFreezeCardProcedure,
+		svc.FreezeCard,
+		connect.WithSchema(cardServiceMethods.ByName("FreezeCard")),
+		connect.WithHandlerOptions(opts...),
+	)
+	cardServiceUnfreezeCardHandler := connect.NewUnaryHandlerSimple(
+		CardServiceUnfreezeCardProcedure,
+		svc.UnfreezeCard,
+		connect.WithSchema(cardServiceMethods.ByName("UnfreezeCard")),
+		connect.WithHandlerOptions(opts...),
+	)
+	cardServiceListCardTransactionsHandler := connect.NewUnaryHandlerSimple(
+		CardServiceListCardTransactionsProcedure,
+		svc.ListCardTransactions,
+		connect.WithSchema(cardServiceMethods.ByName("ListCardTransactions")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	cardServiceCreateRevealChallengeHandler := connect.NewUnaryHandlerSimple(
 		CardServiceCreateRevealChallengeProcedure,
 		svc.CreateRevealChallenge,
@@ -400,6 +492,12 @@ func NewCardServiceHandler(svc CardServiceHandler, opts ...connect.HandlerOption
 			cardServiceEnsureCardHandler.ServeHTTP(w, r)
 		case CardServiceGetCardBalanceProcedure:
 			cardServiceGetCardBalanceHandler.ServeHTTP(w, r)
+		case CardServiceFreezeCardProcedure:
+			cardServiceFreezeCardHandler.ServeHTTP(w, r)
+		case CardServiceUnfreezeCardProcedure:
+			cardServiceUnfreezeCardHandler.ServeHTTP(w, r)
+		case CardServiceListCardTransactionsProcedure:
+			cardServiceListCardTransactionsHandler.ServeHTTP(w, r)
 		case CardServiceCreateRevealChallengeProcedure:
 			cardServiceCreateRevealChallengeHandler.ServeHTTP(w, r)
 		case CardServiceRevealCardProcedure:
@@ -443,6 +541,18 @@ func (UnimplementedCardServiceHandler) EnsureCard(context.Context, *v1.EnsureCar
 
 func (UnimplementedCardServiceHandler) GetCardBalance(context.Context, *v1.GetCardBalanceRequest) (*v1.GetCardBalanceResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.CardService.GetCardBalance is not implemented"))
+}
+
+func (UnimplementedCardServiceHandler) FreezeCard(context.Context, *v1.FreezeCardRequest) (*v1.FreezeCardResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.CardService.FreezeCard is not implemented"))
+}
+
+func (UnimplementedCardServiceHandler) UnfreezeCard(context.Context, *v1.UnfreezeCardRequest) (*v1.UnfreezeCardResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.CardService.UnfreezeCard is not implemented"))
+}
+
+func (UnimplementedCardServiceHandler) ListCardTransactions(context.Context, *v1.ListCardTransactionsRequest) (*v1.ListCardTransactionsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.CardService.ListCardTransactions is not implemented"))
 }
 
 func (UnimplementedCardServiceHandler) CreateRevealChallenge(context.Context, *v1.CreateRevealChallengeRequest) (*v1.CreateRevealChallengeResponse, error) {

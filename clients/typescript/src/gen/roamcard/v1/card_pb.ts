@@ -14,7 +14,7 @@ import type { JsonObject, Message } from "@bufbuild/protobuf";
  * Describes the file roamcard/v1/card.proto.
  */
 export const file_roamcard_v1_card: GenFile = /*@__PURE__*/
-  fileDesc("ChZyb2FtY2FyZC92MS9jYXJkLnByb3RvEgtyb2FtY2FyZC52MSIZChdHZXRDYXJkRGlzY292ZXJ5UmVxdWVzdCKMAgoYR2V0Q2FyZERpc2NvdmVyeVJlc3BvbnNlEhgKEGNvbnRyYWN0X3ZlcnNpb24YASABKA0SLgoHcGF5bWVudBgCIAEoCzIdLnJvYW1jYXJkLnYxLkNhcmRQYXltZW50VGVybXMSLQoJb3duZXJzaGlwGAMgASgLMhoucm9hbWNhcmQudjEuQ2FyZE93bmVyc2hpcBIwCghpc3N1YW5jZRgEIAEoCzIeLnJvYW1jYXJkLnYxLkNhcmRJc3N1YW5jZVRlcm1zEjUKC2NyZWRlbnRpYWxzGAUgASgLMiAucm9hbWNhcmQudjEuQ2FyZENyZWRlbnRpYWxUZXJtcxIOCgZwYXVzZWQYBiABKAginwIKEENhcmRQYXltZW50VGVybXMSEAoIcHJvdG9jb2wYASABKAkSFAoMeDQwMl92ZXJzaW9uGAIgASgNEg4KBnNjaGVtZRgDIAEoCRIPCgduZXR3b3JrGAQgASgJEg0KBWFzc2V0GAUgASgJEg4KBnBheV90bxgGIAEoCRIgChh3YWxsZXRfcGF5bWVudF91c2RfY2VudHMYByABKA0SDgoGYW1vdW50GAggASgJEg4KBm1ldGhvZBgJIAEoCRIQCghyZXNvdXJjZRgKIAEoCRIVCg1hY2NvdW50X3R5cGVzGAsgAygJEiMKG21heF9zdWJtaXNzaW9uc19wZXJfYXR0ZW1wdBgMIAEoDRITCgtjbGllbnRfbm90ZRgNIAEoCSJYCg1DYXJkT3duZXJzaGlwEg0KBW93bmVyGAEgASgJEhcKD2NhcmRzX3Blcl9vd25lchgCIAEoDRIfChdzaWduX2luX3JlcXVpcmVkX3RvX2J1eRgDIAEoCCLIAQoRQ2FyZElzc3VhbmNlVGVybXMSFAoMYXN5bmNocm9ub3VzGAEgASgIEhgKEHBheW1lbnRfcmVxdWlyZWQYAiABKAgSDgoGcHVibGljGAMgASgIEhEKCWFsbG93bGlzdBgEIAEoCBIgChhjYXJkX2lzc3VlX2ZlZV91c2RfY2VudHMYBSABKA0SMAooZXhwZWN0ZWRfYXZhaWxhYmxlX2FmdGVyX2lzc3VlX3VzZF9jZW50cxgGIAEoDRIMCgRwb2xsGAcgAygJIpEBChNDYXJkQ3JlZGVudGlhbFRlcm1zEhIKCm93bmVyX29ubHkYASABKAgSEAoIbm9fc3RvcmUYAiABKAgSIAoYZnJlc2hfc2lnbmF0dXJlX3JlcXVpcmVkGAMgASgIEhEKCWNoYWxsZW5nZRgEIAEoCRIOCgZyZXZlYWwYBSABKAkSDwoHc2VhbGluZxgGIAEoCSIuChNQdXJjaGFzZUNhcmRSZXF1ZXN0EhcKD2lkZW1wb3RlbmN5X2tleRgBIAEoCSI5ChRQdXJjaGFzZUNhcmRSZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyIhgKFkNyZWF0ZUNhcmRPcmRlclJlcXVlc3QiPAoXQ3JlYXRlQ2FyZE9yZGVyUmVzcG9uc2USIQoFb3JkZXIYASABKAsyEi5yb2FtY2FyZC52MS5PcmRlciIaChhHZXRUb3B1cERpc2NvdmVyeVJlcXVlc3Qi+wEKGUdldFRvcHVwRGlzY292ZXJ5UmVzcG9uc2USGAoQY29udHJhY3RfdmVyc2lvbhgBIAEoDRIuCgdwYXltZW50GAIgASgLMh0ucm9hbWNhcmQudjEuQ2FyZFBheW1lbnRUZXJtcxIuCglvd25lcnNoaXAYAyABKAsyGy5yb2FtY2FyZC52MS5Ub3B1cE93bmVyc2hpcBIoCgZsaW1pdHMYBCABKAsyGC5yb2FtY2FyZC52MS5Ub3B1cExpbWl0cxIqCgdmdW5kaW5nGAUgASgLMhkucm9hbWNhcmQudjEuVG9wdXBGdW5kaW5nEg4KBnBhdXNlZBgGIAEoCCJ/Cg5Ub3B1cE93bmVyc2hpcBINCgVvd25lchgBIAEoCRIcChRhY3RpdmVfY2FyZF9yZXF1aXJlZBgCIAEoCBIfChdjYXJkX3NlbGVjdGVkX2J5X3NlcnZlchgDIAEoCBIfChdzaWduX2luX3JlcXVpcmVkX3RvX2J1eRgEIAEoCCKZAQoLVG9wdXBMaW1pdHMSGwoTbWluX29yZGVyX3VzZF9jZW50cxgBIAEoDRIfChdkZWZhdWx0X29yZGVyX3VzZF9jZW50cxgCIAEoDRIbChNtYXhfb3JkZXJfdXNkX2NlbnRzGAMgASgNEhQKDGxvYWRfZmVlX2JwcxgEIAEoDRIZChFsb2FkX2ZlZV9yb3VuZGluZxgFIAEoCSJICgxUb3B1cEZ1bmRpbmcSFAoMYXN5bmNocm9ub3VzGAEgASgIEhQKDGNvbmZpcm1lZF9ieRgCIAMoCRIMCgRwb2xsGAMgAygJIl8KEFRvcFVwQ2FyZFJlcXVlc3QSHQoQYW1vdW50X3VzZF9jZW50cxgBIAEoDUgAiAEBEhcKD2lkZW1wb3RlbmN5X2tleRgCIAEoCUITChFfYW1vdW50X3VzZF9jZW50cyI2ChFUb3BVcENhcmRSZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyIhIKEExpc3RDYXJkc1JlcXVlc3QiNQoRTGlzdENhcmRzUmVzcG9uc2USIAoFY2FyZHMYASADKAsyES5yb2FtY2FyZC52MS5DYXJkInAKBENhcmQSCgoCaWQYASABKAkSDgoGc3RhdHVzGAIgASgJEhIKBWxhc3Q0GAMgASgJSACIAQESLgoKY3JlYXRlZF9hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCCAoGX2xhc3Q0IhMKEUVuc3VyZUNhcmRSZXF1ZXN0IjUKEkVuc3VyZUNhcmRSZXNwb25zZRIfCgRjYXJkGAEgASgLMhEucm9hbWNhcmQudjEuQ2FyZCIjChVHZXRDYXJkQmFsYW5jZVJlcXVlc3QSCgoCaWQYASABKAkigwEKFkdldENhcmRCYWxhbmNlUmVzcG9uc2USDwoHY2FyZF9pZBgBIAEoCRIQCghjdXJyZW5jeRgCIAEoCRIbChNhdmFpbGFibGVfdXNkX2NlbnRzGAMgASgFEikKBWFzX29mGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJ7ChxDcmVhdGVSZXZlYWxDaGFsbGVuZ2VSZXF1ZXN0EgoKAmlkGAEgASgJEiEKGXByZWZlcnJlZF9tZXNzYWdlX3NjaGVtZXMYAiADKAkSGgoNcmVjaXBpZW50X2tleRgDIAEoCUgAiAEBQhAKDl9yZWNpcGllbnRfa2V5IrgBCh1DcmVhdGVSZXZlYWxDaGFsbGVuZ2VSZXNwb25zZRIRCglpbnRlbnRfaWQYASABKAkSFgoObWVzc2FnZV9zY2hlbWUYAiABKAkSDwoHbWVzc2FnZRgDIAEoCRIrCgp0eXBlZF9kYXRhGAQgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIuCgpleHBpcmVzX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKjAQoRUmV2ZWFsQ2FyZFJlcXVlc3QSCgoCaWQYASABKAkSEQoJaW50ZW50X2lkGAIgASgJEhEKCXNpZ25hdHVyZRgDIAEoCRIbCg5tZXNzYWdlX3NjaGVtZRgEIAEoCUgAiAEBEhoKDXJlY2lwaWVudF9rZXkYBSABKAlIAYgBAUIRCg9fbWVzc2FnZV9zY2hlbWVCEAoOX3JlY2lwaWVudF9rZXkiiAEKElJldmVhbENhcmRSZXNwb25zZRIPCgdjYXJkX2lkGAEgASgJEjEKC2NyZWRlbnRpYWxzGAIgASgLMhwucm9hbWNhcmQudjEuQ2FyZENyZWRlbnRpYWxzEi4KBnNlYWxlZBgDIAEoCzIeLnJvYW1jYXJkLnYxLlNlYWxlZENyZWRlbnRpYWxzIncKD0NhcmRDcmVkZW50aWFscxITCgZudW1iZXIYASABKAlCA4ABARIZCgxleHBpcnlfbW9udGgYAiABKA1CA4ABARIYCgtleHBpcnlfeWVhchgDIAEoDUIDgAEBEhoKDXNlY3VyaXR5X2NvZGUYBCABKAlCA4ABASJDChFTZWFsZWRDcmVkZW50aWFscxINCgVzdWl0ZRgBIAEoCRILCgNlbmMYAiABKAkSEgoKY2lwaGVydGV4dBgDIAEoCTKaBwoLQ2FyZFNlcnZpY2USZAoQR2V0Q2FyZERpc2NvdmVyeRIkLnJvYW1jYXJkLnYxLkdldENhcmREaXNjb3ZlcnlSZXF1ZXN0GiUucm9hbWNhcmQudjEuR2V0Q2FyZERpc2NvdmVyeVJlc3BvbnNlIgOQAgESUwoMUHVyY2hhc2VDYXJkEiAucm9hbWNhcmQudjEuUHVyY2hhc2VDYXJkUmVxdWVzdBohLnJvYW1jYXJkLnYxLlB1cmNoYXNlQ2FyZFJlc3BvbnNlElwKD0NyZWF0ZUNhcmRPcmRlchIjLnJvYW1jYXJkLnYxLkNyZWF0ZUNhcmRPcmRlclJlcXVlc3QaJC5yb2FtY2FyZC52MS5DcmVhdGVDYXJkT3JkZXJSZXNwb25zZRJnChFHZXRUb3B1cERpc2NvdmVyeRIlLnJvYW1jYXJkLnYxLkdldFRvcHVwRGlzY292ZXJ5UmVxdWVzdBomLnJvYW1jYXJkLnYxLkdldFRvcHVwRGlzY292ZXJ5UmVzcG9uc2UiA5ACARJKCglUb3BVcENhcmQSHS5yb2FtY2FyZC52MS5Ub3BVcENhcmRSZXF1ZXN0Gh4ucm9hbWNhcmQudjEuVG9wVXBDYXJkUmVzcG9uc2USTwoJTGlzdENhcmRzEh0ucm9hbWNhcmQudjEuTGlzdENhcmRzUmVxdWVzdBoeLnJvYW1jYXJkLnYxLkxpc3RDYXJkc1Jlc3BvbnNlIgOQAgESTQoKRW5zdXJlQ2FyZBIeLnJvYW1jYXJkLnYxLkVuc3VyZUNhcmRSZXF1ZXN0Gh8ucm9hbWNhcmQudjEuRW5zdXJlQ2FyZFJlc3BvbnNlEl4KDkdldENhcmRCYWxhbmNlEiIucm9hbWNhcmQudjEuR2V0Q2FyZEJhbGFuY2VSZXF1ZXN0GiMucm9hbWNhcmQudjEuR2V0Q2FyZEJhbGFuY2VSZXNwb25zZSIDkAIBEm4KFUNyZWF0ZVJldmVhbENoYWxsZW5nZRIpLnJvYW1jYXJkLnYxLkNyZWF0ZVJldmVhbENoYWxsZW5nZVJlcXVlc3QaKi5yb2FtY2FyZC52MS5DcmVhdGVSZXZlYWxDaGFsbGVuZ2VSZXNwb25zZRJNCgpSZXZlYWxDYXJkEh4ucm9hbWNhcmQudjEuUmV2ZWFsQ2FyZFJlcXVlc3QaHy5yb2FtY2FyZC52MS5SZXZlYWxDYXJkUmVzcG9uc2VCaQoPY29tLnJvYW1jYXJkLnYxQglDYXJkUHJvdG9QAaICA1JYWKoCC1JvYW1jYXJkLlYxygILUm9hbWNhcmRcVjHiAhdSb2FtY2FyZFxWMVxHUEJNZXRhZGF0YeoCDFJvYW1jYXJkOjpWMWIGcHJvdG8z", [file_google_protobuf_struct, file_google_protobuf_timestamp, file_roamcard_v1_order]);
+  fileDesc("ChZyb2FtY2FyZC92MS9jYXJkLnByb3RvEgtyb2FtY2FyZC52MSIZChdHZXRDYXJkRGlzY292ZXJ5UmVxdWVzdCK9AgoYR2V0Q2FyZERpc2NvdmVyeVJlc3BvbnNlEhgKEGNvbnRyYWN0X3ZlcnNpb24YASABKA0SLgoHcGF5bWVudBgCIAEoCzIdLnJvYW1jYXJkLnYxLkNhcmRQYXltZW50VGVybXMSLQoJb3duZXJzaGlwGAMgASgLMhoucm9hbWNhcmQudjEuQ2FyZE93bmVyc2hpcBIwCghpc3N1YW5jZRgEIAEoCzIeLnJvYW1jYXJkLnYxLkNhcmRJc3N1YW5jZVRlcm1zEjUKC2NyZWRlbnRpYWxzGAUgASgLMiAucm9hbWNhcmQudjEuQ2FyZENyZWRlbnRpYWxUZXJtcxIOCgZwYXVzZWQYBiABKAgSLwoIY29udHJvbHMYByABKAsyHS5yb2FtY2FyZC52MS5DYXJkQ29udHJvbFRlcm1zIp8CChBDYXJkUGF5bWVudFRlcm1zEhAKCHByb3RvY29sGAEgASgJEhQKDHg0MDJfdmVyc2lvbhgCIAEoDRIOCgZzY2hlbWUYAyABKAkSDwoHbmV0d29yaxgEIAEoCRINCgVhc3NldBgFIAEoCRIOCgZwYXlfdG8YBiABKAkSIAoYd2FsbGV0X3BheW1lbnRfdXNkX2NlbnRzGAcgASgNEg4KBmFtb3VudBgIIAEoCRIOCgZtZXRob2QYCSABKAkSEAoIcmVzb3VyY2UYCiABKAkSFQoNYWNjb3VudF90eXBlcxgLIAMoCRIjChttYXhfc3VibWlzc2lvbnNfcGVyX2F0dGVtcHQYDCABKA0SEwoLY2xpZW50X25vdGUYDSABKAkiWAoNQ2FyZE93bmVyc2hpcBINCgVvd25lchgBIAEoCRIXCg9jYXJkc19wZXJfb3duZXIYAiABKA0SHwoXc2lnbl9pbl9yZXF1aXJlZF90b19idXkYAyABKAgiyAEKEUNhcmRJc3N1YW5jZVRlcm1zEhQKDGFzeW5jaHJvbm91cxgBIAEoCBIYChBwYXltZW50X3JlcXVpcmVkGAIgASgIEg4KBnB1YmxpYxgDIAEoCBIRCglhbGxvd2xpc3QYBCABKAgSIAoYY2FyZF9pc3N1ZV9mZWVfdXNkX2NlbnRzGAUgASgNEjAKKGV4cGVjdGVkX2F2YWlsYWJsZV9hZnRlcl9pc3N1ZV91c2RfY2VudHMYBiABKA0SDAoEcG9sbBgHIAMoCSKRAQoTQ2FyZENyZWRlbnRpYWxUZXJtcxISCgpvd25lcl9vbmx5GAEgASgIEhAKCG5vX3N0b3JlGAIgASgIEiAKGGZyZXNoX3NpZ25hdHVyZV9yZXF1aXJlZBgDIAEoCBIRCgljaGFsbGVuZ2UYBCABKAkSDgoGcmV2ZWFsGAUgASgJEg8KB3NlYWxpbmcYBiABKAkiggEKEENhcmRDb250cm9sVGVybXMSEwoGZnJlZXplGAEgASgJSACIAQESFQoIdW5mcmVlemUYAiABKAlIAYgBARIZCgx0cmFuc2FjdGlvbnMYAyABKAlIAogBAUIJCgdfZnJlZXplQgsKCV91bmZyZWV6ZUIPCg1fdHJhbnNhY3Rpb25zIi4KE1B1cmNoYXNlQ2FyZFJlcXVlc3QSFwoPaWRlbXBvdGVuY3lfa2V5GAEgASgJIjkKFFB1cmNoYXNlQ2FyZFJlc3BvbnNlEiEKBW9yZGVyGAEgASgLMhIucm9hbWNhcmQudjEuT3JkZXIiGAoWQ3JlYXRlQ2FyZE9yZGVyUmVxdWVzdCI8ChdDcmVhdGVDYXJkT3JkZXJSZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyIhoKGEdldFRvcHVwRGlzY292ZXJ5UmVxdWVzdCL7AQoZR2V0VG9wdXBEaXNjb3ZlcnlSZXNwb25zZRIYChBjb250cmFjdF92ZXJzaW9uGAEgASgNEi4KB3BheW1lbnQYAiABKAsyHS5yb2FtY2FyZC52MS5DYXJkUGF5bWVudFRlcm1zEi4KCW93bmVyc2hpcBgDIAEoCzIbLnJvYW1jYXJkLnYxLlRvcHVwT3duZXJzaGlwEigKBmxpbWl0cxgEIAEoCzIYLnJvYW1jYXJkLnYxLlRvcHVwTGltaXRzEioKB2Z1bmRpbmcYBSABKAsyGS5yb2FtY2FyZC52MS5Ub3B1cEZ1bmRpbmcSDgoGcGF1c2VkGAYgASgIIn8KDlRvcHVwT3duZXJzaGlwEg0KBW93bmVyGAEgASgJEhwKFGFjdGl2ZV9jYXJkX3JlcXVpcmVkGAIgASgIEh8KF2NhcmRfc2VsZWN0ZWRfYnlfc2VydmVyGAMgASgIEh8KF3NpZ25faW5fcmVxdWlyZWRfdG9fYnV5GAQgASgIIpkBCgtUb3B1cExpbWl0cxIbChNtaW5fb3JkZXJfdXNkX2NlbnRzGAEgASgNEh8KF2RlZmF1bHRfb3JkZXJfdXNkX2NlbnRzGAIgASgNEhsKE21heF9vcmRlcl91c2RfY2VudHMYAyABKA0SFAoMbG9hZF9mZWVfYnBzGAQgASgNEhkKEWxvYWRfZmVlX3JvdW5kaW5nGAUgASgJIkgKDFRvcHVwRnVuZGluZxIUCgxhc3luY2hyb25vdXMYASABKAgSFAoMY29uZmlybWVkX2J5GAIgAygJEgwKBHBvbGwYAyADKAkiXwoQVG9wVXBDYXJkUmVxdWVzdBIdChBhbW91bnRfdXNkX2NlbnRzGAEgASgNSACIAQESFwoPaWRlbXBvdGVuY3lfa2V5GAIgASgJQhMKEV9hbW91bnRfdXNkX2NlbnRzIjYKEVRvcFVwQ2FyZFJlc3BvbnNlEiEKBW9yZGVyGAEgASgLMhIucm9hbWNhcmQudjEuT3JkZXIiEgoQTGlzdENhcmRzUmVxdWVzdCI1ChFMaXN0Q2FyZHNSZXNwb25zZRIgCgVjYXJkcxgBIAMoCzIRLnJvYW1jYXJkLnYxLkNhcmQicAoEQ2FyZBIKCgJpZBgBIAEoCRIOCgZzdGF0dXMYAiABKAkSEgoFbGFzdDQYAyABKAlIAIgBARIuCgpjcmVhdGVkX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIICgZfbGFzdDQiEwoRRW5zdXJlQ2FyZFJlcXVlc3QiNQoSRW5zdXJlQ2FyZFJlc3BvbnNlEh8KBGNhcmQYASABKAsyES5yb2FtY2FyZC52MS5DYXJkIiMKFUdldENhcmRCYWxhbmNlUmVxdWVzdBIKCgJpZBgBIAEoCSKDAQoWR2V0Q2FyZEJhbGFuY2VSZXNwb25zZRIPCgdjYXJkX2lkGAEgASgJEhAKCGN1cnJlbmN5GAIgASgJEhsKE2F2YWlsYWJsZV91c2RfY2VudHMYAyABKAUSKQoFYXNfb2YYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIh8KEUZyZWV6ZUNhcmRSZXF1ZXN0EgoKAmlkGAEgASgJIjUKEkZyZWV6ZUNhcmRSZXNwb25zZRIfCgRjYXJkGAEgASgLMhEucm9hbWNhcmQudjEuQ2FyZCIhChNVbmZyZWV6ZUNhcmRSZXF1ZXN0EgoKAmlkGAEgASgJIjcKFFVuZnJlZXplQ2FyZFJlc3BvbnNlEh8KBGNhcmQYASABKAsyES5yb2FtY2FyZC52MS5DYXJkIncKG0xpc3RDYXJkVHJhbnNhY3Rpb25zUmVxdWVzdBIKCgJpZBgBIAEoCRIWCglwYWdlX3NpemUYAiABKA1IAIgBARIXCgpwYWdlX3Rva2VuGAMgASgJSAGIAQFCDAoKX3BhZ2Vfc2l6ZUINCgtfcGFnZV90b2tlbiKnAQocTGlzdENhcmRUcmFuc2FjdGlvbnNSZXNwb25zZRIPCgdjYXJkX2lkGAEgASgJEhAKCGN1cnJlbmN5GAIgASgJEjIKDHRyYW5zYWN0aW9ucxgDIAMoCzIcLnJvYW1jYXJkLnYxLkNhcmRUcmFuc2FjdGlvbhIcCg9uZXh0X3BhZ2VfdG9rZW4YBCABKAlIAIgBAUISChBfbmV4dF9wYWdlX3Rva2VuItoBCg9DYXJkVHJhbnNhY3Rpb24SCgoCaWQYASABKAkSJgoCYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBGtpbmQYAyABKAkSDgoGc3RhdHVzGAQgASgJEhgKEGFtb3VudF91c2RfY2VudHMYBSABKAUSKwoIbWVyY2hhbnQYBiABKAsyGS5yb2FtY2FyZC52MS5DYXJkTWVyY2hhbnQSGwoOZGVjbGluZV9yZWFzb24YByABKAlIAIgBAUIRCg9fZGVjbGluZV9yZWFzb24iYgoMQ2FyZE1lcmNoYW50EgwKBG5hbWUYASABKAkSFQoIY2F0ZWdvcnkYAiABKAlIAIgBARIUCgdjb3VudHJ5GAMgASgJSAGIAQFCCwoJX2NhdGVnb3J5QgoKCF9jb3VudHJ5InsKHENyZWF0ZVJldmVhbENoYWxsZW5nZVJlcXVlc3QSCgoCaWQYASABKAkSIQoZcHJlZmVycmVkX21lc3NhZ2Vfc2NoZW1lcxgCIAMoCRIaCg1yZWNpcGllbnRfa2V5GAMgASgJSACIAQFCEAoOX3JlY2lwaWVudF9rZXkiuAEKHUNyZWF0ZVJldmVhbENoYWxsZW5nZVJlc3BvbnNlEhEKCWludGVudF9pZBgBIAEoCRIWCg5tZXNzYWdlX3NjaGVtZRgCIAEoCRIPCgdtZXNzYWdlGAMgASgJEisKCnR5cGVkX2RhdGEYBCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0Ei4KCmV4cGlyZXNfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIqMBChFSZXZlYWxDYXJkUmVxdWVzdBIKCgJpZBgBIAEoCRIRCglpbnRlbnRfaWQYAiABKAkSEQoJc2lnbmF0dXJlGAMgASgJEhsKDm1lc3NhZ2Vfc2NoZW1lGAQgASgJSACIAQESGgoNcmVjaXBpZW50X2tleRgFIAEoCUgBiAEBQhEKD19tZXNzYWdlX3NjaGVtZUIQCg5fcmVjaXBpZW50X2tleSKIAQoSUmV2ZWFsQ2FyZFJlc3BvbnNlEg8KB2NhcmRfaWQYASABKAkSMQoLY3JlZGVudGlhbHMYAiABKAsyHC5yb2FtY2FyZC52MS5DYXJkQ3JlZGVudGlhbHMSLgoGc2VhbGVkGAMgASgLMh4ucm9hbWNhcmQudjEuU2VhbGVkQ3JlZGVudGlhbHMidwoPQ2FyZENyZWRlbnRpYWxzEhMKBm51bWJlchgBIAEoCUIDgAEBEhkKDGV4cGlyeV9tb250aBgCIAEoDUIDgAEBEhgKC2V4cGlyeV95ZWFyGAMgASgNQgOAAQESGgoNc2VjdXJpdHlfY29kZRgEIAEoCUIDgAEBIkMKEVNlYWxlZENyZWRlbnRpYWxzEg0KBXN1aXRlGAEgASgJEgsKA2VuYxgCIAEoCRISCgpjaXBoZXJ0ZXh0GAMgASgJMrAJCgtDYXJkU2VydmljZRJkChBHZXRDYXJkRGlzY292ZXJ5EiQucm9hbWNhcmQudjEuR2V0Q2FyZERpc2NvdmVyeVJlcXVlc3QaJS5yb2FtY2FyZC52MS5HZXRDYXJkRGlzY292ZXJ5UmVzcG9uc2UiA5ACARJTCgxQdXJjaGFzZUNhcmQSIC5yb2FtY2FyZC52MS5QdXJjaGFzZUNhcmRSZXF1ZXN0GiEucm9hbWNhcmQudjEuUHVyY2hhc2VDYXJkUmVzcG9uc2USXAoPQ3JlYXRlQ2FyZE9yZGVyEiMucm9hbWNhcmQudjEuQ3JlYXRlQ2FyZE9yZGVyUmVxdWVzdBokLnJvYW1jYXJkLnYxLkNyZWF0ZUNhcmRPcmRlclJlc3BvbnNlEmcKEUdldFRvcHVwRGlzY292ZXJ5EiUucm9hbWNhcmQudjEuR2V0VG9wdXBEaXNjb3ZlcnlSZXF1ZXN0GiYucm9hbWNhcmQudjEuR2V0VG9wdXBEaXNjb3ZlcnlSZXNwb25zZSIDkAIBEkoKCVRvcFVwQ2FyZBIdLnJvYW1jYXJkLnYxLlRvcFVwQ2FyZFJlcXVlc3QaHi5yb2FtY2FyZC52MS5Ub3BVcENhcmRSZXNwb25zZRJPCglMaXN0Q2FyZHMSHS5yb2FtY2FyZC52MS5MaXN0Q2FyZHNSZXF1ZXN0Gh4ucm9hbWNhcmQudjEuTGlzdENhcmRzUmVzcG9uc2UiA5ACARJNCgpFbnN1cmVDYXJkEh4ucm9hbWNhcmQudjEuRW5zdXJlQ2FyZFJlcXVlc3QaHy5yb2FtY2FyZC52MS5FbnN1cmVDYXJkUmVzcG9uc2USXgoOR2V0Q2FyZEJhbGFuY2USIi5yb2FtY2FyZC52MS5HZXRDYXJkQmFsYW5jZVJlcXVlc3QaIy5yb2FtY2FyZC52MS5HZXRDYXJkQmFsYW5jZVJlc3BvbnNlIgOQAgESTQoKRnJlZXplQ2FyZBIeLnJvYW1jYXJkLnYxLkZyZWV6ZUNhcmRSZXF1ZXN0Gh8ucm9hbWNhcmQudjEuRnJlZXplQ2FyZFJlc3BvbnNlElMKDFVuZnJlZXplQ2FyZBIgLnJvYW1jYXJkLnYxLlVuZnJlZXplQ2FyZFJlcXVlc3QaIS5yb2FtY2FyZC52MS5VbmZyZWV6ZUNhcmRSZXNwb25zZRJwChRMaXN0Q2FyZFRyYW5zYWN0aW9ucxIoLnJvYW1jYXJkLnYxLkxpc3RDYXJkVHJhbnNhY3Rpb25zUmVxdWVzdBopLnJvYW1jYXJkLnYxLkxpc3RDYXJkVHJhbnNhY3Rpb25zUmVzcG9uc2UiA5ACARJuChVDcmVhdGVSZXZlYWxDaGFsbGVuZ2USKS5yb2FtY2FyZC52MS5DcmVhdGVSZXZlYWxDaGFsbGVuZ2VSZXF1ZXN0Gioucm9hbWNhcmQudjEuQ3JlYXRlUmV2ZWFsQ2hhbGxlbmdlUmVzcG9uc2USTQoKUmV2ZWFsQ2FyZBIeLnJvYW1jYXJkLnYxLlJldmVhbENhcmRSZXF1ZXN0Gh8ucm9hbWNhcmQudjEuUmV2ZWFsQ2FyZFJlc3BvbnNlQmkKD2NvbS5yb2FtY2FyZC52MUIJQ2FyZFByb3RvUAGiAgNSWFiqAgtSb2FtY2FyZC5WMcoCC1JvYW1jYXJkXFYx4gIXUm9hbWNhcmRcVjFcR1BCTWV0YWRhdGHqAgxSb2FtY2FyZDo6VjFiBnByb3RvMw", [file_google_protobuf_struct, file_google_protobuf_timestamp, file_roamcard_v1_order]);
 
 /**
  * @generated from message roamcard.v1.GetCardDiscoveryRequest
@@ -68,6 +68,11 @@ export type GetCardDiscoveryResponse = Message<"roamcard.v1.GetCardDiscoveryResp
    * @generated from field: bool paused = 6;
    */
   paused: boolean;
+
+  /**
+   * @generated from field: roamcard.v1.CardControlTerms controls = 7;
+   */
+  controls?: CardControlTerms | undefined;
 };
 
 /**
@@ -295,6 +300,39 @@ export const CardCredentialTermsSchema: GenMessage<CardCredentialTerms> = /*@__P
   messageDesc(file_roamcard_v1_card, 5);
 
 /**
+ * What an owner can do with a card.
+ *
+ * @generated from message roamcard.v1.CardControlTerms
+ */
+export type CardControlTerms = Message<"roamcard.v1.CardControlTerms"> & {
+  /**
+   * How to freeze a card and how to unfreeze it; absent where the issuer does not offer it.
+   *
+   * @generated from field: optional string freeze = 1;
+   */
+  freeze?: string | undefined;
+
+  /**
+   * @generated from field: optional string unfreeze = 2;
+   */
+  unfreeze?: string | undefined;
+
+  /**
+   * How to read what a card was used for; absent where the issuer does not offer it.
+   *
+   * @generated from field: optional string transactions = 3;
+   */
+  transactions?: string | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.CardControlTerms.
+ * Use `create(CardControlTermsSchema)` to create a new message.
+ */
+export const CardControlTermsSchema: GenMessage<CardControlTerms> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_card, 6);
+
+/**
  * @generated from message roamcard.v1.PurchaseCardRequest
  */
 export type PurchaseCardRequest = Message<"roamcard.v1.PurchaseCardRequest"> & {
@@ -311,7 +349,7 @@ export type PurchaseCardRequest = Message<"roamcard.v1.PurchaseCardRequest"> & {
  * Use `create(PurchaseCardRequestSchema)` to create a new message.
  */
 export const PurchaseCardRequestSchema: GenMessage<PurchaseCardRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 6);
+  messageDesc(file_roamcard_v1_card, 7);
 
 /**
  * @generated from message roamcard.v1.PurchaseCardResponse
@@ -328,7 +366,7 @@ export type PurchaseCardResponse = Message<"roamcard.v1.PurchaseCardResponse"> &
  * Use `create(PurchaseCardResponseSchema)` to create a new message.
  */
 export const PurchaseCardResponseSchema: GenMessage<PurchaseCardResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 7);
+  messageDesc(file_roamcard_v1_card, 8);
 
 /**
  * @generated from message roamcard.v1.CreateCardOrderRequest
@@ -341,7 +379,7 @@ export type CreateCardOrderRequest = Message<"roamcard.v1.CreateCardOrderRequest
  * Use `create(CreateCardOrderRequestSchema)` to create a new message.
  */
 export const CreateCardOrderRequestSchema: GenMessage<CreateCardOrderRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 8);
+  messageDesc(file_roamcard_v1_card, 9);
 
 /**
  * @generated from message roamcard.v1.CreateCardOrderResponse
@@ -358,7 +396,7 @@ export type CreateCardOrderResponse = Message<"roamcard.v1.CreateCardOrderRespon
  * Use `create(CreateCardOrderResponseSchema)` to create a new message.
  */
 export const CreateCardOrderResponseSchema: GenMessage<CreateCardOrderResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 9);
+  messageDesc(file_roamcard_v1_card, 10);
 
 /**
  * @generated from message roamcard.v1.GetTopupDiscoveryRequest
@@ -371,7 +409,7 @@ export type GetTopupDiscoveryRequest = Message<"roamcard.v1.GetTopupDiscoveryReq
  * Use `create(GetTopupDiscoveryRequestSchema)` to create a new message.
  */
 export const GetTopupDiscoveryRequestSchema: GenMessage<GetTopupDiscoveryRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 10);
+  messageDesc(file_roamcard_v1_card, 11);
 
 /**
  * The funding contract of a card.
@@ -419,7 +457,7 @@ export type GetTopupDiscoveryResponse = Message<"roamcard.v1.GetTopupDiscoveryRe
  * Use `create(GetTopupDiscoveryResponseSchema)` to create a new message.
  */
 export const GetTopupDiscoveryResponseSchema: GenMessage<GetTopupDiscoveryResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 11);
+  messageDesc(file_roamcard_v1_card, 12);
 
 /**
  * Whose card is topped up.
@@ -459,7 +497,7 @@ export type TopupOwnership = Message<"roamcard.v1.TopupOwnership"> & {
  * Use `create(TopupOwnershipSchema)` to create a new message.
  */
 export const TopupOwnershipSchema: GenMessage<TopupOwnership> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 12);
+  messageDesc(file_roamcard_v1_card, 13);
 
 /**
  * What a top-up may be.
@@ -500,7 +538,7 @@ export type TopupLimits = Message<"roamcard.v1.TopupLimits"> & {
  * Use `create(TopupLimitsSchema)` to create a new message.
  */
 export const TopupLimitsSchema: GenMessage<TopupLimits> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 13);
+  messageDesc(file_roamcard_v1_card, 14);
 
 /**
  * How the credit arrives.
@@ -533,7 +571,7 @@ export type TopupFunding = Message<"roamcard.v1.TopupFunding"> & {
  * Use `create(TopupFundingSchema)` to create a new message.
  */
 export const TopupFundingSchema: GenMessage<TopupFunding> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 14);
+  messageDesc(file_roamcard_v1_card, 15);
 
 /**
  * @generated from message roamcard.v1.TopUpCardRequest
@@ -559,7 +597,7 @@ export type TopUpCardRequest = Message<"roamcard.v1.TopUpCardRequest"> & {
  * Use `create(TopUpCardRequestSchema)` to create a new message.
  */
 export const TopUpCardRequestSchema: GenMessage<TopUpCardRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 15);
+  messageDesc(file_roamcard_v1_card, 16);
 
 /**
  * @generated from message roamcard.v1.TopUpCardResponse
@@ -576,7 +614,7 @@ export type TopUpCardResponse = Message<"roamcard.v1.TopUpCardResponse"> & {
  * Use `create(TopUpCardResponseSchema)` to create a new message.
  */
 export const TopUpCardResponseSchema: GenMessage<TopUpCardResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 16);
+  messageDesc(file_roamcard_v1_card, 17);
 
 /**
  * @generated from message roamcard.v1.ListCardsRequest
@@ -589,7 +627,7 @@ export type ListCardsRequest = Message<"roamcard.v1.ListCardsRequest"> & {
  * Use `create(ListCardsRequestSchema)` to create a new message.
  */
 export const ListCardsRequestSchema: GenMessage<ListCardsRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 17);
+  messageDesc(file_roamcard_v1_card, 18);
 
 /**
  * @generated from message roamcard.v1.ListCardsResponse
@@ -606,7 +644,7 @@ export type ListCardsResponse = Message<"roamcard.v1.ListCardsResponse"> & {
  * Use `create(ListCardsResponseSchema)` to create a new message.
  */
 export const ListCardsResponseSchema: GenMessage<ListCardsResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 18);
+  messageDesc(file_roamcard_v1_card, 19);
 
 /**
  * A virtual card.
@@ -622,8 +660,8 @@ export type Card = Message<"roamcard.v1.Card"> & {
   id: string;
 
   /**
-   * PENDING until the issuer reports it active, then ACTIVE. FROZEN while the issuer has locked it: it can
-   * neither be used nor topped up, and may become ACTIVE again. CLOSED when the issuer has terminated it,
+   * PENDING until the issuer reports it active, then ACTIVE. FROZEN while its owner has frozen it or the issuer has
+   * locked it: it can neither be used nor topped up, and may become ACTIVE again. CLOSED when the issuer has terminated it,
    * FAILED when it never issued it: both are final, and the owner may buy another card.
    *
    * @generated from field: string status = 2;
@@ -648,7 +686,7 @@ export type Card = Message<"roamcard.v1.Card"> & {
  * Use `create(CardSchema)` to create a new message.
  */
 export const CardSchema: GenMessage<Card> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 19);
+  messageDesc(file_roamcard_v1_card, 20);
 
 /**
  * @generated from message roamcard.v1.EnsureCardRequest
@@ -661,7 +699,7 @@ export type EnsureCardRequest = Message<"roamcard.v1.EnsureCardRequest"> & {
  * Use `create(EnsureCardRequestSchema)` to create a new message.
  */
 export const EnsureCardRequestSchema: GenMessage<EnsureCardRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 20);
+  messageDesc(file_roamcard_v1_card, 21);
 
 /**
  * @generated from message roamcard.v1.EnsureCardResponse
@@ -678,7 +716,7 @@ export type EnsureCardResponse = Message<"roamcard.v1.EnsureCardResponse"> & {
  * Use `create(EnsureCardResponseSchema)` to create a new message.
  */
 export const EnsureCardResponseSchema: GenMessage<EnsureCardResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 21);
+  messageDesc(file_roamcard_v1_card, 22);
 
 /**
  * @generated from message roamcard.v1.GetCardBalanceRequest
@@ -695,7 +733,7 @@ export type GetCardBalanceRequest = Message<"roamcard.v1.GetCardBalanceRequest">
  * Use `create(GetCardBalanceRequestSchema)` to create a new message.
  */
 export const GetCardBalanceRequestSchema: GenMessage<GetCardBalanceRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 22);
+  messageDesc(file_roamcard_v1_card, 23);
 
 /**
  * @generated from message roamcard.v1.GetCardBalanceResponse
@@ -731,7 +769,235 @@ export type GetCardBalanceResponse = Message<"roamcard.v1.GetCardBalanceResponse
  * Use `create(GetCardBalanceResponseSchema)` to create a new message.
  */
 export const GetCardBalanceResponseSchema: GenMessage<GetCardBalanceResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 23);
+  messageDesc(file_roamcard_v1_card, 24);
+
+/**
+ * @generated from message roamcard.v1.FreezeCardRequest
+ */
+export type FreezeCardRequest = Message<"roamcard.v1.FreezeCardRequest"> & {
+  /**
+   * @generated from field: string id = 1;
+   */
+  id: string;
+};
+
+/**
+ * Describes the message roamcard.v1.FreezeCardRequest.
+ * Use `create(FreezeCardRequestSchema)` to create a new message.
+ */
+export const FreezeCardRequestSchema: GenMessage<FreezeCardRequest> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_card, 25);
+
+/**
+ * @generated from message roamcard.v1.FreezeCardResponse
+ */
+export type FreezeCardResponse = Message<"roamcard.v1.FreezeCardResponse"> & {
+  /**
+   * @generated from field: roamcard.v1.Card card = 1;
+   */
+  card?: Card | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.FreezeCardResponse.
+ * Use `create(FreezeCardResponseSchema)` to create a new message.
+ */
+export const FreezeCardResponseSchema: GenMessage<FreezeCardResponse> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_card, 26);
+
+/**
+ * @generated from message roamcard.v1.UnfreezeCardRequest
+ */
+export type UnfreezeCardRequest = Message<"roamcard.v1.UnfreezeCardRequest"> & {
+  /**
+   * @generated from field: string id = 1;
+   */
+  id: string;
+};
+
+/**
+ * Describes the message roamcard.v1.UnfreezeCardRequest.
+ * Use `create(UnfreezeCardRequestSchema)` to create a new message.
+ */
+export const UnfreezeCardRequestSchema: GenMessage<UnfreezeCardRequest> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_card, 27);
+
+/**
+ * @generated from message roamcard.v1.UnfreezeCardResponse
+ */
+export type UnfreezeCardResponse = Message<"roamcard.v1.UnfreezeCardResponse"> & {
+  /**
+   * @generated from field: roamcard.v1.Card card = 1;
+   */
+  card?: Card | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.UnfreezeCardResponse.
+ * Use `create(UnfreezeCardResponseSchema)` to create a new message.
+ */
+export const UnfreezeCardResponseSchema: GenMessage<UnfreezeCardResponse> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_card, 28);
+
+/**
+ * @generated from message roamcard.v1.ListCardTransactionsRequest
+ */
+export type ListCardTransactionsRequest = Message<"roamcard.v1.ListCardTransactionsRequest"> & {
+  /**
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * How many transactions a page holds at most, 1 to 100; 50 when absent.
+   *
+   * @generated from field: optional uint32 page_size = 2;
+   */
+  pageSize?: number | undefined;
+
+  /**
+   * The `nextPageToken` of the page before.
+   *
+   * @generated from field: optional string page_token = 3;
+   */
+  pageToken?: string | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.ListCardTransactionsRequest.
+ * Use `create(ListCardTransactionsRequestSchema)` to create a new message.
+ */
+export const ListCardTransactionsRequestSchema: GenMessage<ListCardTransactionsRequest> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_card, 29);
+
+/**
+ * @generated from message roamcard.v1.ListCardTransactionsResponse
+ */
+export type ListCardTransactionsResponse = Message<"roamcard.v1.ListCardTransactionsResponse"> & {
+  /**
+   * @generated from field: string card_id = 1;
+   */
+  cardId: string;
+
+  /**
+   * `USD`.
+   *
+   * @generated from field: string currency = 2;
+   */
+  currency: string;
+
+  /**
+   * @generated from field: repeated roamcard.v1.CardTransaction transactions = 3;
+   */
+  transactions: CardTransaction[];
+
+  /**
+   * Present when there are more.
+   *
+   * @generated from field: optional string next_page_token = 4;
+   */
+  nextPageToken?: string | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.ListCardTransactionsResponse.
+ * Use `create(ListCardTransactionsResponseSchema)` to create a new message.
+ */
+export const ListCardTransactionsResponseSchema: GenMessage<ListCardTransactionsResponse> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_card, 30);
+
+/**
+ * What a merchant charged to a card or gave back, or tried to.
+ *
+ * @generated from message roamcard.v1.CardTransaction
+ */
+export type CardTransaction = Message<"roamcard.v1.CardTransaction"> & {
+  /**
+   * A uuid.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp at = 2;
+   */
+  at?: Timestamp | undefined;
+
+  /**
+   * `purchase`, which takes the amount off the card, or `refund`, which gives it back.
+   *
+   * @generated from field: string kind = 3;
+   */
+  kind: string;
+
+  /**
+   * `pending`, `completed`, `declined` or `reversed`.
+   *
+   * @generated from field: string status = 4;
+   */
+  status: string;
+
+  /**
+   * Never negative.
+   *
+   * @generated from field: int32 amount_usd_cents = 5;
+   */
+  amountUsdCents: number;
+
+  /**
+   * @generated from field: roamcard.v1.CardMerchant merchant = 6;
+   */
+  merchant?: CardMerchant | undefined;
+
+  /**
+   * Why it was declined: `insufficient_funds`, `card_frozen`, `card_closed`, `limit_exceeded`,
+   * `merchant_not_allowed`, `verification_failed`, `suspected_fraud` or `other`. Only with the status `declined`.
+   *
+   * @generated from field: optional string decline_reason = 7;
+   */
+  declineReason?: string | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.CardTransaction.
+ * Use `create(CardTransactionSchema)` to create a new message.
+ */
+export const CardTransactionSchema: GenMessage<CardTransaction> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_card, 31);
+
+/**
+ * Whom a card was used at, as the merchant calls itself: a stranger's text.
+ *
+ * @generated from message roamcard.v1.CardMerchant
+ */
+export type CardMerchant = Message<"roamcard.v1.CardMerchant"> & {
+  /**
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * The merchant category code, four digits.
+   *
+   * @generated from field: optional string category = 2;
+   */
+  category?: string | undefined;
+
+  /**
+   * Two letters.
+   *
+   * @generated from field: optional string country = 3;
+   */
+  country?: string | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.CardMerchant.
+ * Use `create(CardMerchantSchema)` to create a new message.
+ */
+export const CardMerchantSchema: GenMessage<CardMerchant> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_card, 32);
 
 /**
  * @generated from message roamcard.v1.CreateRevealChallengeRequest
@@ -763,7 +1029,7 @@ export type CreateRevealChallengeRequest = Message<"roamcard.v1.CreateRevealChal
  * Use `create(CreateRevealChallengeRequestSchema)` to create a new message.
  */
 export const CreateRevealChallengeRequestSchema: GenMessage<CreateRevealChallengeRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 24);
+  messageDesc(file_roamcard_v1_card, 33);
 
 /**
  * @generated from message roamcard.v1.CreateRevealChallengeResponse
@@ -806,7 +1072,7 @@ export type CreateRevealChallengeResponse = Message<"roamcard.v1.CreateRevealCha
  * Use `create(CreateRevealChallengeResponseSchema)` to create a new message.
  */
 export const CreateRevealChallengeResponseSchema: GenMessage<CreateRevealChallengeResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 25);
+  messageDesc(file_roamcard_v1_card, 34);
 
 /**
  * @generated from message roamcard.v1.RevealCardRequest
@@ -847,7 +1113,7 @@ export type RevealCardRequest = Message<"roamcard.v1.RevealCardRequest"> & {
  * Use `create(RevealCardRequestSchema)` to create a new message.
  */
 export const RevealCardRequestSchema: GenMessage<RevealCardRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 26);
+  messageDesc(file_roamcard_v1_card, 35);
 
 /**
  * @generated from message roamcard.v1.RevealCardResponse
@@ -878,7 +1144,7 @@ export type RevealCardResponse = Message<"roamcard.v1.RevealCardResponse"> & {
  * Use `create(RevealCardResponseSchema)` to create a new message.
  */
 export const RevealCardResponseSchema: GenMessage<RevealCardResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 27);
+  messageDesc(file_roamcard_v1_card, 36);
 
 /**
  * What a merchant asks for. Never stored, logged or cached by the service.
@@ -916,7 +1182,7 @@ export type CardCredentials = Message<"roamcard.v1.CardCredentials"> & {
  * Use `create(CardCredentialsSchema)` to create a new message.
  */
 export const CardCredentialsSchema: GenMessage<CardCredentials> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 28);
+  messageDesc(file_roamcard_v1_card, 37);
 
 /**
  * CardCredentials as canonical JSON, sealed by HPKE (RFC 9180): base mode,
@@ -951,7 +1217,7 @@ export type SealedCredentials = Message<"roamcard.v1.SealedCredentials"> & {
  * Use `create(SealedCredentialsSchema)` to create a new message.
  */
 export const SealedCredentialsSchema: GenMessage<SealedCredentials> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 29);
+  messageDesc(file_roamcard_v1_card, 38);
 
 /**
  * CardService sells virtual cards and serves their owners.
@@ -1047,6 +1313,38 @@ export const CardService: GenService<{
     methodKind: "unary";
     input: typeof GetCardBalanceRequestSchema;
     output: typeof GetCardBalanceResponseSchema;
+  },
+  /**
+   * Freezes a card at its issuer until it is unfrozen: purchases are declined, and it cannot be topped up. A card that is
+   * frozen stays as it is.
+   *
+   * @generated from rpc roamcard.v1.CardService.FreezeCard
+   */
+  freezeCard: {
+    methodKind: "unary";
+    input: typeof FreezeCardRequestSchema;
+    output: typeof FreezeCardResponseSchema;
+  },
+  /**
+   * Lets a card that its owner has frozen be used again. What the issuer has locked stays locked.
+   *
+   * @generated from rpc roamcard.v1.CardService.UnfreezeCard
+   */
+  unfreezeCard: {
+    methodKind: "unary";
+    input: typeof UnfreezeCardRequestSchema;
+    output: typeof UnfreezeCardResponseSchema;
+  },
+  /**
+   * Lists what a card was used for, newest first, directly from its issuer, whatever the card's status is. The
+   * merchants' names are text of strangers.
+   *
+   * @generated from rpc roamcard.v1.CardService.ListCardTransactions
+   */
+  listCardTransactions: {
+    methodKind: "unary";
+    input: typeof ListCardTransactionsRequestSchema;
+    output: typeof ListCardTransactionsResponseSchema;
   },
   /**
    * Makes a single-use challenge; its signature by the owner reveals the card once.

@@ -14,7 +14,7 @@ from connectrpc.errors import ConnectError
 from connectrpc.method import IdempotencyLevel, MethodInfo
 from connectrpc.server import ConnectASGIApplication, ConnectWSGIApplication, Endpoint, EndpointSync
 
-from .card_pb import CreateCardOrderRequest, CreateCardOrderResponse, CreateRevealChallengeRequest, CreateRevealChallengeResponse, EnsureCardRequest, EnsureCardResponse, GetCardBalanceRequest, GetCardBalanceResponse, GetCardDiscoveryRequest, GetCardDiscoveryResponse, GetTopupDiscoveryRequest, GetTopupDiscoveryResponse, ListCardsRequest, ListCardsResponse, PurchaseCardRequest, PurchaseCardResponse, RevealCardRequest, RevealCardResponse, TopUpCardRequest, TopUpCardResponse
+from .card_pb import CreateCardOrderRequest, CreateCardOrderResponse, CreateRevealChallengeRequest, CreateRevealChallengeResponse, EnsureCardRequest, EnsureCardResponse, FreezeCardRequest, FreezeCardResponse, GetCardBalanceRequest, GetCardBalanceResponse, GetCardDiscoveryRequest, GetCardDiscoveryResponse, GetTopupDiscoveryRequest, GetTopupDiscoveryResponse, ListCardTransactionsRequest, ListCardTransactionsResponse, ListCardsRequest, ListCardsResponse, PurchaseCardRequest, PurchaseCardResponse, RevealCardRequest, RevealCardResponse, TopUpCardRequest, TopUpCardResponse, UnfreezeCardRequest, UnfreezeCardResponse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping
@@ -48,6 +48,15 @@ class CardService(Protocol):
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def get_card_balance(self, request: GetCardBalanceRequest, ctx: RequestContext[GetCardBalanceRequest, GetCardBalanceResponse]) -> GetCardBalanceResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def freeze_card(self, request: FreezeCardRequest, ctx: RequestContext[FreezeCardRequest, FreezeCardResponse]) -> FreezeCardResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def unfreeze_card(self, request: UnfreezeCardRequest, ctx: RequestContext[UnfreezeCardRequest, UnfreezeCardResponse]) -> UnfreezeCardResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def list_card_transactions(self, request: ListCardTransactionsRequest, ctx: RequestContext[ListCardTransactionsRequest, ListCardTransactionsResponse]) -> ListCardTransactionsResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def create_reveal_challenge(self, request: CreateRevealChallengeRequest, ctx: RequestContext[CreateRevealChallengeRequest, CreateRevealChallengeResponse]) -> CreateRevealChallengeResponse:
@@ -149,6 +158,36 @@ class CardServiceASGIApplication(ConnectASGIApplication[CardService]):
                         idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
                     ),
                     function=svc.get_card_balance,
+                ),
+                "/roamcard.v1.CardService/FreezeCard": Endpoint.unary(
+                    method=MethodInfo(
+                        name="FreezeCard",
+                        service_name="roamcard.v1.CardService",
+                        input=FreezeCardRequest,
+                        output=FreezeCardResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=svc.freeze_card,
+                ),
+                "/roamcard.v1.CardService/UnfreezeCard": Endpoint.unary(
+                    method=MethodInfo(
+                        name="UnfreezeCard",
+                        service_name="roamcard.v1.CardService",
+                        input=UnfreezeCardRequest,
+                        output=UnfreezeCardResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=svc.unfreeze_card,
+                ),
+                "/roamcard.v1.CardService/ListCardTransactions": Endpoint.unary(
+                    method=MethodInfo(
+                        name="ListCardTransactions",
+                        service_name="roamcard.v1.CardService",
+                        input=ListCardTransactionsRequest,
+                        output=ListCardTransactionsResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=svc.list_card_transactions,
                 ),
                 "/roamcard.v1.CardService/CreateRevealChallenge": Endpoint.unary(
                     method=MethodInfo(
@@ -352,6 +391,68 @@ class CardServiceClient(ConnectClient):
             use_get=use_get,
         )
 
+    async def freeze_card(
+        self,
+        request: FreezeCardRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> FreezeCardResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="FreezeCard",
+                service_name="roamcard.v1.CardService",
+                input=FreezeCardRequest,
+                output=FreezeCardResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+
+    async def unfreeze_card(
+        self,
+        request: UnfreezeCardRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> UnfreezeCardResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="UnfreezeCard",
+                service_name="roamcard.v1.CardService",
+                input=UnfreezeCardRequest,
+                output=UnfreezeCardResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+
+    async def list_card_transactions(
+        self,
+        request: ListCardTransactionsRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> ListCardTransactionsResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ListCardTransactions",
+                service_name="roamcard.v1.CardService",
+                input=ListCardTransactionsRequest,
+                output=ListCardTransactionsResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+
     async def create_reveal_challenge(
         self,
         request: CreateRevealChallengeRequest,
@@ -415,6 +516,15 @@ class CardServiceSync(Protocol):
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def get_card_balance(self, request: GetCardBalanceRequest, ctx: RequestContext[GetCardBalanceRequest, GetCardBalanceResponse]) -> GetCardBalanceResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def freeze_card(self, request: FreezeCardRequest, ctx: RequestContext[FreezeCardRequest, FreezeCardResponse]) -> FreezeCardResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def unfreeze_card(self, request: UnfreezeCardRequest, ctx: RequestContext[UnfreezeCardRequest, UnfreezeCardResponse]) -> UnfreezeCardResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def list_card_transactions(self, request: ListCardTransactionsRequest, ctx: RequestContext[ListCardTransactionsRequest, ListCardTransactionsResponse]) -> ListCardTransactionsResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def create_reveal_challenge(self, request: CreateRevealChallengeRequest, ctx: RequestContext[CreateRevealChallengeRequest, CreateRevealChallengeResponse]) -> CreateRevealChallengeResponse:
@@ -514,6 +624,36 @@ class CardServiceWSGIApplication(ConnectWSGIApplication):
                         idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
                     ),
                     function=service.get_card_balance,
+                ),
+                "/roamcard.v1.CardService/FreezeCard": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="FreezeCard",
+                        service_name="roamcard.v1.CardService",
+                        input=FreezeCardRequest,
+                        output=FreezeCardResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=service.freeze_card,
+                ),
+                "/roamcard.v1.CardService/UnfreezeCard": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="UnfreezeCard",
+                        service_name="roamcard.v1.CardService",
+                        input=UnfreezeCardRequest,
+                        output=UnfreezeCardResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=service.unfreeze_card,
+                ),
+                "/roamcard.v1.CardService/ListCardTransactions": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="ListCardTransactions",
+                        service_name="roamcard.v1.CardService",
+                        input=ListCardTransactionsRequest,
+                        output=ListCardTransactionsResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=service.list_card_transactions,
                 ),
                 "/roamcard.v1.CardService/CreateRevealChallenge": EndpointSync.unary(
                     method=MethodInfo(
@@ -703,6 +843,65 @@ class CardServiceClientSync(ConnectClientSync):
                 service_name="roamcard.v1.CardService",
                 input=GetCardBalanceRequest,
                 output=GetCardBalanceResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+    def freeze_card(
+        self,
+        request: FreezeCardRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> FreezeCardResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="FreezeCard",
+                service_name="roamcard.v1.CardService",
+                input=FreezeCardRequest,
+                output=FreezeCardResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def unfreeze_card(
+        self,
+        request: UnfreezeCardRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> UnfreezeCardResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="UnfreezeCard",
+                service_name="roamcard.v1.CardService",
+                input=UnfreezeCardRequest,
+                output=UnfreezeCardResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def list_card_transactions(
+        self,
+        request: ListCardTransactionsRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> ListCardTransactionsResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ListCardTransactions",
+                service_name="roamcard.v1.CardService",
+                input=ListCardTransactionsRequest,
+                output=ListCardTransactionsResponse,
                 idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
             ),
             headers=headers,

@@ -1,0 +1,237 @@
+package card
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// Controls are what an owner does with a card at its issuer, as far as Capabilities say so.
+type Controls interface {
+	// SetFrozen stops a card from being used, or lets it be used again. Asked twice it changes nothing more. It answers
+	// with the card's state then; a *fulfilment.Refusal says that the issuer does not allow it.
+	SetFrozen(ctx context.Context, account string, frozen bool) (AccountState, error)
+	// Transactions is a page of at most so many, newest first, after a cursor; an empty cursor starts at the newest. next
+	// is the cursor of the next page, or empty after the last.
+	Transactions(ctx context.Context, account, after string, most int) (page []Transaction, next string, err error)
+}
+
+// Transaction is what a merchant charged to a card or gave back, or tried to.
+type Transaction struct {
+	// ID is the issuer's; Cards.Transactions shows another that is derived from it.
+	ID     string
+	At     time.Time
+	Kind   TransactionKind
+	Status TransactionStatus
+	// Amount is never negative: Kind says the direction.
+	Amount   money.Cents
+	Merchant Merchant
+	// Declined is why it was declined; empty otherwise.
+	Declined DeclineReason
+}
+
+// Merchant is whom a card was used at. What it says about itself is a stranger's text.
+type Merchant struct {
+	Name string
+	// Category is the merchant category code, four digits (ISO 18245), and Country two letters; empty when unknown.
+	Category, Country string
+}
+
+// TransactionKind is the direction of a transaction.
+type TransactionKind string
+
+// The kinds.
+const (
+	Purchase TransactionKind = "purchase"
+	Refund   TransactionKind = "refund"
+)
+
+// TransactionStatus is how far a transaction is. What an adapter does not recognise is TransactionPending.
+type TransactionStatus string
+
+// The statuses.
+const (
+	TransactionPending   TransactionStatus = "pending"
+	TransactionCompleted TransactionStatus = "completed"
+	TransactionDeclined  TransactionStatus = "declined"
+	TransactionReversed  TransactionStatus = "reversed"
+)
+
+// DeclineReason is why a transaction was declined.
+type DeclineReason string
+
+// The reasons. What an adapter does not recognise is DeclinedOther.
+const (
+	DeclinedFunds    DeclineReason = "insufficient_funds"
+	DeclinedFrozen   DeclineReason = "card_frozen"
+	DeclinedClosed   DeclineReason = "card_closed"
+	DeclinedLimit    DeclineReason = "limit_exceeded"
+	DeclinedMerchant DeclineReason = "merchant_not_allowed"
+	DeclinedCheck    DeclineReason = "verification_failed"
+	DeclinedFraud    DeclineReason = "suspected_fraud"
+	DeclinedOther    DeclineReason = "other"
+)
+
+// Freeze stops an owner's card at its issuer until Unfreeze. A card that is frozen stays as it is.
+func (c *Cards) Freeze(ctx context.Context, id uuid.UUID, owner x402.Address) (Card, error) {
+	card, err := c.controlled(ctx, id, owner, c.Capabilities.Freeze)
+	if err != nil || card.Status == Frozen {
+		return card, err
+	}
+	// A frozen card may refuse the withdrawal of the fee, and would keep it.
+	switch open, err := c.Store.FeeOpen(ctx, card.ID); {
+	case err != nil:
+		return Card{}, fmt.Errorf("look for the fee: %w", err)
+	case open:
+		return Card{}, fault.New(fault.CardNotActive, "The card is still being set up: its issue fee is being withdrawn.")
+	}
+	if err := c.Store.SetOwnerFrozen(ctx, card.ID, owner, true); err != nil {
+		return Card{}, fmt.Errorf("record who freezes the card: %w", err)
+	}
+	changed, err := c.setFrozen(ctx, card, true)
+	if _, refused := errors.AsType[*fulfilment.Refusal](err); refused {
+		// Only what the owner froze may the owner unfreeze.
+		if err := c.Store.SetOwnerFrozen(ctx, card.ID, owner, false); err != nil {
+			return Card{}, fmt.Errorf("record that the card was not frozen: %w", err)
+		}
+		return Card{}, fault.New(fault.CardNotActive, "The issuer does not let the card be frozen now.")
+	}
+	return changed, err
+}
+
+// Unfreeze lets a card that its owner has frozen be used again. What the issuer locked stays locked.
+func (c *Cards) Unfreeze(ctx context.Context, id uuid.UUID, owner x402.Address) (Card, error) {
+	card, err := c.controlled(ctx, id, owner, c.Capabilities.Freeze)
+	if err != nil || card.Status == Active {
+		return card, err
+	}
+	locked := fault.New(fault.CardLocked, "The issuer has locked the card; its owner did not.")
+	if !card.OwnerFrozen {
+		return Card{}, locked
+	}
+	changed, err := c.setFrozen(ctx, card, false)
+	if _, refused := errors.AsType[*fulfilment.Refusal](err); refused {
+		return Card{}, locked
+	}
+	return changed, err
+}
+
+// setFrozen asks the issuer, and stores the status that it reports then.
+func (c *Cards) setFrozen(ctx context.Context, card Card, frozen bool) (Card, error) {
+	asking, cancel := context.WithTimeout(ctx, c.CallTimeout)
+	defer cancel()
+	state, err := c.Controls.SetFrozen(asking, card.Account, frozen)
+	if _, refused := errors.AsType[*fulfilment.Refusal](err); refused {
+		return Card{}, err
+	}
+	if err != nil {
+		return Card{}, fmt.Errorf("freeze or unfreeze the card: %w", errors.Join(err, issuerDown()))
+	}
+	status, known := state.Status()
+	if !known {
+		return Card{}, fault.New(fault.DependencyDown, "The card issuer has not confirmed it yet.")
+	}
+	if status != card.Status {
+		if err := c.observe(ctx, Seen{card.Ref, status}); err != nil {
+			return Card{}, err
+		}
+	}
+	card.Status = status
+	if want := map[bool]Status{true: Frozen, false: Active}[frozen]; status != want {
+		return Card{}, fault.Newf(fault.CardNotActive, "The card is %s.", status)
+	}
+	return card, nil
+}
+
+// controlled finds an owner's card for a control that its issuer must offer. It is ACTIVE or FROZEN at its issuer now.
+func (c *Cards) controlled(ctx context.Context, id uuid.UUID, owner x402.Address, offered bool) (Card, error) {
+	if !offered || c.Controls == nil {
+		return Card{}, controlMissing()
+	}
+	card, err := c.find(ctx, id, owner)
+	if err != nil {
+		return Card{}, err
+	}
+	if card, err = c.current(ctx, card, atOnce); err != nil {
+		return Card{}, err
+	}
+	if card.Status != Active && card.Status != Frozen {
+		return Card{}, fault.Newf(fault.CardNotActive, "The card is %s.", card.Status)
+	}
+	return card, nil
+}
+
+func controlMissing() *fault.Fault {
+	return fault.New(fault.CardControlMissing, "The issuer of the service's cards does not offer this.")
+}
+
+// transactionIDs is the namespace of the ids that owners see.
+var transactionIDs = uuid.MustParse("4d3f0a1e-90a5-5c19-8b35-1b6a4f0f7c52")
+
+// Transactions is a page of what an owner's card was used for, newest first, whatever the card's status is. after is
+// the next of the page before.
+func (c *Cards) Transactions(
+	ctx context.Context, id uuid.UUID, owner x402.Address, after string, most int,
+) (page []Transaction, next string, err error) {
+	if !c.Capabilities.Transactions || c.Controls == nil {
+		return nil, "", controlMissing()
+	}
+	cursor, err := base64.RawURLEncoding.DecodeString(after)
+	if err != nil {
+		return nil, "", fault.New(fault.SchemaInvalid, "pageToken is not the nextPageToken of a page.")
+	}
+	card, err := c.find(ctx, id, owner)
+	if err != nil {
+		return nil, "", err
+	}
+	if card.Account == "" {
+		return nil, "", nil // the issuer has not opened it
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.CallTimeout)
+	defer cancel()
+	page, next, err = c.Controls.Transactions(ctx, card.Account, string(cursor), most)
+	if refusal, refused := errors.AsType[*fulfilment.Refusal](err); refused && after != "" &&
+		refusal.Code == fulfilment.RefusedRequest {
+		return nil, "", fault.New(fault.SchemaInvalid, "pageToken is not the nextPageToken of a page.")
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("read the transactions: %w", errors.Join(err, issuerDown()))
+	}
+	for i := range page {
+		page[i].ID = uuid.NewSHA1(transactionIDs, []byte(card.ID.String()+"/"+page[i].ID)).String()
+		page[i].Merchant = page[i].Merchant.plain()
+	}
+	return page, base64.RawURLEncoding.EncodeToString([]byte(next)), nil
+}
+
+// plain is a merchant whose texts are short, printable and on one line.
+func (m Merchant) plain() Merchant {
+	return Merchant{plainText(m.Name, 100), plainText(m.Category, 4), plainText(m.Country, 2)}
+}
+
+func plainText(s string, most int) string {
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case !unicode.IsPrint(r):
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, ""))
+	if runes := []rune(s); len(runes) > most {
+		s = string(runes[:most])
+	}
+	return strings.TrimSpace(s)
+}

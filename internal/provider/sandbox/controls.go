@@ -1,0 +1,119 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/product/card"
+)
+
+// SetFrozen implements card.Controls.
+func (i *Issuer) SetFrozen(ctx context.Context, account string, frozen bool) (card.AccountState, error) {
+	verb := "unlock"
+	if frozen {
+		verb = "lock"
+	}
+	var got cardAnswer
+	err := i.call(ctx, request{
+		op: "lock", method: http.MethodPost, path: []string{"cards", account, verb}, route: "/v1/cards/{id}/" + verb,
+	}, &got)
+	if no, refused := errors.AsType[*fulfilment.Refusal](err); refused && no.Code != card.RefusedState {
+		err = unclear("the card is not there: " + no.Message)
+	}
+	if err == nil && got.ID != account {
+		err = unclear("the answer is about another card")
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s a card: %w", verb, err)
+	}
+	return accountState(got.Status), nil
+}
+
+type purchaseAnswer struct {
+	ID       string    `json:"id"`
+	Card     string    `json:"cardId"`
+	Kind     string    `json:"kind"`
+	Status   string    `json:"status"`
+	Reason   string    `json:"reason"`
+	Amount   *int64    `json:"amountCents"`
+	Currency string    `json:"currency"`
+	Merchant string    `json:"merchant"`
+	Category string    `json:"category"`
+	Country  string    `json:"country"`
+	At       time.Time `json:"at"`
+}
+
+// Transactions implements card.Controls.
+func (i *Issuer) Transactions(
+	ctx context.Context, account, after string, most int,
+) ([]card.Transaction, string, error) {
+	query := url.Values{"limit": {strconv.Itoa(min(most, purchasePage))}}
+	if after != "" {
+		query.Set("before", after)
+	}
+	var got struct {
+		listAnswer[purchaseAnswer]
+		Next string `json:"next"`
+	}
+	err := i.call(ctx, request{
+		op: "purchases", method: http.MethodGet, path: []string{"cards", account, "purchases"},
+		route: "/v1/cards/{id}/purchases", query: query,
+	}, &got)
+	if err != nil {
+		return nil, "", fmt.Errorf("list purchases: %w", err)
+	}
+	if got.Items == nil || (got.Next != "" && (got.Next == after || len(*got.Items) == 0)) {
+		return nil, "", fmt.Errorf("list purchases: %w", unclear("the list does not match the documentation"))
+	}
+	page := make([]card.Transaction, 0, len(*got.Items))
+	for _, one := range *got.Items {
+		t, err := one.transaction(account)
+		if err != nil {
+			return nil, "", fmt.Errorf("list purchases: %w", err)
+		}
+		page = append(page, t)
+	}
+	return page, got.Next, nil
+}
+
+func (p purchaseAnswer) transaction(account string) (card.Transaction, error) {
+	switch {
+	case p.ID == "" || p.At.IsZero() || p.Amount == nil || *p.Amount < 0:
+		return card.Transaction{}, unclear("a purchase does not match the documentation")
+	case p.Card != account:
+		return card.Transaction{}, unclear("a purchase is of another card")
+	case p.Currency != currencyUSD:
+		return card.Transaction{}, unclear("a purchase is in another currency")
+	case p.Kind != kindPurchase && p.Kind != kindRefund:
+		return card.Transaction{}, unclear("a purchase is of an unfamiliar kind")
+	}
+	t := card.Transaction{
+		ID: p.ID, At: p.At.UTC(), Kind: card.Purchase, Status: card.TransactionPending, Amount: money.Cents(*p.Amount),
+		Merchant: card.Merchant{Name: p.Merchant, Category: p.Category, Country: p.Country},
+	}
+	if p.Kind == kindRefund {
+		t.Kind = card.Refund
+	}
+	switch p.Status {
+	case purchaseDone:
+		t.Status = card.TransactionCompleted
+	case purchaseDeclined:
+		t.Status = card.TransactionDeclined
+		switch p.Reason {
+		case codeBalanceTooLow:
+			t.Declined = card.DeclinedFunds
+		case codeCardNotUsable:
+			t.Declined = card.DeclinedFrozen
+		default:
+			t.Declined = card.DeclinedOther
+		}
+	}
+	return t, nil
+}
