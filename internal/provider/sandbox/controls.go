@@ -12,6 +12,7 @@ import (
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/provider/wire"
 )
 
 // SetFrozen implements card.Controls.
@@ -25,10 +26,10 @@ func (i *Issuer) SetFrozen(ctx context.Context, account string, frozen bool) (ca
 		op: "lock", method: http.MethodPost, path: []string{"cards", account, verb}, route: "/v1/cards/{id}/" + verb,
 	}, &got)
 	if no, refused := errors.AsType[*fulfilment.Refusal](err); refused && no.Code != card.RefusedState {
-		err = unclear("the card is not there: " + no.Message)
+		err = wire.Unclear("the card is not there: " + no.Message)
 	}
 	if err == nil && got.ID != account {
-		err = unclear("the answer is about another card")
+		err = wire.Unclear("the answer is about another card")
 	}
 	if err != nil {
 		return "", fmt.Errorf("%s a card: %w", verb, err)
@@ -70,7 +71,7 @@ func (i *Issuer) Transactions(
 		return nil, "", fmt.Errorf("list purchases: %w", err)
 	}
 	if got.Items == nil || (got.Next != "" && (got.Next == after || len(*got.Items) == 0)) {
-		return nil, "", fmt.Errorf("list purchases: %w", unclear("the list does not match the documentation"))
+		return nil, "", fmt.Errorf("list purchases: %w", wire.Unclear("the list does not match the documentation"))
 	}
 	page := make([]card.Transaction, 0, len(*got.Items))
 	for _, one := range *got.Items {
@@ -86,13 +87,13 @@ func (i *Issuer) Transactions(
 func (p purchaseAnswer) transaction(account string) (card.Transaction, error) {
 	switch {
 	case p.ID == "" || p.At.IsZero() || p.Amount == nil || *p.Amount < 0:
-		return card.Transaction{}, unclear("a purchase does not match the documentation")
+		return card.Transaction{}, wire.Unclear("a purchase does not match the documentation")
 	case p.Card != account:
-		return card.Transaction{}, unclear("a purchase is of another card")
+		return card.Transaction{}, wire.Unclear("a purchase is of another card")
 	case p.Currency != currencyUSD:
-		return card.Transaction{}, unclear("a purchase is in another currency")
+		return card.Transaction{}, wire.Unclear("a purchase is in another currency")
 	case p.Kind != kindPurchase && p.Kind != kindRefund:
-		return card.Transaction{}, unclear("a purchase is of an unfamiliar kind")
+		return card.Transaction{}, wire.Unclear("a purchase is of an unfamiliar kind")
 	}
 	t := card.Transaction{
 		ID: p.ID, At: p.At.UTC(), Kind: card.Purchase, Status: card.TransactionPending, Amount: money.Cents(*p.Amount),
