@@ -21,19 +21,22 @@ const module = "github.com/roamcard/roamcard/"
 // rows is the import table: a package of internal imports only packages of lower rows. Names that end
 // in /* stand for every package below the folder.
 var rows = [][]string{
-	0:  {"money", "secret", "fault", "testing/faultpoint", "telemetry", "provider/sandbox/scenario"},
-	1:  {"x402", "limit", "ledger"},
-	2:  {"curve", "handshake", "order", "job"},
-	3:  {"auth", "payment", "fulfilment", "availability", "activity", "screening", "webhook", "agent/keys", "agent/install"},
-	4:  {"product/*"},
-	5:  {"checkout", "settlement", "admin", "reconcile", "provider", "provider/sandbox/trigger"},
-	6:  {"store", "chain", "facilitator", "provider/*", "provider/esimaccess/esimaccessfake"},
+	0: {"money", "secret", "fault", "testing/faultpoint", "telemetry", "provider/sandbox/scenario"},
+	1: {"x402", "limit", "ledger"},
+	2: {"curve", "handshake", "order", "job"},
+	3: {"auth", "payment", "fulfilment", "availability", "activity", "screening", "webhook", "agent/keys", "agent/install"},
+	4: {"product/*"},
+	5: {"checkout", "settlement", "admin", "reconcile", "provider", "provider/sandbox/trigger"},
+	6: {
+		"store", "chain", "facilitator", "provider/*", "provider/esimaccess/esimaccessfake",
+		"provider/esimgo/esimgofake",
+	},
 	7:  {"transport/rpcx"},
 	8:  {"transport/rpc"},
 	9:  {"transport/rest", "transport/mcp", "transport/discovery", "transport/web"},
 	10: {"transport/edge", "transport/webhooks"},
 	11: {"devtools/devnet", "devtools/demo", "agent", "testing/invariants", "testing/apptest"},
-	12: {"app", "testing/bench", "testing/hostile", "testing/goclient"},
+	12: {"app", "testing/bench", "testing/hostile", "testing/goclient", "testing/judge"},
 	13: {"devtools/dev", "devtools/doctor", "testing/paperissuer", "testing/voucher"},
 	14: {"testing/devserver", "testing/crash", "testing/endtoend"},
 }

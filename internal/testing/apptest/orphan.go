@@ -4,5 +4,5 @@ package apptest
 
 import "os/exec"
 
-// dieWithTests does nothing here: what the tests started ends with them unless they are killed.
-func dieWithTests(*exec.Cmd) {}
+// DieWithTests does nothing here: what the tests started ends with them unless they are killed.
+func DieWithTests(*exec.Cmd) {}

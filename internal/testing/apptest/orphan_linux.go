@@ -5,5 +5,5 @@ import (
 	"syscall"
 )
 
-// dieWithTests makes the kernel kill a process when the tests end, however they end.
-func dieWithTests(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
+// DieWithTests makes the kernel kill a process when the tests end, however they end.
+func DieWithTests(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

@@ -67,7 +67,7 @@ func Start(t testing.TB, env []string, args ...string) *Process {
 	p := &Process{Cmd: exec.Command(Binary(t), args...), Log: &Log{}, Done: make(chan struct{})}
 	p.Cmd.Env = append(os.Environ(), env...)
 	p.Cmd.Stderr = p.Log
-	dieWithTests(p.Cmd)
+	DieWithTests(p.Cmd)
 	started := make(chan error, 1)
 	go func() {
 		// The kernel ties a child to the thread that started it, which has to live as long.

@@ -1,0 +1,217 @@
+// Package judge puts a program that is not ours between an adapter and the fake of its vendor: each request and each
+// answer has to match the vendor's own OpenAPI document.
+package judge
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/testing/apptest"
+)
+
+// documentsEnv names the folder of the vendors' documents, which are not ours to publish.
+const documentsEnv = "ROAMCARD_VENDOR_OPENAPI"
+
+// startTimeout is how long Prism may take to read a document on a busy machine.
+const startTimeout = 2 * time.Minute
+
+// Judge is a Prism that runs in front of a server. It is safe for concurrent use.
+type Judge struct {
+	// URL is where requests are judged and passed on.
+	URL string
+
+	mu         sync.Mutex
+	judged     map[string]int
+	violations []string
+}
+
+// Prism starts Prism with a vendor's document, by its file name, in front of a server. What does not match fails the
+// test at its end, unless it was taken by Violations. Where Prism or the document is missing the test is skipped, and
+// fails when CI is set.
+func Prism(t *testing.T, document, upstream string) *Judge {
+	t.Helper()
+	root, err := repository()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(root, "tools", "conformance", "node_modules", ".bin", "prism")
+	folder := os.Getenv(documentsEnv)
+	if folder == "" {
+		folder = filepath.Join(filepath.Dir(root), "shared", "vendor-openapi")
+	}
+	document = filepath.Join(folder, document)
+	need(t, program, "Prism is not installed: run npm ci in tools/conformance")
+	need(t, document, "the vendor's OpenAPI document is not here: set "+documentsEnv+" to its folder")
+	if _, err := exec.LookPath("node"); err != nil {
+		absent(t, "node, which runs Prism, is not installed")
+	}
+	const attempts = 3 // the port may be taken by the time that Prism listens
+	for n := 1; ; n++ {
+		url, err := run(t, program, document, upstream)
+		if err == nil {
+			j := &Judge{URL: url, judged: map[string]int{}}
+			t.Cleanup(func() {
+				for _, v := range j.Violations() {
+					t.Error(v)
+				}
+			})
+			return j
+		}
+		if n == attempts {
+			t.Fatal(err)
+		}
+	}
+}
+
+// repository is the folder with go.work, above the test.
+func repository() (string, error) {
+	dir, err := os.Getwd()
+	for ; err == nil; dir = filepath.Dir(dir) {
+		if _, missing := os.Stat(filepath.Join(dir, "go.work")); missing == nil {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			err = errors.New("there is no go.work above the test")
+		}
+	}
+	return "", err
+}
+
+func need(t *testing.T, path, why string) {
+	t.Helper()
+	if _, err := os.Stat(path); err != nil {
+		absent(t, why)
+	}
+}
+
+func absent(t *testing.T, why string) {
+	t.Helper()
+	if os.Getenv("CI") != "" {
+		t.Fatal(why)
+	}
+	t.Skip(why)
+}
+
+// run starts Prism and waits until it listens. The test ends it.
+func run(t *testing.T, program, document, upstream string) (url string, err error) {
+	t.Helper()
+	port, err := freePort()
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.Command(program, "proxy", document, upstream, "--errors", "-h", "127.0.0.1", "-p", strconv.Itoa(port))
+	apptest.DieWithTests(cmd)
+	var said bytes.Buffer
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return "", err
+	}
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		return "", fmt.Errorf("start Prism: %w", err)
+	}
+	listens, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		lines := bufio.NewScanner(out)
+		for heard := false; lines.Scan(); {
+			if !heard && strings.Contains(lines.Text(), "Prism is listening") {
+				heard = true
+				close(listens)
+			}
+		}
+		_, _ = io.Copy(io.Discard, out)
+	}()
+	stop := func() {
+		_ = cmd.Process.Kill()
+		<-ended
+		_ = cmd.Wait()
+	}
+	timer := time.NewTimer(startTimeout)
+	defer timer.Stop()
+	select {
+	case <-listens:
+		t.Cleanup(stop)
+		return fmt.Sprintf("http://127.0.0.1:%d", port), nil
+	case <-ended:
+		stop()
+		return "", fmt.Errorf("prism ended: %s", said.String())
+	case <-timer.C:
+		stop()
+		return "", fmt.Errorf("prism does not listen after %s", startTimeout)
+	}
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// Client makes requests of which the judge keeps the verdicts.
+func (j *Judge) Client() *http.Client { return &http.Client{Transport: verdicts{j}} }
+
+// Judged is how often each method and path was judged, such as "GET /orders".
+func (j *Judge) Judged() map[string]int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	all := map[string]int{}
+	for what, times := range j.judged {
+		all[what] = times
+	}
+	return all
+}
+
+// Violations are what did not match since the last call.
+func (j *Judge) Violations() []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	all := j.violations
+	j.violations = nil
+	return all
+}
+
+type verdicts struct{ judge *Judge }
+
+// RoundTrip implements http.RoundTripper. Prism answers itself where something does not match, and adds a header where
+// that is a warning only, such as for a status that the document does not name.
+func (v verdicts) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	if err != nil {
+		return nil, err
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	what := r.Method + " " + r.URL.Path
+	v.judge.mu.Lock()
+	defer v.judge.mu.Unlock()
+	v.judge.judged[what]++
+	warned := resp.Header.Get("sl-violations")
+	switch {
+	case bytes.Contains(body, []byte("stoplight.io/prism/errors")):
+		v.judge.violations = append(v.judge.violations, what+": "+string(body))
+	case warned != "":
+		v.judge.violations = append(v.judge.violations, what+": "+warned)
+	}
+	return resp, nil
+}
