@@ -85,12 +85,12 @@ type Outcome[T any] struct {
 // Make runs a call once and returns its known result. The first time, it commits a marker to the job and then sends,
 // unless a provider that does not deduplicate already has the reference, from before a data loss. While the marker is
 // that of this step, it reads by our reference. It sends again only a reference that the provider does not know after
-// the visibility delay, and only to a provider that deduplicates. A call that failed with ErrNotSent was not begun. The
-// error is ours (lease lost, database), never the provider's.
+// the visibility delay, and only to a provider that deduplicates. A call whose only sends failed with ErrNotSent was not
+// begun. The error is ours (lease lost, database), never the provider's.
 func Make[T any](ctx context.Context, l *job.Lease, p Provider, c Call[T]) (Outcome[T], error) {
 	begun := l.Step() == c.Step
 	if !begun && p.Traits.Deduplicates {
-		return submit(ctx, l, p, c)
+		return submit(ctx, l, p, c, begun)
 	}
 	call, cancel := context.WithTimeout(ctx, p.CallTimeout)
 	defer cancel()
@@ -99,13 +99,13 @@ func Make[T any](ctx context.Context, l *job.Lease, p Provider, c Call[T]) (Outc
 	case err == nil:
 		return Outcome[T]{Kind: Known, Record: record}, nil
 	case !begun && absent:
-		return submit(ctx, l, p, c)
+		return submit(ctx, l, p, c, begun)
 	case !absent, p.mayStillAppear(l):
 		return Outcome[T]{Kind: Unknown}, nil
 	case !p.Traits.Deduplicates:
 		return Outcome[T]{Kind: Untraceable}, nil
 	}
-	return submit(ctx, l, p, c)
+	return submit(ctx, l, p, c, begun)
 }
 
 // mayStillAppear says that a reference sent by this job may not be visible at the provider yet.
@@ -114,7 +114,8 @@ func (p Provider) mayStillAppear(l *job.Lease) bool {
 	return at != nil && p.Now().Before(at.Add(p.CallTimeout+p.Traits.VisibilityDelay))
 }
 
-func submit[T any](ctx context.Context, l *job.Lease, p Provider, c Call[T]) (Outcome[T], error) {
+// submit sends. begun says that an earlier send of this job left the outcome unknown.
+func submit[T any](ctx context.Context, l *job.Lease, p Provider, c Call[T], begun bool) (Outcome[T], error) {
 	var (
 		record T
 		said   error
@@ -129,8 +130,9 @@ func submit[T any](ctx context.Context, l *job.Lease, p Provider, c Call[T]) (Ou
 	if no, refused := errors.AsType[*Refusal](said); refused {
 		return Outcome[T]{Kind: Refused, Refusal: no}, nil
 	}
-	if errors.Is(said, ErrNotSent) {
-		// Without its marker the next run makes the call anew. If the marker stays, it is read instead.
+	if !begun && errors.Is(said, ErrNotSent) {
+		// Without its marker the next run makes the call anew. If the marker stays, it is read instead. It stays when it
+		// stands for an earlier send, of which this one proves nothing.
 		if err := l.Mark(ctx, ""); err != nil {
 			return Outcome[T]{}, fmt.Errorf("take the marker back: %w", err)
 		}
