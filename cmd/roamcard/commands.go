@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -67,10 +68,15 @@ func devServer() *cobra.Command {
 	f.DurationVar(&c.IssuerVisibilityDelay, "issuer-visibility-delay", 0, "the setting issuer.visibility_delay")
 	f.BoolVar(&c.SpendLimits, "issuer-spend-limits", false,
 		"the setting issuer.spend_limits, and a sandbox issuer that has them")
+	f.StringVar(&c.Supplier, "supplier", "sandbox", "who supplies the eSIMs: "+strings.Join(dev.SupplierNames(), ", ")+
+		"; all but the sandbox are real adapters to a fake of their vendor")
+	f.DurationVar(&c.SupplierVisibilityDelay, "supplier-visibility-delay", 0,
+		"the supplier's own setting visibility_delay, where it has one")
 	f.StringVar(&c.Limits, "limits", dev.DefaultLimits,
 		"rates of requests: default, off, or changes to the default (docs/configuration.md)")
 	f.StringVar(&c.Settlement, "settlement", "", "who settles, in order: relayer, facilitator or both (default: the "+
 		"facilitator, if there is one, then the relayer)")
+	complete(cmd, "supplier", fixed(dev.SupplierNames()...))
 	complete(cmd, "limits", fixed("default", "off"))
 	complete(cmd, "settlement", fixed("relayer", "facilitator", "relayer,facilitator", "facilitator,relayer"))
 	return cmd

@@ -40,7 +40,11 @@ type Config struct {
 	IssuerCallTimeout, IssuerVisibilityDelay time.Duration
 	// SpendLimits makes the sandbox issuer open cards with spending limits.
 	SpendLimits bool
-	Log         *slog.Logger
+	// Supplier is one of SupplierNames; empty is the sandbox. Any other is played by the sandbox process.
+	Supplier string
+	// SupplierVisibilityDelay is the setting visibility_delay of such a supplier; zero takes its default.
+	SupplierVisibilityDelay time.Duration
+	Log                     *slog.Logger
 	// Out gets the banner; it may be nil.
 	Out io.Writer
 	// OnReady, if set, is called with what the ready file tells.

@@ -92,12 +92,10 @@ func Dial(cfg Config) (*Supplier, error) {
 }
 
 func dial(cfg Config) (wire, error) {
-	base, err := url.Parse(cmp.Or(cfg.URL, DefaultURL))
+	base, err := parseBase(cmp.Or(cfg.URL, DefaultURL))
 	switch {
-	case err != nil || base.Host == "" || base.User != nil || base.RawQuery != "" || base.Fragment != "":
-		return wire{}, errors.New("the URL is not an origin")
-	case base.Scheme != "https" && (base.Scheme != "http" || !isLoopback(base.Hostname())):
-		return wire{}, errors.New("the URL is not https")
+	case err != nil:
+		return wire{}, err
 	case cfg.AccessCode.IsZero():
 		return wire{}, errors.New("there is no access code")
 	case cfg.Secret.IsZero():
@@ -122,6 +120,18 @@ func dial(cfg Config) (wire, error) {
 		w.tracer = otel.Tracer("roamcard/provider/esimaccess")
 	}
 	return w, nil
+}
+
+// parseBase takes the address of an API: whoever reads on the way would have every eSIM.
+func parseBase(text string) (*url.URL, error) {
+	base, err := url.Parse(text)
+	switch {
+	case err != nil || base.Host == "" || base.User != nil || base.RawQuery != "" || base.Fragment != "":
+		return nil, errors.New("the URL is not an origin")
+	case base.Scheme != "https" && (base.Scheme != "http" || !isLoopback(base.Hostname())):
+		return nil, errors.New("the URL is not https")
+	}
+	return base, nil
 }
 
 func isLoopback(host string) bool {

@@ -73,7 +73,7 @@ func (w *wire) send(ctx context.Context, rq request, into any) error {
 	))
 	defer span.End()
 	asked, outcome := w.now(), "ok"
-	defer func() { w.metrics.Asked(ctx, "esimaccess", rq.op, outcome, w.now().Sub(asked)) }()
+	defer func() { w.metrics.Asked(ctx, Name, rq.op, outcome, w.now().Sub(asked)) }()
 	status, answer, err := w.exchange(ctx, rq)
 	if status != 0 {
 		span.SetAttributes(attribute.Int("http.response.status_code", status))

@@ -50,9 +50,11 @@ type world struct {
 	// fromBlock is the block at which the world begins.
 	fromBlock uint64
 	issuer    *issuer
-	instances []*instance
-	log       *slog.Logger
-	telemetry *telemetry.Telemetry
+	// supplierBooks is where the book of the eSIM supplier is read; empty is the sandbox's.
+	supplierBooks string
+	instances     []*instance
+	log           *slog.Logger
+	telemetry     *telemetry.Telemetry
 
 	databaseURL, rpcURL string
 

@@ -21,6 +21,8 @@ type Books struct {
 	// may be empty, and otherwise pays nothing but refunds.
 	USDC, PayTo, Treasury string
 	SandboxURL            string
+	// SupplierURL is where the book of the eSIM supplier is read; empty is the sandbox's.
+	SupplierURL string
 	// Relayers are the accounts that settle and had sent nothing before; those of stored attempts are
 	// looked at anyway, but not from their first transaction on.
 	Relayers []string
@@ -34,6 +36,13 @@ type Books struct {
 	Answers []Answer
 	// Down are the times in which something that a sale needs was known to be down.
 	Down []Span
+}
+
+func (b Books) supplierURL() string {
+	if b.SupplierURL != "" {
+		return b.SupplierURL
+	}
+	return b.SandboxURL + "/control/esim/books"
 }
 
 // Span is a stretch of time.

