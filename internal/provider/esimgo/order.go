@@ -9,6 +9,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/product/esim"
+	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 )
 
 // Order implements esim.Supplier. Only validate refuses, as that is when nothing has been sent: any failure of the
@@ -32,6 +33,7 @@ func (s *Supplier) Order(ctx context.Context, r esim.Request) (esim.Purchase, er
 		// The entry may be there all the same, another's or ours, so this proves nothing.
 		return esim.Purchase{}, fmt.Errorf("order an eSIM: keep what is sent: %w", err)
 	}
+	faultpoint.Reach("journal.begun")
 	var got orderAnswer
 	err = s.call(ctx, request{
 		op: "order", method: http.MethodPost, path: []string{"orders"}, route: "/orders",
@@ -44,6 +46,7 @@ func (s *Supplier) Order(ctx context.Context, r esim.Request) (esim.Purchase, er
 	if err != nil {
 		return esim.Purchase{}, fmt.Errorf("order an eSIM: %w", err)
 	}
+	faultpoint.Reach("journal.unnamed")
 	// Whoever is not named here is looked for in the list, so nothing is delivered that the journal does not know.
 	if err := s.journal.Name(ctx, r.Ref, p.ID); err != nil {
 		return esim.Purchase{}, fmt.Errorf("order an eSIM: keep its name: %w", err)
