@@ -85,8 +85,8 @@ type Outcome[T any] struct {
 // Make runs a call once and returns its known result. The first time, it commits a marker to the job and then sends,
 // unless a provider that does not deduplicate already has the reference, from before a data loss. While the marker is
 // that of this step, it reads by our reference. It sends again only a reference that the provider does not know after
-// the visibility delay, and only to a provider that deduplicates. A call whose only sends failed with ErrNotSent was not
-// begun. The error is ours (lease lost, database), never the provider's.
+// the visibility delay, and only to a provider that deduplicates. A call whose sends all failed with ErrNotSent was
+// not begun. The error is ours (lease lost, database), never the provider's.
 func Make[T any](ctx context.Context, l *job.Lease, p Provider, c Call[T]) (Outcome[T], error) {
 	begun := l.Step() == c.Step
 	if !begun && p.Traits.Deduplicates {

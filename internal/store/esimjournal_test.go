@@ -30,8 +30,8 @@ func TestSuppliersHaveJournalsOfTheirOwn(t *testing.T) {
 			t.Errorf("the same order of another supplier: %v", err)
 		}
 	}
-	if all, err := other.SentBetween(t.Context(), "fr-1", sent.At.Add(-time.Second), sent.At.Add(time.Second)); err != nil ||
-		len(all) != 1 {
+	all, err := other.SentBetween(t.Context(), "fr-1", sent.At.Add(-time.Second), sent.At.Add(time.Second))
+	if err != nil || len(all) != 1 {
 		t.Errorf("%v, %v; want one order", all, err)
 	}
 }

@@ -39,8 +39,8 @@ type Judge struct {
 }
 
 // Prism starts Prism with a vendor's document, by its file name, in front of a server. What does not match fails the
-// test at its end, unless it was taken by Violations. Where Prism or the document is missing the test is skipped, unless
-// the environment names the folder that the document is missing in.
+// test at its end, unless it was taken by Violations. Where Prism or the document is missing the test is skipped,
+// unless the environment names the folder that the document is missing in.
 func Prism(t *testing.T, document, upstream string) *Judge {
 	t.Helper()
 	root, err := repository()

@@ -40,7 +40,8 @@ func (s *Server) addFault(w http.ResponseWriter, r *http.Request) {
 		Op   string `json:"op"`
 		Mode Mode   `json:"mode"`
 	}
-	if json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest)).Decode(&asked) != nil || !s.Fault(asked.Op, asked.Mode) {
+	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest)).Decode(&asked)
+	if err != nil || !s.Fault(asked.Op, asked.Mode) {
 		write(w, http.StatusBadRequest, map[string]string{"error": "there is no such fault"})
 		return
 	}

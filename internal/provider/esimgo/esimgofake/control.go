@@ -41,7 +41,8 @@ func (s *Server) addFault(w http.ResponseWriter, r *http.Request) {
 		Op   string `json:"op"`
 		Mode Mode   `json:"mode"`
 	}
-	if json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(&asked) != nil || !s.Fault(asked.Op, asked.Mode) {
+	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(&asked)
+	if err != nil || !s.Fault(asked.Op, asked.Mode) {
 		write(w, no(http.StatusBadRequest, "there is no such fault"))
 		return
 	}
