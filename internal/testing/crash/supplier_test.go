@@ -1,8 +1,10 @@
 package crash_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/roamcard/roamcard/internal/devtools/dev"
@@ -57,4 +59,83 @@ func (w *world) killedAt(t *testing.T, point, status string) {
 	})
 	p.stop(t)
 	w.checkBooks(t)
+}
+
+// A database that is restored has lost an eSIM that was sold, and what the journal knew of it. The repeat of its buyer
+// gets that eSIM where the supplier finds it by our reference, and waits for an operator where it cannot be told whose
+// it is. Either way nothing is ordered again.
+func TestRestoredOverASupplierThatTakesNoReferenceTwice(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("starts the program several times")
+	}
+	for name, found := range map[string]bool{esimaccess.Name: true, esimgo.Name: false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.supplier, w.books.SupplierURL = name, dev.SupplierBooks(name, w.books.SandboxURL)
+			w.start(t, relayer, "").stop(t)
+			older, lostFrom := w.dump(t), w.sent(t)
+
+			p := w.start(t, relayer, "")
+			n := w.bill(t, w.buyer(t), esim)
+			apptest.Until(t, recovery, "eSIMs are sold", func() error { return n.buyer.ready(n.Path) })
+			w.buys(t, []*bill{n}, http.StatusOK)
+			w.rests(t)
+			n.tally = w.tell(t, n.buyer)
+			p.Kill(t)
+			w.restore(t, older)
+			w.books.Lost = [2]int64{lostFrom, w.sent(t)}
+			w.answers.all = nil // what was told of the lost order is not in the books any more
+
+			p = w.start(t, relayer, "")
+			if found {
+				w.repeats(t, []*bill{n})
+				w.rests(t)
+				w.stillHas(t, n)
+				w.checkBooks(t)
+			} else {
+				apptest.Until(t, recovery, "the repeat is an operator's", func() error {
+					a := w.buys(t, []*bill{n}, 0)[0]
+					if a.Status != http.StatusServiceUnavailable || !strings.Contains(a.Body, "what it bought") {
+						return fmt.Errorf("%d %s", a.Status, a.Body)
+					}
+					return nil
+				})
+			}
+			if made := w.supplierOrders(t); made != 1 {
+				t.Errorf("the supplier has %d orders, want the one before the loss", made)
+			}
+			p.stop(t)
+		})
+	}
+}
+
+// ready says whether a purchase would be told its terms.
+func (b *buyer) ready(path string) error {
+	res, err := b.http.Post("http://"+b.world.addr+path, "application/json", strings.NewReader(
+		`{"idempotencyKey":"is-anything-sold"}`))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode != http.StatusPaymentRequired {
+		return fmt.Errorf("status %d", res.StatusCode)
+	}
+	return nil
+}
+
+// supplierOrders counts the orders in the books of the supplier.
+func (w *world) supplierOrders(t *testing.T) int {
+	t.Helper()
+	res, err := http.Get(w.books.SupplierURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	var books struct{ Esims []json.RawMessage }
+	if err := json.NewDecoder(res.Body).Decode(&books); err != nil {
+		t.Fatal(err)
+	}
+	return len(books.Esims)
 }

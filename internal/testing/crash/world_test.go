@@ -36,10 +36,10 @@ type world struct {
 	facilitator string
 	// supplier is who supplies the eSIMs; empty is the sandbox.
 	supplier string
-	books       invariants.Books
-	domain      x402.Domain
-	addr        string
-	answers     struct {
+	books    invariants.Books
+	domain   x402.Domain
+	addr     string
+	answers  struct {
 		sync.Mutex
 		all []invariants.Answer
 	}
