@@ -246,7 +246,8 @@ func (m Modules) settings() []setting {
 			set: duration(func(c *Config) *time.Duration { return &c.LeaseTTL })},
 		{key: "payment.wait", help: "how long a paid request waits for its settlement", byDefault: "20s",
 			set: duration(func(c *Config) *time.Duration { return &c.Wait })},
-	}, fairnessSettings(), edgeSettings(), screeningSettings(), webhookSettings(), m.productSettings(), m.providerSettings())
+	}, fairnessSettings(), edgeSettings(), screeningSettings(), webhookSettings(), m.productSettings(),
+		m.providerSettings())
 }
 
 // The defaults of the issuer's delays, also in development.

@@ -42,14 +42,17 @@ func TestForgedRequestsProveNothing(t *testing.T) {
 			h.Set("Webhook-Signature", "v1,AAAA v2,zz "+h.Get("Webhook-Signature"))
 			return body
 		}, []secret.Text{current}, 0, true},
-		"by another secret":  {nil, []secret.Text{old}, 0, false},
-		"without secrets":    {nil, nil, 0, false},
-		"long ago":           {nil, []secret.Text{current}, 6 * time.Minute, false},
-		"in the future":      {nil, []secret.Text{current}, -6 * time.Minute, false},
-		"with another body":  {func(http.Header) []byte { return []byte(`{"a":2}`) }, []secret.Text{current}, 0, false},
-		"under another id":   {func(h http.Header) []byte { h.Set("Webhook-Id", "x"); return body }, []secret.Text{current}, 0, false},
-		"without id":         {func(h http.Header) []byte { h.Del("Webhook-Id"); return body }, []secret.Text{current}, 0, false},
-		"without signature":  {func(h http.Header) []byte { h.Del("Webhook-Signature"); return body }, []secret.Text{current}, 0, false},
+		"by another secret": {nil, []secret.Text{old}, 0, false},
+		"without secrets":   {nil, nil, 0, false},
+		"long ago":          {nil, []secret.Text{current}, 6 * time.Minute, false},
+		"in the future":     {nil, []secret.Text{current}, -6 * time.Minute, false},
+		"with another body": {func(http.Header) []byte { return []byte(`{"a":2}`) }, []secret.Text{current}, 0, false},
+		"under another id": {func(h http.Header) []byte { h.Set("Webhook-Id", "x"); return body }, []secret.Text{current},
+			0, false},
+		"without id": {func(h http.Header) []byte { h.Del("Webhook-Id"); return body }, []secret.Text{current}, 0,
+			false},
+		"without signature": {func(h http.Header) []byte { h.Del("Webhook-Signature"); return body }, []secret.Text{current},
+			0, false},
 		"by an empty secret": {nil, []secret.Text{{}}, 0, false},
 		"at another time": {func(h http.Header) []byte {
 			h.Set("Webhook-Timestamp", "1800000001")
