@@ -42,6 +42,7 @@ import (
 	"github.com/roamcard/roamcard/ent/screenedaddress"
 	"github.com/roamcard/roamcard/ent/screeninglist"
 	"github.com/roamcard/roamcard/ent/session"
+	"github.com/roamcard/roamcard/ent/supplierorder"
 	"github.com/roamcard/roamcard/ent/timeline"
 	"github.com/roamcard/roamcard/ent/transfer"
 	"github.com/roamcard/roamcard/ent/transferresolution"
@@ -108,6 +109,8 @@ type Client struct {
 	ScreeningList *ScreeningListClient
 	// Session is the client for interacting with the Session builders.
 	Session *SessionClient
+	// SupplierOrder is the client for interacting with the SupplierOrder builders.
+	SupplierOrder *SupplierOrderClient
 	// Timeline is the client for interacting with the Timeline builders.
 	Timeline *TimelineClient
 	// Transfer is the client for interacting with the Transfer builders.
@@ -156,6 +159,7 @@ func (c *Client) init() {
 	c.ScreenedAddress = NewScreenedAddressClient(c.config)
 	c.ScreeningList = NewScreeningListClient(c.config)
 	c.Session = NewSessionClient(c.config)
+	c.SupplierOrder = NewSupplierOrderClient(c.config)
 	c.Timeline = NewTimelineClient(c.config)
 	c.Transfer = NewTransferClient(c.config)
 	c.TransferResolution = NewTransferResolutionClient(c.config)
@@ -280,6 +284,7 @@ func (c *Client) Tx(ctx context.Context) (*Tx, error) {
 		ScreenedAddress:    NewScreenedAddressClient(cfg),
 		ScreeningList:      NewScreeningListClient(cfg),
 		Session:            NewSessionClient(cfg),
+		SupplierOrder:      NewSupplierOrderClient(cfg),
 		Timeline:           NewTimelineClient(cfg),
 		Transfer:           NewTransferClient(cfg),
 		TransferResolution: NewTransferResolutionClient(cfg),
@@ -331,6 +336,7 @@ func (c *Client) BeginTx(ctx context.Context, opts *sql.TxOptions) (*Tx, error) 
 		ScreenedAddress:    NewScreenedAddressClient(cfg),
 		ScreeningList:      NewScreeningListClient(cfg),
 		Session:            NewSessionClient(cfg),
+		SupplierOrder:      NewSupplierOrderClient(cfg),
 		Timeline:           NewTimelineClient(cfg),
 		Transfer:           NewTransferClient(cfg),
 		TransferResolution: NewTransferResolutionClient(cfg),
@@ -369,8 +375,8 @@ func (c *Client) Use(hooks ...Hook) {
 		c.EsimProfile, c.EsimSync, c.EsimToken, c.Event, c.Finding, c.IssuerLine,
 		c.Job, c.KillSwitch, c.LedgerEntry, c.LedgerPosting, c.Lock, c.Order,
 		c.Payment, c.RateLimit, c.Reconciliation, c.Refund, c.ReportedTransfer,
-		c.Reservation, c.ScreenedAddress, c.ScreeningList, c.Session, c.Timeline,
-		c.Transfer, c.TransferResolution, c.WebhookEvent, c.Worker,
+		c.Reservation, c.ScreenedAddress, c.ScreeningList, c.Session, c.SupplierOrder,
+		c.Timeline, c.Transfer, c.TransferResolution, c.WebhookEvent, c.Worker,
 	} {
 		n.Use(hooks...)
 	}
@@ -384,8 +390,8 @@ func (c *Client) Intercept(interceptors ...Interceptor) {
 		c.EsimProfile, c.EsimSync, c.EsimToken, c.Event, c.Finding, c.IssuerLine,
 		c.Job, c.KillSwitch, c.LedgerEntry, c.LedgerPosting, c.Lock, c.Order,
 		c.Payment, c.RateLimit, c.Reconciliation, c.Refund, c.ReportedTransfer,
-		c.Reservation, c.ScreenedAddress, c.ScreeningList, c.Session, c.Timeline,
-		c.Transfer, c.TransferResolution, c.WebhookEvent, c.Worker,
+		c.Reservation, c.ScreenedAddress, c.ScreeningList, c.Session, c.SupplierOrder,
+		c.Timeline, c.Transfer, c.TransferResolution, c.WebhookEvent, c.Worker,
 	} {
 		n.Intercept(interceptors...)
 	}
@@ -448,6 +454,8 @@ func (c *Client) Mutate(ctx context.Context, m Mutation) (Value, error) {
 		return c.ScreeningList.mutate(ctx, m)
 	case *SessionMutation:
 		return c.Session.mutate(ctx, m)
+	case *SupplierOrderMutation:
+		return c.SupplierOrder.mutate(ctx, m)
 	case *TimelineMutation:
 		return c.Timeline.mutate(ctx, m)
 	case *TransferMutation:
@@ -4054,6 +4062,139 @@ func (c *SessionClient) mutate(ctx context.Context, m *SessionMutation) (Value, 
 	}
 }
 
+// SupplierOrderClient is a client for the SupplierOrder schema.
+type SupplierOrderClient struct {
+	config
+}
+
+// NewSupplierOrderClient returns a client for the SupplierOrder from the given config.
+func NewSupplierOrderClient(c config) *SupplierOrderClient {
+	return &SupplierOrderClient{config: c}
+}
+
+// Use adds a list of mutation hooks to the hooks stack.
+// A call to `Use(f, g, h)` equals to `supplierorder.Hooks(f(g(h())))`.
+func (c *SupplierOrderClient) Use(hooks ...Hook) {
+	c.hooks.SupplierOrder = append(c.hooks.SupplierOrder, hooks...)
+}
+
+// Intercept adds a list of query interceptors to the interceptors stack.
+// A call to `Intercept(f, g, h)` equals to `supplierorder.Intercept(f(g(h())))`.
+func (c *SupplierOrderClient) Intercept(interceptors ...Interceptor) {
+	c.inters.SupplierOrder = append(c.inters.SupplierOrder, interceptors...)
+}
+
+// Create returns a builder for creating a SupplierOrder entity.
+func (c *SupplierOrderClient) Create() *SupplierOrderCreate {
+	mutation := newSupplierOrderMutation(c.config, OpCreate)
+	return &SupplierOrderCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// CreateBulk returns a builder for creating a bulk of SupplierOrder entities.
+func (c *SupplierOrderClient) CreateBulk(builders ...*SupplierOrderCreate) *SupplierOrderCreateBulk {
+	return &SupplierOrderCreateBulk{config: c.config, builders: builders}
+}
+
+// MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
+// a builder and applies setFunc on it.
+func (c *SupplierOrderClient) MapCreateBulk(slice any, setFunc func(*SupplierOrderCreate, int)) *SupplierOrderCreateBulk {
+	rv := reflect.ValueOf(slice)
+	if rv.Kind() != reflect.Slice {
+		return &SupplierOrderCreateBulk{err: fmt.Errorf("calling to SupplierOrderClient.MapCreateBulk with wrong type %T, need slice", slice)}
+	}
+	builders := make([]*SupplierOrderCreate, rv.Len())
+	for i := 0; i < rv.Len(); i++ {
+		builders[i] = c.Create()
+		setFunc(builders[i], i)
+	}
+	return &SupplierOrderCreateBulk{config: c.config, builders: builders}
+}
+
+// Update returns an update builder for SupplierOrder.
+func (c *SupplierOrderClient) Update() *SupplierOrderUpdate {
+	mutation := newSupplierOrderMutation(c.config, OpUpdate)
+	return &SupplierOrderUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOne returns an update builder for the given entity.
+func (c *SupplierOrderClient) UpdateOne(_m *SupplierOrder) *SupplierOrderUpdateOne {
+	mutation := newSupplierOrderMutation(c.config, OpUpdateOne, withSupplierOrder(_m))
+	return &SupplierOrderUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOneID returns an update builder for the given id.
+func (c *SupplierOrderClient) UpdateOneID(id uuid.UUID) *SupplierOrderUpdateOne {
+	mutation := newSupplierOrderMutation(c.config, OpUpdateOne, withSupplierOrderID(id))
+	return &SupplierOrderUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// Delete returns a delete builder for SupplierOrder.
+func (c *SupplierOrderClient) Delete() *SupplierOrderDelete {
+	mutation := newSupplierOrderMutation(c.config, OpDelete)
+	return &SupplierOrderDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// DeleteOne returns a builder for deleting the given entity.
+func (c *SupplierOrderClient) DeleteOne(_m *SupplierOrder) *SupplierOrderDeleteOne {
+	return c.DeleteOneID(_m.ID)
+}
+
+// DeleteOneID returns a builder for deleting the given entity by its id.
+func (c *SupplierOrderClient) DeleteOneID(id uuid.UUID) *SupplierOrderDeleteOne {
+	builder := c.Delete().Where(supplierorder.ID(id))
+	builder.mutation.id = &id
+	builder.mutation.op = OpDeleteOne
+	return &SupplierOrderDeleteOne{builder}
+}
+
+// Query returns a query builder for SupplierOrder.
+func (c *SupplierOrderClient) Query() *SupplierOrderQuery {
+	return &SupplierOrderQuery{
+		config: c.config,
+		ctx:    &QueryContext{Type: TypeSupplierOrder},
+		inters: c.Interceptors(),
+	}
+}
+
+// Get returns a SupplierOrder entity by its id.
+func (c *SupplierOrderClient) Get(ctx context.Context, id uuid.UUID) (*SupplierOrder, error) {
+	return c.Query().Where(supplierorder.ID(id)).Only(ctx)
+}
+
+// GetX is like Get, but panics if an error occurs.
+func (c *SupplierOrderClient) GetX(ctx context.Context, id uuid.UUID) *SupplierOrder {
+	obj, err := c.Get(ctx, id)
+	if err != nil {
+		panic(err)
+	}
+	return obj
+}
+
+// Hooks returns the client hooks.
+func (c *SupplierOrderClient) Hooks() []Hook {
+	return c.hooks.SupplierOrder
+}
+
+// Interceptors returns the client interceptors.
+func (c *SupplierOrderClient) Interceptors() []Interceptor {
+	return c.inters.SupplierOrder
+}
+
+func (c *SupplierOrderClient) mutate(ctx context.Context, m *SupplierOrderMutation) (Value, error) {
+	switch m.Op() {
+	case OpCreate:
+		return (&SupplierOrderCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdate:
+		return (&SupplierOrderUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdateOne:
+		return (&SupplierOrderUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpDelete, OpDeleteOne:
+		return (&SupplierOrderDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
+	default:
+		return nil, fmt.Errorf("ent: unknown SupplierOrder mutation op: %q", m.Op())
+	}
+}
+
 // TimelineClient is a client for the Timeline schema.
 type TimelineClient struct {
 	config
@@ -4726,13 +4867,15 @@ type (
 		EsimSync, EsimToken, Event, Finding, IssuerLine, Job, KillSwitch, LedgerEntry,
 		LedgerPosting, Lock, Order, Payment, RateLimit, Reconciliation, Refund,
 		ReportedTransfer, Reservation, ScreenedAddress, ScreeningList, Session,
-		Timeline, Transfer, TransferResolution, WebhookEvent, Worker []ent.Hook
+		SupplierOrder, Timeline, Transfer, TransferResolution, WebhookEvent,
+		Worker []ent.Hook
 	}
 	inters struct {
 		Attempt, Audit, Card, ChainWatermark, Challenge, EsimPlan, EsimProfile,
 		EsimSync, EsimToken, Event, Finding, IssuerLine, Job, KillSwitch, LedgerEntry,
 		LedgerPosting, Lock, Order, Payment, RateLimit, Reconciliation, Refund,
 		ReportedTransfer, Reservation, ScreenedAddress, ScreeningList, Session,
-		Timeline, Transfer, TransferResolution, WebhookEvent, Worker []ent.Interceptor
+		SupplierOrder, Timeline, Transfer, TransferResolution, WebhookEvent,
+		Worker []ent.Interceptor
 	}
 )

@@ -39,6 +39,7 @@ import (
 	"github.com/roamcard/roamcard/ent/screenedaddress"
 	"github.com/roamcard/roamcard/ent/screeninglist"
 	"github.com/roamcard/roamcard/ent/session"
+	"github.com/roamcard/roamcard/ent/supplierorder"
 	"github.com/roamcard/roamcard/ent/timeline"
 	"github.com/roamcard/roamcard/ent/transfer"
 	"github.com/roamcard/roamcard/ent/transferresolution"
@@ -131,6 +132,7 @@ func checkColumn(t, c string) error {
 			screenedaddress.Table:    screenedaddress.ValidColumn,
 			screeninglist.Table:      screeninglist.ValidColumn,
 			session.Table:            session.ValidColumn,
+			supplierorder.Table:      supplierorder.ValidColumn,
 			timeline.Table:           timeline.ValidColumn,
 			transfer.Table:           transfer.ValidColumn,
 			transferresolution.Table: transferresolution.ValidColumn,

@@ -41,6 +41,7 @@ import (
 	"github.com/roamcard/roamcard/ent/screenedaddress"
 	"github.com/roamcard/roamcard/ent/screeninglist"
 	"github.com/roamcard/roamcard/ent/session"
+	"github.com/roamcard/roamcard/ent/supplierorder"
 	"github.com/roamcard/roamcard/ent/timeline"
 	"github.com/roamcard/roamcard/ent/transfer"
 	"github.com/roamcard/roamcard/ent/transferresolution"
@@ -84,6 +85,7 @@ const (
 	TypeScreenedAddress    = "ScreenedAddress"
 	TypeScreeningList      = "ScreeningList"
 	TypeSession            = "Session"
+	TypeSupplierOrder      = "SupplierOrder"
 	TypeTimeline           = "Timeline"
 	TypeTransfer           = "Transfer"
 	TypeTransferResolution = "TransferResolution"
@@ -22295,6 +22297,698 @@ func (m *SessionMutation) ClearEdge(name string) error {
 // It returns an error if the edge is not defined in the schema.
 func (m *SessionMutation) ResetEdge(name string) error {
 	return fmt.Errorf("unknown Session edge %s", name)
+}
+
+// SupplierOrderMutation represents an operation that mutates the SupplierOrder nodes in the graph.
+type SupplierOrderMutation struct {
+	config
+	op             Op
+	typ            string
+	id             *uuid.UUID
+	provider       *string
+	reference      *uuid.UUID
+	owner          *string
+	code           *string
+	cost_micros    *int64
+	addcost_micros *int64
+	sent_at        *time.Time
+	account        *string
+	clearedFields  map[string]struct{}
+	done           bool
+	oldValue       func(context.Context) (*SupplierOrder, error)
+	predicates     []predicate.SupplierOrder
+}
+
+var _ ent.Mutation = (*SupplierOrderMutation)(nil)
+
+// supplierorderOption allows management of the mutation configuration using functional options.
+type supplierorderOption func(*SupplierOrderMutation)
+
+// newSupplierOrderMutation creates new mutation for the SupplierOrder entity.
+func newSupplierOrderMutation(c config, op Op, opts ...supplierorderOption) *SupplierOrderMutation {
+	m := &SupplierOrderMutation{
+		config:        c,
+		op:            op,
+		typ:           TypeSupplierOrder,
+		clearedFields: make(map[string]struct{}),
+	}
+	for _, opt := range opts {
+		opt(m)
+	}
+	return m
+}
+
+// withSupplierOrderID sets the ID field of the mutation.
+func withSupplierOrderID(id uuid.UUID) supplierorderOption {
+	return func(m *SupplierOrderMutation) {
+		var (
+			err   error
+			once  sync.Once
+			value *SupplierOrder
+		)
+		m.oldValue = func(ctx context.Context) (*SupplierOrder, error) {
+			once.Do(func() {
+				if m.done {
+					err = errors.New("querying old values post mutation is not allowed")
+				} else {
+					value, err = m.Client().SupplierOrder.Get(ctx, id)
+				}
+			})
+			return value, err
+		}
+		m.id = &id
+	}
+}
+
+// withSupplierOrder sets the old SupplierOrder of the mutation.
+func withSupplierOrder(node *SupplierOrder) supplierorderOption {
+	return func(m *SupplierOrderMutation) {
+		m.oldValue = func(context.Context) (*SupplierOrder, error) {
+			return node, nil
+		}
+		m.id = &node.ID
+	}
+}
+
+// Client returns a new `ent.Client` from the mutation. If the mutation was
+// executed in a transaction (ent.Tx), a transactional client is returned.
+func (m SupplierOrderMutation) Client() *Client {
+	client := &Client{config: m.config}
+	client.init()
+	return client
+}
+
+// Tx returns an `ent.Tx` for mutations that were executed in transactions;
+// it returns an error otherwise.
+func (m SupplierOrderMutation) Tx() (*Tx, error) {
+	if _, ok := m.driver.(*txDriver); !ok {
+		return nil, errors.New("ent: mutation is not running in a transaction")
+	}
+	tx := &Tx{config: m.config}
+	tx.init()
+	return tx, nil
+}
+
+// SetID sets the value of the id field. Note that this
+// operation is only accepted on creation of SupplierOrder entities.
+func (m *SupplierOrderMutation) SetID(id uuid.UUID) {
+	m.id = &id
+}
+
+// ID returns the ID value in the mutation. Note that the ID is only available
+// if it was provided to the builder or after it was returned from the database.
+func (m *SupplierOrderMutation) ID() (id uuid.UUID, exists bool) {
+	if m.id == nil {
+		return
+	}
+	return *m.id, true
+}
+
+// IDs queries the database and returns the entity ids that match the mutation's predicate.
+// That means, if the mutation is applied within a transaction with an isolation level such
+// as sql.LevelSerializable, the returned ids match the ids of the rows that will be updated
+// or updated by the mutation.
+func (m *SupplierOrderMutation) IDs(ctx context.Context) ([]uuid.UUID, error) {
+	switch {
+	case m.op.Is(OpUpdateOne | OpDeleteOne):
+		id, exists := m.ID()
+		if exists {
+			return []uuid.UUID{id}, nil
+		}
+		fallthrough
+	case m.op.Is(OpUpdate | OpDelete):
+		return m.Client().SupplierOrder.Query().Where(m.predicates...).IDs(ctx)
+	default:
+		return nil, fmt.Errorf("IDs is not allowed on %s operations", m.op)
+	}
+}
+
+// SetProvider sets the "provider" field.
+func (m *SupplierOrderMutation) SetProvider(s string) {
+	m.provider = &s
+}
+
+// Provider returns the value of the "provider" field in the mutation.
+func (m *SupplierOrderMutation) Provider() (r string, exists bool) {
+	v := m.provider
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldProvider returns the old "provider" field's value of the SupplierOrder entity.
+// If the SupplierOrder object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *SupplierOrderMutation) OldProvider(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldProvider is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldProvider requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldProvider: %w", err)
+	}
+	return oldValue.Provider, nil
+}
+
+// ResetProvider resets all changes to the "provider" field.
+func (m *SupplierOrderMutation) ResetProvider() {
+	m.provider = nil
+}
+
+// SetReference sets the "reference" field.
+func (m *SupplierOrderMutation) SetReference(u uuid.UUID) {
+	m.reference = &u
+}
+
+// Reference returns the value of the "reference" field in the mutation.
+func (m *SupplierOrderMutation) Reference() (r uuid.UUID, exists bool) {
+	v := m.reference
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldReference returns the old "reference" field's value of the SupplierOrder entity.
+// If the SupplierOrder object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *SupplierOrderMutation) OldReference(ctx context.Context) (v uuid.UUID, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldReference is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldReference requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldReference: %w", err)
+	}
+	return oldValue.Reference, nil
+}
+
+// ResetReference resets all changes to the "reference" field.
+func (m *SupplierOrderMutation) ResetReference() {
+	m.reference = nil
+}
+
+// SetOwner sets the "owner" field.
+func (m *SupplierOrderMutation) SetOwner(s string) {
+	m.owner = &s
+}
+
+// Owner returns the value of the "owner" field in the mutation.
+func (m *SupplierOrderMutation) Owner() (r string, exists bool) {
+	v := m.owner
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldOwner returns the old "owner" field's value of the SupplierOrder entity.
+// If the SupplierOrder object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *SupplierOrderMutation) OldOwner(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldOwner is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldOwner requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldOwner: %w", err)
+	}
+	return oldValue.Owner, nil
+}
+
+// ResetOwner resets all changes to the "owner" field.
+func (m *SupplierOrderMutation) ResetOwner() {
+	m.owner = nil
+}
+
+// SetCode sets the "code" field.
+func (m *SupplierOrderMutation) SetCode(s string) {
+	m.code = &s
+}
+
+// Code returns the value of the "code" field in the mutation.
+func (m *SupplierOrderMutation) Code() (r string, exists bool) {
+	v := m.code
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldCode returns the old "code" field's value of the SupplierOrder entity.
+// If the SupplierOrder object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *SupplierOrderMutation) OldCode(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldCode is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldCode requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldCode: %w", err)
+	}
+	return oldValue.Code, nil
+}
+
+// ResetCode resets all changes to the "code" field.
+func (m *SupplierOrderMutation) ResetCode() {
+	m.code = nil
+}
+
+// SetCostMicros sets the "cost_micros" field.
+func (m *SupplierOrderMutation) SetCostMicros(i int64) {
+	m.cost_micros = &i
+	m.addcost_micros = nil
+}
+
+// CostMicros returns the value of the "cost_micros" field in the mutation.
+func (m *SupplierOrderMutation) CostMicros() (r int64, exists bool) {
+	v := m.cost_micros
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldCostMicros returns the old "cost_micros" field's value of the SupplierOrder entity.
+// If the SupplierOrder object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *SupplierOrderMutation) OldCostMicros(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldCostMicros is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldCostMicros requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldCostMicros: %w", err)
+	}
+	return oldValue.CostMicros, nil
+}
+
+// AddCostMicros adds i to the "cost_micros" field.
+func (m *SupplierOrderMutation) AddCostMicros(i int64) {
+	if m.addcost_micros != nil {
+		*m.addcost_micros += i
+	} else {
+		m.addcost_micros = &i
+	}
+}
+
+// AddedCostMicros returns the value that was added to the "cost_micros" field in this mutation.
+func (m *SupplierOrderMutation) AddedCostMicros() (r int64, exists bool) {
+	v := m.addcost_micros
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetCostMicros resets all changes to the "cost_micros" field.
+func (m *SupplierOrderMutation) ResetCostMicros() {
+	m.cost_micros = nil
+	m.addcost_micros = nil
+}
+
+// SetSentAt sets the "sent_at" field.
+func (m *SupplierOrderMutation) SetSentAt(t time.Time) {
+	m.sent_at = &t
+}
+
+// SentAt returns the value of the "sent_at" field in the mutation.
+func (m *SupplierOrderMutation) SentAt() (r time.Time, exists bool) {
+	v := m.sent_at
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldSentAt returns the old "sent_at" field's value of the SupplierOrder entity.
+// If the SupplierOrder object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *SupplierOrderMutation) OldSentAt(ctx context.Context) (v time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldSentAt is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldSentAt requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldSentAt: %w", err)
+	}
+	return oldValue.SentAt, nil
+}
+
+// ResetSentAt resets all changes to the "sent_at" field.
+func (m *SupplierOrderMutation) ResetSentAt() {
+	m.sent_at = nil
+}
+
+// SetAccount sets the "account" field.
+func (m *SupplierOrderMutation) SetAccount(s string) {
+	m.account = &s
+}
+
+// Account returns the value of the "account" field in the mutation.
+func (m *SupplierOrderMutation) Account() (r string, exists bool) {
+	v := m.account
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldAccount returns the old "account" field's value of the SupplierOrder entity.
+// If the SupplierOrder object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *SupplierOrderMutation) OldAccount(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldAccount is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldAccount requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldAccount: %w", err)
+	}
+	return oldValue.Account, nil
+}
+
+// ResetAccount resets all changes to the "account" field.
+func (m *SupplierOrderMutation) ResetAccount() {
+	m.account = nil
+}
+
+// Where appends a list predicates to the SupplierOrderMutation builder.
+func (m *SupplierOrderMutation) Where(ps ...predicate.SupplierOrder) {
+	m.predicates = append(m.predicates, ps...)
+}
+
+// WhereP appends storage-level predicates to the SupplierOrderMutation builder. Using this method,
+// users can use type-assertion to append predicates that do not depend on any generated package.
+func (m *SupplierOrderMutation) WhereP(ps ...func(*sql.Selector)) {
+	p := make([]predicate.SupplierOrder, len(ps))
+	for i := range ps {
+		p[i] = ps[i]
+	}
+	m.Where(p...)
+}
+
+// Op returns the operation name.
+func (m *SupplierOrderMutation) Op() Op {
+	return m.op
+}
+
+// SetOp allows setting the mutation operation.
+func (m *SupplierOrderMutation) SetOp(op Op) {
+	m.op = op
+}
+
+// Type returns the node type of this mutation (SupplierOrder).
+func (m *SupplierOrderMutation) Type() string {
+	return m.typ
+}
+
+// Fields returns all fields that were changed during this mutation. Note that in
+// order to get all numeric fields that were incremented/decremented, call
+// AddedFields().
+func (m *SupplierOrderMutation) Fields() []string {
+	fields := make([]string, 0, 7)
+	if m.provider != nil {
+		fields = append(fields, supplierorder.FieldProvider)
+	}
+	if m.reference != nil {
+		fields = append(fields, supplierorder.FieldReference)
+	}
+	if m.owner != nil {
+		fields = append(fields, supplierorder.FieldOwner)
+	}
+	if m.code != nil {
+		fields = append(fields, supplierorder.FieldCode)
+	}
+	if m.cost_micros != nil {
+		fields = append(fields, supplierorder.FieldCostMicros)
+	}
+	if m.sent_at != nil {
+		fields = append(fields, supplierorder.FieldSentAt)
+	}
+	if m.account != nil {
+		fields = append(fields, supplierorder.FieldAccount)
+	}
+	return fields
+}
+
+// Field returns the value of a field with the given name. The second boolean
+// return value indicates that this field was not set, or was not defined in the
+// schema.
+func (m *SupplierOrderMutation) Field(name string) (ent.Value, bool) {
+	switch name {
+	case supplierorder.FieldProvider:
+		return m.Provider()
+	case supplierorder.FieldReference:
+		return m.Reference()
+	case supplierorder.FieldOwner:
+		return m.Owner()
+	case supplierorder.FieldCode:
+		return m.Code()
+	case supplierorder.FieldCostMicros:
+		return m.CostMicros()
+	case supplierorder.FieldSentAt:
+		return m.SentAt()
+	case supplierorder.FieldAccount:
+		return m.Account()
+	}
+	return nil, false
+}
+
+// OldField returns the old value of the field from the database. An error is
+// returned if the mutation operation is not UpdateOne, or the query to the
+// database failed.
+func (m *SupplierOrderMutation) OldField(ctx context.Context, name string) (ent.Value, error) {
+	switch name {
+	case supplierorder.FieldProvider:
+		return m.OldProvider(ctx)
+	case supplierorder.FieldReference:
+		return m.OldReference(ctx)
+	case supplierorder.FieldOwner:
+		return m.OldOwner(ctx)
+	case supplierorder.FieldCode:
+		return m.OldCode(ctx)
+	case supplierorder.FieldCostMicros:
+		return m.OldCostMicros(ctx)
+	case supplierorder.FieldSentAt:
+		return m.OldSentAt(ctx)
+	case supplierorder.FieldAccount:
+		return m.OldAccount(ctx)
+	}
+	return nil, fmt.Errorf("unknown SupplierOrder field %s", name)
+}
+
+// SetField sets the value of a field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *SupplierOrderMutation) SetField(name string, value ent.Value) error {
+	switch name {
+	case supplierorder.FieldProvider:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetProvider(v)
+		return nil
+	case supplierorder.FieldReference:
+		v, ok := value.(uuid.UUID)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetReference(v)
+		return nil
+	case supplierorder.FieldOwner:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetOwner(v)
+		return nil
+	case supplierorder.FieldCode:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetCode(v)
+		return nil
+	case supplierorder.FieldCostMicros:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetCostMicros(v)
+		return nil
+	case supplierorder.FieldSentAt:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetSentAt(v)
+		return nil
+	case supplierorder.FieldAccount:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetAccount(v)
+		return nil
+	}
+	return fmt.Errorf("unknown SupplierOrder field %s", name)
+}
+
+// AddedFields returns all numeric fields that were incremented/decremented during
+// this mutation.
+func (m *SupplierOrderMutation) AddedFields() []string {
+	var fields []string
+	if m.addcost_micros != nil {
+		fields = append(fields, supplierorder.FieldCostMicros)
+	}
+	return fields
+}
+
+// AddedField returns the numeric value that was incremented/decremented on a field
+// with the given name. The second boolean return value indicates that this field
+// was not set, or was not defined in the schema.
+func (m *SupplierOrderMutation) AddedField(name string) (ent.Value, bool) {
+	switch name {
+	case supplierorder.FieldCostMicros:
+		return m.AddedCostMicros()
+	}
+	return nil, false
+}
+
+// AddField adds the value to the field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *SupplierOrderMutation) AddField(name string, value ent.Value) error {
+	switch name {
+	case supplierorder.FieldCostMicros:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddCostMicros(v)
+		return nil
+	}
+	return fmt.Errorf("unknown SupplierOrder numeric field %s", name)
+}
+
+// ClearedFields returns all nullable fields that were cleared during this
+// mutation.
+func (m *SupplierOrderMutation) ClearedFields() []string {
+	return nil
+}
+
+// FieldCleared returns a boolean indicating if a field with the given name was
+// cleared in this mutation.
+func (m *SupplierOrderMutation) FieldCleared(name string) bool {
+	_, ok := m.clearedFields[name]
+	return ok
+}
+
+// ClearField clears the value of the field with the given name. It returns an
+// error if the field is not defined in the schema.
+func (m *SupplierOrderMutation) ClearField(name string) error {
+	return fmt.Errorf("unknown SupplierOrder nullable field %s", name)
+}
+
+// ResetField resets all changes in the mutation for the field with the given name.
+// It returns an error if the field is not defined in the schema.
+func (m *SupplierOrderMutation) ResetField(name string) error {
+	switch name {
+	case supplierorder.FieldProvider:
+		m.ResetProvider()
+		return nil
+	case supplierorder.FieldReference:
+		m.ResetReference()
+		return nil
+	case supplierorder.FieldOwner:
+		m.ResetOwner()
+		return nil
+	case supplierorder.FieldCode:
+		m.ResetCode()
+		return nil
+	case supplierorder.FieldCostMicros:
+		m.ResetCostMicros()
+		return nil
+	case supplierorder.FieldSentAt:
+		m.ResetSentAt()
+		return nil
+	case supplierorder.FieldAccount:
+		m.ResetAccount()
+		return nil
+	}
+	return fmt.Errorf("unknown SupplierOrder field %s", name)
+}
+
+// AddedEdges returns all edge names that were set/added in this mutation.
+func (m *SupplierOrderMutation) AddedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// AddedIDs returns all IDs (to other nodes) that were added for the given edge
+// name in this mutation.
+func (m *SupplierOrderMutation) AddedIDs(name string) []ent.Value {
+	return nil
+}
+
+// RemovedEdges returns all edge names that were removed in this mutation.
+func (m *SupplierOrderMutation) RemovedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// RemovedIDs returns all IDs (to other nodes) that were removed for the edge with
+// the given name in this mutation.
+func (m *SupplierOrderMutation) RemovedIDs(name string) []ent.Value {
+	return nil
+}
+
+// ClearedEdges returns all edge names that were cleared in this mutation.
+func (m *SupplierOrderMutation) ClearedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// EdgeCleared returns a boolean which indicates if the edge with the given name
+// was cleared in this mutation.
+func (m *SupplierOrderMutation) EdgeCleared(name string) bool {
+	return false
+}
+
+// ClearEdge clears the value of the edge with the given name. It returns an error
+// if that edge is not defined in the schema.
+func (m *SupplierOrderMutation) ClearEdge(name string) error {
+	return fmt.Errorf("unknown SupplierOrder unique edge %s", name)
+}
+
+// ResetEdge resets all changes to the edge with the given name in this mutation.
+// It returns an error if the edge is not defined in the schema.
+func (m *SupplierOrderMutation) ResetEdge(name string) error {
+	return fmt.Errorf("unknown SupplierOrder edge %s", name)
 }
 
 // TimelineMutation represents an operation that mutates the Timeline nodes in the graph.

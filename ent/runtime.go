@@ -23,6 +23,7 @@ import (
 	"github.com/roamcard/roamcard/ent/screenedaddress"
 	"github.com/roamcard/roamcard/ent/screeninglist"
 	"github.com/roamcard/roamcard/ent/session"
+	"github.com/roamcard/roamcard/ent/supplierorder"
 	"github.com/roamcard/roamcard/ent/timeline"
 	"github.com/roamcard/roamcard/ent/transfer"
 	"github.com/roamcard/roamcard/ent/webhookevent"
@@ -256,6 +257,16 @@ func init() {
 	sessionDescID := sessionFields[0].Descriptor()
 	// session.DefaultID holds the default value on creation for the id field.
 	session.DefaultID = sessionDescID.Default.(func() uuid.UUID)
+	supplierorderFields := schema.SupplierOrder{}.Fields()
+	_ = supplierorderFields
+	// supplierorderDescAccount is the schema descriptor for account field.
+	supplierorderDescAccount := supplierorderFields[7].Descriptor()
+	// supplierorder.DefaultAccount holds the default value on creation for the account field.
+	supplierorder.DefaultAccount = supplierorderDescAccount.Default.(string)
+	// supplierorderDescID is the schema descriptor for id field.
+	supplierorderDescID := supplierorderFields[0].Descriptor()
+	// supplierorder.DefaultID holds the default value on creation for the id field.
+	supplierorder.DefaultID = supplierorderDescID.Default.(func() uuid.UUID)
 	timelineFields := schema.Timeline{}.Fields()
 	_ = timelineFields
 	// timelineDescID is the schema descriptor for id field.

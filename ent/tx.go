@@ -66,6 +66,8 @@ type Tx struct {
 	ScreeningList *ScreeningListClient
 	// Session is the client for interacting with the Session builders.
 	Session *SessionClient
+	// SupplierOrder is the client for interacting with the SupplierOrder builders.
+	SupplierOrder *SupplierOrderClient
 	// Timeline is the client for interacting with the Timeline builders.
 	Timeline *TimelineClient
 	// Transfer is the client for interacting with the Transfer builders.
@@ -234,6 +236,7 @@ func (tx *Tx) init() {
 	tx.ScreenedAddress = NewScreenedAddressClient(tx.config)
 	tx.ScreeningList = NewScreeningListClient(tx.config)
 	tx.Session = NewSessionClient(tx.config)
+	tx.SupplierOrder = NewSupplierOrderClient(tx.config)
 	tx.Timeline = NewTimelineClient(tx.config)
 	tx.Transfer = NewTransferClient(tx.config)
 	tx.TransferResolution = NewTransferResolutionClient(tx.config)

@@ -29,7 +29,7 @@ var rows = [][]string{
 	4: {"product/*"},
 	5: {"checkout", "settlement", "admin", "reconcile", "provider", "provider/sandbox/trigger", "provider/wire"},
 	6: {
-		"store", "chain", "facilitator", "provider/*", "provider/esimaccess/esimaccessfake",
+		"store", "chain", "facilitator", "provider/*", "provider/esimaccess/esimaccessfake", "provider/esimgo/esimgofake",
 		"provider/lithic/lithicfake", "provider/stripe/stripefake",
 	},
 	7:  {"transport/rpcx"},

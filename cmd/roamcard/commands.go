@@ -70,11 +70,16 @@ func devServer() *cobra.Command {
 		"the setting issuer.spend_limits, and a sandbox issuer that has them")
 	f.StringVar(&c.Issuer, "issuer", "sandbox", "who issues the cards: "+strings.Join(dev.IssuerNames(), ", ")+
 		"; all but the sandbox are real adapters to a fake of their vendor")
+	f.StringVar(&c.Supplier, "supplier", "sandbox", "who supplies the eSIMs: "+strings.Join(dev.SupplierNames(), ", ")+
+		"; all but the sandbox are real adapters to a fake of their vendor")
+	f.DurationVar(&c.SupplierVisibilityDelay, "supplier-visibility-delay", 0,
+		"the supplier's own setting visibility_delay, where it has one")
 	f.StringVar(&c.Limits, "limits", dev.DefaultLimits,
 		"rates of requests: default, off, or changes to the default (docs/configuration.md)")
 	f.StringVar(&c.Settlement, "settlement", "", "who settles, in order: relayer, facilitator or both (default: the "+
 		"facilitator, if there is one, then the relayer)")
 	complete(cmd, "issuer", fixed(dev.IssuerNames()...))
+	complete(cmd, "supplier", fixed(dev.SupplierNames()...))
 	complete(cmd, "limits", fixed("default", "off"))
 	complete(cmd, "settlement", fixed("relayer", "facilitator", "relayer,facilitator", "facilitator,relayer"))
 	return cmd

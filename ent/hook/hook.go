@@ -333,6 +333,18 @@ func (f SessionFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, err
 	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.SessionMutation", m)
 }
 
+// The SupplierOrderFunc type is an adapter to allow the use of ordinary
+// function as SupplierOrder mutator.
+type SupplierOrderFunc func(context.Context, *ent.SupplierOrderMutation) (ent.Value, error)
+
+// Mutate calls f(ctx, m).
+func (f SupplierOrderFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
+	if mv, ok := m.(*ent.SupplierOrderMutation); ok {
+		return f(ctx, mv)
+	}
+	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.SupplierOrderMutation", m)
+}
+
 // The TimelineFunc type is an adapter to allow the use of ordinary
 // function as Timeline mutator.
 type TimelineFunc func(context.Context, *ent.TimelineMutation) (ent.Value, error)

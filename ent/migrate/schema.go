@@ -898,6 +898,43 @@ var (
 			},
 		},
 	}
+	// SupplierOrdersColumns holds the columns for the "supplier_orders" table.
+	SupplierOrdersColumns = []*schema.Column{
+		{Name: "id", Type: field.TypeUUID},
+		{Name: "provider", Type: field.TypeString},
+		{Name: "reference", Type: field.TypeUUID},
+		{Name: "owner", Type: field.TypeString},
+		{Name: "code", Type: field.TypeString},
+		{Name: "cost_micros", Type: field.TypeInt64},
+		{Name: "sent_at", Type: field.TypeTime},
+		{Name: "account", Type: field.TypeString, Default: ""},
+	}
+	// SupplierOrdersTable holds the schema information for the "supplier_orders" table.
+	SupplierOrdersTable = &schema.Table{
+		Name:       "supplier_orders",
+		Columns:    SupplierOrdersColumns,
+		PrimaryKey: []*schema.Column{SupplierOrdersColumns[0]},
+		Indexes: []*schema.Index{
+			{
+				Name:    "supplier_orders_reference",
+				Unique:  true,
+				Columns: []*schema.Column{SupplierOrdersColumns[1], SupplierOrdersColumns[2]},
+			},
+			{
+				Name:    "supplier_orders_account",
+				Unique:  true,
+				Columns: []*schema.Column{SupplierOrdersColumns[1], SupplierOrdersColumns[7]},
+				Annotation: &entsql.IndexAnnotation{
+					Where: "((account)::text <> ''::text)",
+				},
+			},
+			{
+				Name:    "supplier_orders_sent",
+				Unique:  false,
+				Columns: []*schema.Column{SupplierOrdersColumns[1], SupplierOrdersColumns[4], SupplierOrdersColumns[6]},
+			},
+		},
+	}
 	// TimelineColumns holds the columns for the "timeline" table.
 	TimelineColumns = []*schema.Column{
 		{Name: "id", Type: field.TypeUUID},
@@ -1048,6 +1085,7 @@ var (
 		ScreenedAddressesTable,
 		ScreeningListsTable,
 		SessionsTable,
+		SupplierOrdersTable,
 		TimelineTable,
 		TransfersTable,
 		TransferResolutionsTable,
@@ -1133,6 +1171,10 @@ func init() {
 	ReservationsTable.Annotation = &entsql.Annotation{}
 	ReservationsTable.Annotation.Checks = map[string]string{
 		"reservations_units": "units > 0",
+	}
+	SupplierOrdersTable.Annotation = &entsql.Annotation{}
+	SupplierOrdersTable.Annotation.Checks = map[string]string{
+		"supplier_orders_cost": "cost_micros >= 0",
 	}
 	TimelineTable.Annotation = &entsql.Annotation{
 		Table: "timeline",

@@ -87,6 +87,9 @@ type ScreeningList func(*sql.Selector)
 // Session is the predicate function for session builders.
 type Session func(*sql.Selector)
 
+// SupplierOrder is the predicate function for supplierorder builders.
+type SupplierOrder func(*sql.Selector)
+
 // Timeline is the predicate function for timeline builders.
 type Timeline func(*sql.Selector)
 

@@ -11,7 +11,8 @@
 // looked up by, because an order's id is often all that is known. Where uniqueness has to hold over all owners, the
 // index says why it does. Primary keys of two columns are made in ent/migrate/keys.go: ent knows those of one only.
 // A posting or a job that belongs to no order has the empty owner. The other tables belong to no owner, or copy what
-// is kept elsewhere.
+// is kept elsewhere. Of these, supplier_orders tell the owner, too, but belong to an account at a supplier: their keys
+// are without it.
 package schema
 
 import (

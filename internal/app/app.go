@@ -52,8 +52,10 @@ type App struct {
 	relayer     *chain.Relayer
 	facilitator *facilitator.Facilitator
 	issuer      provider.IssuerClient
-	runner      *job.Runner
-	server      *edge.Server
+	// supplier is nil until it is dialled.
+	supplier provider.SupplierClient
+	runner   *job.Runner
+	server   *edge.Server
 	// catchUp is nil in a process without a server.
 	catchUp *reconcile.CatchUp
 	// products are the products sold, and payments the checks that every sale depends on.

@@ -512,6 +512,16 @@ func origin(s string) (string, error) {
 	return u.Scheme + "://" + u.Host, nil
 }
 
+// apiURL takes an origin with or without a path, and leaves a slash at its end out.
+func apiURL(s string) (string, error) {
+	u, err := url.Parse(s)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil || u.RawQuery != "" ||
+		u.Fragment != "" {
+		return "", errors.New("must be the URL of an API, like https://api.example.com or https://api.example.com/v2")
+	}
+	return u.Scheme + "://" + u.Host + strings.TrimRight(u.EscapedPath(), "/"), nil
+}
+
 func origins(s string) ([]string, error) {
 	var all []string
 	for part := range strings.SplitSeq(s, ",") {

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/provider"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
@@ -55,8 +57,8 @@ func esimSettings(m Modules) []setting {
 	return []setting{
 		{key: "supplier.provider", help: "who supplies the eSIMs; sandbox eSIMs are not real", byDefault: "sandbox",
 			set: oneOf(func(c *Config) *string { return &at(c).Provider }, m.supplierNames()...)},
-		{key: "supplier.url", help: "the eSIM supplier",
-			set: func(c *Config, s string) (err error) { c.Esim.URL, err = origin(s); return err }},
+		{key: "supplier.url", help: "the eSIM supplier, with the path of its API where it has one",
+			set: func(c *Config, s string) (err error) { c.Esim.URL, err = apiURL(s); return err }},
 		{key: "supplier.key", help: "the eSIM supplier's API key", secret: true,
 			set: secretAt(func(c *Config) *secret.Text { return &at(c).Key })},
 		{key: "esim.keys", help: "id:key pairs separated by commas, each key 32 bytes in hex, that seal installation " +
@@ -107,7 +109,8 @@ func basisPoints(at func(*Config) *int) func(*Config, string) error {
 func (c Config) esimMistakes() []error {
 	var wrong []error
 	if chosen, err := c.supplier(); err == nil { // a name that is none was told when it was read
-		wrong = c.providerMistakes("supplier.provider", "eSIMs", chosen.Registration, c.supplierConfig(discard(), nil))
+		wrong = c.providerMistakes("supplier.provider", "eSIMs", chosen.Registration,
+			c.supplierConfig(chosen, nil, discard(), nil))
 	}
 	if c.Esim.SyncEvery > 0 && c.Esim.SyncEvery < time.Second {
 		wrong = append(wrong, errors.New("esim.sync_every: must be at least 1s"))
@@ -137,27 +140,48 @@ func (c Config) supplier() (provider.Supplier, error) {
 	return all[i], nil
 }
 
-func (c Config) supplierConfig(log *slog.Logger, metrics *telemetry.Metrics) provider.Config {
+// callTimeout bounds one call to the supplier.
+func (c EsimConfig) callTimeout(of provider.Supplier) time.Duration {
+	return cmp.Or(of.CallTimeout, supplierCallTimeout)
+}
+
+func (c Config) supplierConfig(
+	of provider.Supplier, journal esim.Journal, log *slog.Logger, metrics *telemetry.Metrics,
+) provider.Config {
 	return provider.Config{
-		URL: c.Esim.URL, Key: c.Esim.Key, CallTimeout: supplierCallTimeout, VisibilityDelay: supplierVisibilityDelay,
-		Production: c.Environment == Production, Own: c.Own, Log: log, Metrics: metrics,
+		URL: c.Esim.URL, Key: c.Esim.Key, CallTimeout: c.Esim.callTimeout(of), VisibilityDelay: supplierVisibilityDelay,
+		Journal: journal, Production: c.Environment == Production, Own: c.Own, Log: log, Metrics: metrics,
 	}
 }
 
 // dialSupplier makes a client of the supplier. Nothing is asked yet.
-func (c Config) dialSupplier(log *slog.Logger, metrics *telemetry.Metrics) (provider.SupplierClient, error) {
+func (c Config) dialSupplier(
+	journal esim.Journal, log *slog.Logger, metrics *telemetry.Metrics,
+) (provider.SupplierClient, error) {
 	chosen, err := c.supplier()
 	if err != nil {
 		return nil, err
 	}
-	return chosen.Dial(c.supplierConfig(log, metrics))
+	return chosen.Dial(c.supplierConfig(chosen, journal, log, metrics))
+}
+
+// dialSupplier returns the process's client of the supplier: a supplier counts the requests of all of them together.
+func (a *App) dialSupplier() (provider.SupplierClient, error) {
+	if a.supplier == nil {
+		dialled, err := a.config.dialSupplier(a.store.SupplierJournal(a.config.supplierName()), a.log, a.metrics)
+		if err != nil {
+			return nil, fmt.Errorf("dial the supplier: %w", err)
+		}
+		a.supplier = dialled
+	}
+	return a.supplier, nil
 }
 
 // esimsProvided is what the supplier has made.
 func (a *App) esimsProvided() (reconcile.Product, error) {
-	supplier, err := a.config.dialSupplier(a.log, a.metrics)
+	supplier, err := a.dialSupplier()
 	if err != nil {
-		return nil, fmt.Errorf("dial the supplier: %w", err)
+		return nil, err
 	}
 	return esim.Made{Book: supplier, Plans: a.store.Esims()}, nil
 }
@@ -165,9 +189,13 @@ func (a *App) esimsProvided() (reconcile.Product, error) {
 // esims makes the eSIM product over its supplier.
 func (a *App) esims(p *Parts) (Made, error) {
 	c := a.config.Esim
-	supplier, err := a.config.dialSupplier(a.log, a.metrics)
+	supplier, err := a.dialSupplier()
 	if err != nil {
-		return Made{}, fmt.Errorf("dial the supplier: %w", err)
+		return Made{}, err
+	}
+	chosen, err := a.config.supplier()
+	if err != nil {
+		return Made{}, err
 	}
 	keys, err := esim.ParseKeyring(c.Keys)
 	if err != nil {
@@ -182,9 +210,9 @@ func (a *App) esims(p *Parts) (Made, error) {
 		Now:    time.Now,
 		Paused: c.Paused, Switches: p.Switches, Payments: p.Payments,
 		Workers:   p.Workers(settlement.Fulfilling, esim.Syncing),
-		MarginBPS: c.MarginBPS, StaleAfter: c.StaleAfter, Poll: c.Poll, CallTimeout: supplierCallTimeout,
-		Deadline: c.Deadline,
-		Waiters:  c.Waiters, UnsettledPercent: a.config.Fairness.UnsettledPercent, SyncEvery: c.SyncEvery,
+		MarginBPS: c.MarginBPS, StaleAfter: c.StaleAfter, Poll: c.Poll, CallTimeout: c.callTimeout(chosen),
+		Deadline: c.Deadline, Waiters: c.Waiters, UnsettledPercent: a.config.Fairness.UnsettledPercent,
+		SyncEvery: c.SyncEvery,
 	})
 	return Made{
 		Product: e, View: rpc.EsimView, Describe: rpc.DescribeEsims, Deliveries: e,
@@ -213,14 +241,39 @@ func developEsims(c *Config, d Development) error {
 	return err
 }
 
+// examineSupplier asks the supplier for what costs nothing. Nothing is ordered, so nothing has to be kept.
 func examineSupplier(ctx context.Context, cfg Config) Examination {
-	supplier, err := cfg.dialSupplier(discard(), nil)
+	const fix = "check supplier.provider, supplier.url, supplier.key and the supplier's own settings"
+	supplier, err := cfg.dialSupplier(noJournal{}, discard(), nil)
 	if err != nil {
-		return Examination{Name: "esim supplier", Err: err, Fix: "check supplier.url"}
+		return Examination{Name: "esim supplier", Err: err, Fix: fix}
 	}
-	plans, err := supplier.Listings(ctx)
-	return Examination{
-		Name: "esim supplier", Detail: fmt.Sprintf("%d plans", len(plans)), Err: err,
-		Fix: "check supplier.url and supplier.key",
-	}
+	seen, err := supplier.Probe(ctx)
+	return Examination{Name: "esim supplier", Detail: cfg.supplierName() + ": " + seen, Err: err, Fix: fix}
+}
+
+// noJournal is the journal of a client that orders nothing.
+type noJournal struct{}
+
+var errNoJournal = errors.New("nothing is ordered here")
+
+// Begin implements esim.Journal.
+func (noJournal) Begin(context.Context, esim.Sent) error { return errNoJournal }
+
+// Name implements esim.Journal.
+func (noJournal) Name(context.Context, fulfilment.Ref, string) error { return errNoJournal }
+
+// Sent implements esim.Journal.
+func (noJournal) Sent(context.Context, fulfilment.Ref) (esim.Sent, error) {
+	return esim.Sent{}, errNoJournal
+}
+
+// SentBetween implements esim.Journal.
+func (noJournal) SentBetween(context.Context, string, time.Time, time.Time) ([]esim.Sent, error) {
+	return nil, errNoJournal
+}
+
+// Named implements esim.Journal.
+func (noJournal) Named(context.Context, []string) (map[string]fulfilment.Ref, error) {
+	return nil, errNoJournal
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/roamcard/roamcard/internal/provider"
+	"github.com/roamcard/roamcard/internal/provider/esimaccess"
+	"github.com/roamcard/roamcard/internal/provider/esimgo"
 	"github.com/roamcard/roamcard/internal/provider/lithic"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
 	"github.com/roamcard/roamcard/internal/provider/stripe"
@@ -26,6 +28,8 @@ func issuers() []provider.Issuer {
 func suppliers() []provider.Supplier {
 	return []provider.Supplier{
 		sandbox.AsSupplier(),
+		esimaccess.AsSupplier(),
+		esimgo.AsSupplier(),
 	}
 }
 

@@ -3,6 +3,7 @@ package app_test
 import (
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -103,10 +104,85 @@ func TestSettingsOfAnAddedProductAreRead(t *testing.T) {
 }
 
 func TestOnlyRegisteredProvidersCanBeChosen(t *testing.T) {
-	for key, all := range map[string]string{"issuer.provider": "sandbox, lithic, stripe", "supplier.provider": "sandbox"} {
+	for key, all := range map[string]string{
+		"issuer.provider": "sandbox, lithic, stripe", "supplier.provider": "sandbox, esim-access, esim-go",
+	} {
 		_, err := settlementLoad(settlementSettings(map[string]string{"relayer.keys": "0x01", key: paperissuer.Name}))
 		if want := key + ` (from the file): "paper" is none of ` + all; err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+// TestProductionTakesRealSuppliers: with all their settings, and with an address that is not read on the way.
+func TestProductionTakesRealSuppliers(t *testing.T) {
+	for name, c := range map[string]struct {
+		more map[string]string
+		told []string
+	}{
+		"esim-access": {map[string]string{"esim_access.secret": "s"}, nil},
+		"esim-go":     {map[string]string{"supplier.url": "https://supplier.example/v2.4/"}, nil},
+		"esim-access half": {nil, []string{
+			"esim_access.secret (ROAMCARD_ESIM_ACCESS__SECRET) is not set, and supplier.provider names esim-access",
+		}},
+		"esim-access odd": {
+			map[string]string{
+				"esim_access.secret": "s", "esim_access.per_second": "9", "esim_access.visibility_delay": "soon",
+				"supplier.url": "http://supplier.example",
+			},
+			[]string{
+				"esim_access.per_second (from the file): must be 1 to 8",
+				"esim_access.visibility_delay (from the file): must be a duration above zero, such as 10m",
+				"supplier.url: the URL is not https",
+			},
+		},
+		"esim-go odd": {
+			map[string]string{"esim_go.order_gap": "0s", "supplier.url": "http://supplier.example/v2.4"},
+			[]string{
+				"esim_go.order_gap (from the file): must be a duration above zero, such as 10m",
+				"supplier.url: the URL is not https, and supplier.example is not this machine",
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all := settlementSettings(map[string]string{
+				"relayer.keys": "0x01", "environment": "production", "contact.email": "operator@example.com",
+				"supplier.provider": strings.Fields(name)[0],
+			})
+			maps.Copy(all, c.more)
+			_, err := settlementLoad(all)
+			// The sandbox is the only issuer here.
+			const sandbox = "issuer.provider: the sandbox sells cards that are not real; set environment to sandbox"
+			if err == nil {
+				t.Fatal("production sells cards that are not real")
+			}
+			lines := strings.Split(err.Error(), "\n")
+			if i := slices.Index(lines, sandbox); i >= 0 {
+				lines = slices.Delete(lines, i, i+1)
+			}
+			for i, want := range c.told {
+				if !slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, want) }) {
+					t.Errorf("%q lacks %q", lines, c.told[i])
+				}
+			}
+			if len(lines) != len(c.told) {
+				t.Errorf("told %q, want %d mistakes", lines, len(c.told))
+			}
+		})
+	}
+}
+
+func TestSuppliersAddressMayHaveAPath(t *testing.T) {
+	for text, want := range map[string]string{
+		"https://supplier.example": "https://supplier.example", "https://supplier.example/": "https://supplier.example",
+		"https://supplier.example/v2.4/": "https://supplier.example/v2.4", "https://supplier.example/?a": "",
+		"https://u:hunter2@supplier.example": "", "supplier.example/v2.4": "", "ftp://supplier.example": "",
+		"https://supplier.example#x": "",
+	} {
+		c, err := settlementLoad(settlementSettings(map[string]string{"relayer.keys": "0x01", "supplier.url": text}))
+		if c.Esim.URL != want && want != "" || (err == nil) != (want != "") ||
+			(err != nil && strings.Contains(err.Error(), "hunter2")) {
+			t.Errorf("%s is read as %q, %v; want %q", text, c.Esim.URL, err, want)
 		}
 	}
 }

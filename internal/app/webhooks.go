@@ -44,7 +44,7 @@ func (c Config) webhookMistakes() (wrong []error) {
 	}
 	issuer, err := c.dialIssuer(discard(), nil)
 	check("issuer.webhook_secrets", c.IssuerWebhookSecrets, issuer, err)
-	supplier, err := c.dialSupplier(discard(), nil)
+	supplier, err := c.dialSupplier(noJournal{}, discard(), nil)
 	check("supplier.webhook_secrets", c.SupplierWebhookSecrets, supplier, err)
 	return wrong
 }
@@ -58,7 +58,7 @@ func (a *App) inbox(p *Parts) *webhook.Inbox {
 			sources[name] = webhook.Source{Sender: sender, Secrets: append(sources[name].Secrets, secrets...)}
 		}
 	}
-	if supplier, err := c.dialSupplier(a.log, a.metrics); err == nil {
+	if supplier, err := a.dialSupplier(); err == nil {
 		take(c.supplierName(), supplier, c.SupplierWebhookSecrets)
 	}
 	take(c.IssuerProvider, a.issuer, c.IssuerWebhookSecrets)

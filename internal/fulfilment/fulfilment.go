@@ -18,6 +18,7 @@ package fulfilment
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/job"
@@ -49,7 +50,8 @@ type Traits struct {
 type Call[T any] struct {
 	// Step names the call in its job's marker. Calls of one job with different references have different steps.
 	Step string
-	// Send makes the call. Its error is a *Refusal for a definite no; any other leaves the outcome unknown.
+	// Send makes the call. Its error is a *Refusal for a definite no, or ErrNotSent; any other leaves the outcome
+	// unknown.
 	Send func(context.Context) (T, error)
 	// Read looks the call up by our reference. ErrNoRef when the provider knows none such.
 	Read func(context.Context) (T, error)
@@ -83,12 +85,12 @@ type Outcome[T any] struct {
 // Make runs a call once and returns its known result. The first time, it commits a marker to the job and then sends,
 // unless a provider that does not deduplicate already has the reference, from before a data loss. While the marker is
 // that of this step, it reads by our reference. It sends again only a reference that the provider does not know after
-// the visibility delay, and only to a provider that deduplicates. The error is ours (lease lost, database), never the
-// provider's.
+// the visibility delay, and only to a provider that deduplicates. A call whose sends all failed with ErrNotSent was
+// not begun. The error is ours (lease lost, database), never the provider's.
 func Make[T any](ctx context.Context, l *job.Lease, p Provider, c Call[T]) (Outcome[T], error) {
 	begun := l.Step() == c.Step
 	if !begun && p.Traits.Deduplicates {
-		return submit(ctx, l, p, c)
+		return submit(ctx, l, p, c, begun)
 	}
 	call, cancel := context.WithTimeout(ctx, p.CallTimeout)
 	defer cancel()
@@ -97,13 +99,13 @@ func Make[T any](ctx context.Context, l *job.Lease, p Provider, c Call[T]) (Outc
 	case err == nil:
 		return Outcome[T]{Kind: Known, Record: record}, nil
 	case !begun && absent:
-		return submit(ctx, l, p, c)
+		return submit(ctx, l, p, c, begun)
 	case !absent, p.mayStillAppear(l):
 		return Outcome[T]{Kind: Unknown}, nil
 	case !p.Traits.Deduplicates:
 		return Outcome[T]{Kind: Untraceable}, nil
 	}
-	return submit(ctx, l, p, c)
+	return submit(ctx, l, p, c, begun)
 }
 
 // mayStillAppear says that a reference sent by this job may not be visible at the provider yet.
@@ -112,7 +114,8 @@ func (p Provider) mayStillAppear(l *job.Lease) bool {
 	return at != nil && p.Now().Before(at.Add(p.CallTimeout+p.Traits.VisibilityDelay))
 }
 
-func submit[T any](ctx context.Context, l *job.Lease, p Provider, c Call[T]) (Outcome[T], error) {
+// submit sends. begun says that an earlier send of this job left the outcome unknown.
+func submit[T any](ctx context.Context, l *job.Lease, p Provider, c Call[T], begun bool) (Outcome[T], error) {
 	var (
 		record T
 		said   error
@@ -126,6 +129,14 @@ func submit[T any](ctx context.Context, l *job.Lease, p Provider, c Call[T]) (Ou
 	}
 	if no, refused := errors.AsType[*Refusal](said); refused {
 		return Outcome[T]{Kind: Refused, Refusal: no}, nil
+	}
+	if !begun && errors.Is(said, ErrNotSent) {
+		// Without its marker the next run makes the call anew. If the marker stays, it is read instead. It stays when it
+		// stands for an earlier send, of which this one proves nothing.
+		if err := l.Mark(ctx, ""); err != nil {
+			return Outcome[T]{}, fmt.Errorf("take the marker back: %w", err)
+		}
+		return Outcome[T]{Kind: Unknown}, nil
 	}
 	if said != nil {
 		return Outcome[T]{Kind: Unknown}, nil

@@ -2,6 +2,7 @@ package fulfilment_test
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"testing"
 	"testing/synctest"
@@ -44,6 +45,8 @@ type shop struct {
 	*fulfilmenttest.Deliveries
 	goods fulfilmenttest.Records[good]
 	order order.Order
+	// notSent says which calls fail before they are sent, in order.
+	notSent []bool
 }
 
 // story runs a test with a worker in a bubble of time of its own, one paid order being delivered.
@@ -80,6 +83,13 @@ func (s *shop) deliver(ctx context.Context, l *job.Lease, o order.Order) (order.
 		Send: func(ctx context.Context) (good, error) {
 			s.Lock()
 			defer s.Unlock()
+			if len(s.notSent) > 0 {
+				fails := s.notSent[0]
+				s.notSent = s.notSent[1:]
+				if fails {
+					return good{}, fmt.Errorf("too early: %w", fulfilment.ErrNotSent)
+				}
+			}
 			return copied(s.goods.Take(ctx, s.Fake, fulfilmenttest.Entry[good]{
 				Op: ask, Ref: s.ref(), Same: func(good) bool { return true },
 				Refuse: func() *fulfilment.Refusal { return nil }, Make: s.make,
@@ -175,6 +185,38 @@ func TestProviderThatDoesNotDeduplicateIsAskedOnce(t *testing.T) {
 		if at := s.Of(s.order.ID); at.Reason != "no trace" || at.Evidence["reference"] != s.ref().String() {
 			s.Errorf("delivery %+v", at)
 		}
+	})
+}
+
+// TestCallThatWasNotSentIsMadeAnew: the provider takes no reference twice, and none was taken.
+func TestCallThatWasNotSentIsMadeAnew(t *testing.T) {
+	careless := fulfilment.Traits{VisibilityDelay: visibilityDelay}
+	unsent := func(s *shop) {
+		s.notSent = []bool{true, true}
+		s.Fault(ask, fulfilmenttest.TimeoutAfter)
+	}
+	story(t, careless, unsent, func(s *shop) {
+		fulfilmenttest.Pass(10 * time.Second)
+		s.want(order.Delivered, 1, 1)
+	})
+}
+
+// TestCallThatWasSentBeforeIsNotMadeAnew: that a second send was none says nothing about the first.
+func TestCallThatWasSentBeforeIsNotMadeAnew(t *testing.T) {
+	spoil := func(s *shop) {
+		s.notSent = []bool{false, true}
+		s.Fault(ask, fulfilmenttest.TimeoutBefore)
+	}
+	story(t, careful, spoil, func(s *shop) {
+		fulfilmenttest.Pass(callTimeout + visibilityDelay + 10*time.Second)
+		if len(s.notSent) != 0 {
+			t.Fatal("nothing was sent a second time")
+		}
+		s.want(order.Waiting, 1, 0)
+		fulfilmenttest.Pass(visibilityDelay - 10*time.Second)
+		s.want(order.Waiting, 1, 0)
+		fulfilmenttest.Pass(time.Minute)
+		s.want(order.Delivered, 2, 1)
 	})
 }
 

@@ -20,6 +20,11 @@ func (r Ref) String() string { return uuid.UUID(r).String() }
 // provider's visibility delay has passed since the last send.
 var ErrNoRef = errors.New("the provider knows no such reference")
 
+// ErrNotSent says that a call failed before anything of it could take effect, as its adapter can prove: it has not
+// begun the one exchange that takes effect. The call is made again under the same reference, so an adapter that is
+// wrong buys twice. It never stands for an answer to that exchange, nor for what broke it.
+var ErrNotSent = errors.New("nothing was sent")
+
 // DeriveRef is the reference that follows from a name in a product's namespace, so that a lost row cannot change it.
 func DeriveRef(namespace uuid.UUID, name string) Ref {
 	return Ref(uuid.NewSHA1(namespace, []byte(name)))

@@ -8,6 +8,7 @@ package provider
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -51,6 +52,8 @@ type Prober interface {
 // Supplier registers an eSIM supplier.
 type Supplier struct {
 	Registration
+	// CallTimeout bounds one call; the program's own if zero.
+	CallTimeout time.Duration
 	// Dial makes a client of the supplier, and asks it nothing yet. It may be called several times in a process.
 	Dial func(Config) (SupplierClient, error)
 }
@@ -63,11 +66,14 @@ type SupplierClient interface {
 	esim.Book
 	// Traits say what may be done after a call whose outcome is unknown.
 	Traits() fulfilment.Traits
+	// Probe makes the calls that change nothing and cost nothing, for the doctor, and says in a few words what it saw.
+	Probe(ctx context.Context) (string, error)
 }
 
 // Registration is what is known of a provider before it is dialled.
 type Registration struct {
-	// Name chooses the provider in issuer.provider or supplier.provider, and begins the keys of its own settings.
+	// Name chooses the provider in issuer.provider or supplier.provider. With underscores for hyphens, it begins the keys
+	// of its own settings.
 	Name string
 	// Real says that what the provider makes can be used. Any other is refused in production.
 	Real bool
@@ -99,15 +105,35 @@ type Values map[string]secret.Text
 // Text is the text of a setting; empty when it is not set.
 func (v Values) Text(key string) string { return v[key].Reveal() }
 
+// Duration is a setting that CheckDuration has taken; zero when it is not set.
+func (v Values) Duration(key string) time.Duration {
+	d, err := time.ParseDuration(v.Text(key))
+	if err != nil {
+		return 0
+	}
+	return d
+}
+
+// CheckDuration takes durations above zero, as Setting.Check.
+func CheckDuration(text string) error {
+	if d, err := time.ParseDuration(text); err != nil || d <= 0 {
+		return errors.New("must be a duration above zero, such as 10m")
+	}
+	return nil
+}
+
 // Config is what a provider is dialled with.
 type Config struct {
-	// URL is an origin without a slash at the end.
+	// URL is an origin without a slash at the end; that of a supplier may have a path.
 	URL string
 	Key secret.Text
 	// CallTimeout bounds one call.
 	CallTimeout time.Duration
-	// VisibilityDelay is how long after CallTimeout the provider may still take up a call that it did not answer.
+	// VisibilityDelay is how long after CallTimeout the provider may still take up a call that it did not answer. A
+	// provider that has a delay of its own ignores it.
 	VisibilityDelay time.Duration
+	// Journal keeps what is sent to a supplier that takes no reference of ours. An issuer has none.
+	Journal esim.Journal
 	// SpendLimits says that cards are to be opened with limits, if the issuer is capable of it.
 	SpendLimits bool
 	// Production says that the money is real.

@@ -167,6 +167,14 @@ CREATE TABLE "sessions" ("id" uuid NOT NULL, "wallet" character varying NOT NULL
 CREATE INDEX "session_expires_at" ON "sessions" ("expires_at");
 -- create index "sessions_token_hash_key" to table: "sessions"
 CREATE UNIQUE INDEX "sessions_token_hash_key" ON "sessions" ("token_hash");
+-- create "supplier_orders" table
+CREATE TABLE "supplier_orders" ("id" uuid NOT NULL, "provider" character varying NOT NULL, "reference" uuid NOT NULL, "owner" character varying NOT NULL, "code" character varying NOT NULL, "cost_micros" bigint NOT NULL, "sent_at" timestamptz NOT NULL, "account" character varying NOT NULL DEFAULT '', PRIMARY KEY ("id"), CONSTRAINT "supplier_orders_cost" CHECK (cost_micros >= 0));
+-- create index "supplier_orders_account" to table: "supplier_orders"
+CREATE UNIQUE INDEX "supplier_orders_account" ON "supplier_orders" ("provider", "account") WHERE ((account)::text <> ''::text);
+-- create index "supplier_orders_reference" to table: "supplier_orders"
+CREATE UNIQUE INDEX "supplier_orders_reference" ON "supplier_orders" ("provider", "reference");
+-- create index "supplier_orders_sent" to table: "supplier_orders"
+CREATE INDEX "supplier_orders_sent" ON "supplier_orders" ("provider", "code", "sent_at");
 -- create "timeline" table
 CREATE TABLE "timeline" ("id" uuid NOT NULL, "order_id" character varying NOT NULL, "owner" character varying NOT NULL, "version" bigint NOT NULL, "at" timestamptz NOT NULL, "from_status" character varying NOT NULL, "to_status" character varying NOT NULL, "actor" character varying NOT NULL, "reason" text NOT NULL, "evidence" jsonb NULL, PRIMARY KEY ("id", "owner"));
 -- create index "timeline_move" to table: "timeline"
@@ -283,6 +291,14 @@ DROP TABLE "transfers";
 DROP INDEX "timeline_move";
 -- reverse: create "timeline" table
 DROP TABLE "timeline";
+-- reverse: create index "supplier_orders_sent" to table: "supplier_orders"
+DROP INDEX "supplier_orders_sent";
+-- reverse: create index "supplier_orders_reference" to table: "supplier_orders"
+DROP INDEX "supplier_orders_reference";
+-- reverse: create index "supplier_orders_account" to table: "supplier_orders"
+DROP INDEX "supplier_orders_account";
+-- reverse: create "supplier_orders" table
+DROP TABLE "supplier_orders";
 -- reverse: create index "sessions_token_hash_key" to table: "sessions"
 DROP INDEX "sessions_token_hash_key";
 -- reverse: create index "session_expires_at" to table: "sessions"

@@ -61,7 +61,8 @@ type Sandbox struct {
 	done   chan error
 }
 
-// StartSandbox starts the sandbox providers on a loopback address, and next to them the fakes of real issuers.
+// StartSandbox starts the sandbox providers on a loopback address, and next to them the fakes of real issuers and
+// suppliers.
 func StartSandbox(c SandboxConfig) (*Sandbox, error) {
 	if err := loopback(c.Addr); err != nil {
 		return nil, err
@@ -76,7 +77,7 @@ func StartSandbox(c SandboxConfig) (*Sandbox, error) {
 	}
 	s := &Sandbox{
 		URL: "http://" + listener.Addr().String(), books: books, done: make(chan error, 1),
-		server: &http.Server{Handler: WithIssuers(books), ReadHeaderTimeout: 5 * time.Second},
+		server: &http.Server{Handler: WithIssuers(WithSuppliers(books)), ReadHeaderTimeout: 5 * time.Second},
 	}
 	go func() { s.done <- s.server.Serve(listener) }()
 	return s, nil

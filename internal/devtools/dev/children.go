@@ -69,6 +69,9 @@ func (c Config) start(ctx context.Context, close *closers) (app.Config, Ready, e
 	if err := UseIssuer(&cfg, c.Issuer, c.SandboxURL); err != nil {
 		return cfg, Ready{}, err
 	}
+	if err := UseSupplier(&cfg, c.Supplier, c.SandboxURL, c.SupplierVisibilityDelay); err != nil {
+		return cfg, Ready{}, err
+	}
 	cfg.Operators = []auth.Operator{{Name: "dev", Hash: sha256.Sum256([]byte(keys.operator))}}
 	return cfg, c.ready(cfg, keys.operator), nil
 }

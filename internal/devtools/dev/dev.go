@@ -42,7 +42,11 @@ type Config struct {
 	SpendLimits bool
 	// Issuer is one of IssuerNames; empty is the sandbox. Any other is played by the sandbox process.
 	Issuer string
-	Log    *slog.Logger
+	// Supplier is one of SupplierNames; empty is the sandbox. Any other is played by the sandbox process.
+	Supplier string
+	// SupplierVisibilityDelay is the setting visibility_delay of such a supplier; zero takes its default.
+	SupplierVisibilityDelay time.Duration
+	Log                     *slog.Logger
 	// Out gets the banner; it may be nil.
 	Out io.Writer
 	// OnReady, if set, is called with what the ready file tells.

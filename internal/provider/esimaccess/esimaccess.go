@@ -105,7 +105,7 @@ func dial(cfg Config) (*wire.Client, error) {
 		now = time.Now
 	}
 	return wire.New(wire.Config{
-		Provider: "esimaccess", Role: "supplier", Base: base.JoinPath("api", "v1", "open"), HTTP: cfg.HTTP,
+		Provider: Name, Role: "supplier", Base: base.JoinPath("api", "v1", "open"), HTTP: cfg.HTTP,
 		Timeout: cfg.Timeout, Now: now, Tracer: cfg.Tracer, Metrics: cfg.Metrics,
 		// One at a time: a burst that the network compresses would be above the limit.
 		Pace:      rate.NewLimiter(rate.Limit(cmp.Or(cfg.PerSecond, defaultPerSecond)), 1),

@@ -41,6 +41,12 @@ func (s *Supplier) Traits() fulfilment.Traits {
 	return fulfilment.Traits{Deduplicates: true, VisibilityDelay: s.visibilityDelay}
 }
 
+// Probe implements provider.SupplierClient.
+func (s *Supplier) Probe(ctx context.Context) (string, error) {
+	plans, err := s.Listings(ctx)
+	return fmt.Sprintf("%d plans", len(plans)), err
+}
+
 const supplierAPI = "esim"
 
 // Listings implements esim.Supplier.

@@ -34,10 +34,12 @@ type world struct {
 	dir string
 	// facilitator is the address of one, which also outlives the program.
 	facilitator string
-	books       invariants.Books
-	domain      x402.Domain
-	addr        string
-	answers     struct {
+	// supplier is who supplies the eSIMs; empty is the sandbox.
+	supplier string
+	books    invariants.Books
+	domain   x402.Domain
+	addr     string
+	answers  struct {
 		sync.Mutex
 		all []invariants.Answer
 	}
@@ -77,6 +79,9 @@ func (w *world) start(t testing.TB, settler, fault string) *process {
 	args := []string{"dev", "--addr", w.addr, "--data", w.dir,
 		"--database-url", w.books.DatabaseURL, "--rpc-url", w.books.RPCURL, "--sandbox-url", w.books.SandboxURL,
 		"--issuer-call-timeout", "2s", "--issuer-visibility-delay", "3s"} // the sandbox answers at once
+	if w.supplier != "" {
+		args = append(args, "--supplier", w.supplier, "--supplier-visibility-delay", "2s")
+	}
 	if settler != relayer {
 		args = append(args, "--facilitator-url", w.facilitator, "--settlement", settler)
 	}

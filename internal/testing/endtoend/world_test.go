@@ -50,11 +50,12 @@ type world struct {
 	// fromBlock is the block at which the world begins.
 	fromBlock uint64
 	issuer    *issuer
-	// issuerBooks is where the books of another issuer are; empty in a world of the sandbox alone.
-	issuerBooks string
-	instances   []*instance
-	log         *slog.Logger
-	telemetry   *telemetry.Telemetry
+	// issuerBooks and supplierBooks are where the books of another issuer and of another supplier are; empty in a world of
+	// the sandbox alone.
+	issuerBooks, supplierBooks string
+	instances                  []*instance
+	log                        *slog.Logger
+	telemetry                  *telemetry.Telemetry
 
 	databaseURL, rpcURL string
 

@@ -73,6 +73,8 @@ func Points() []Point {
 		{"load.after_send", true, "the issuer has the load; its answer is not recorded"},
 		{"esim.reserved", false, "the eSIM's row and reference are stored; the supplier knows nothing"},
 		{"supplier.before_order", true, "the order is about to be sent to the supplier"},
+		{"journal.begun", false, "what is sent to a supplier without references is in its journal; it is not sent"},
+		{"journal.unnamed", false, "such a supplier has the order; the journal does not have its name"},
 		{"supplier.after_order", true, "the supplier has the order; its answer is not recorded"},
 		{"esim.before_commit", true, "the sealed eSIM is written; the transaction is open"},
 		{"esim.installed", false, "the sealed eSIM is stored; the order is not fulfilled"},

@@ -17,6 +17,7 @@ type database struct {
 	attempts     []attemptRow
 	cards        []cardRow
 	profiles     []profileRow
+	journal      []journalRow
 	reservations []reservationRow
 	jobs         []jobRow
 	fees         []feeRow
@@ -183,6 +184,7 @@ func readDatabase(ctx context.Context, url string) (d database, err error) {
 			ARRAY(SELECT v->>'hash' FROM jsonb_array_elements(variants) v), created_at FROM attempts ORDER BY relayer, nonce`),
 		table(ctx, tx, &d.cards,
 			`SELECT id::text, order_id, owner, status, reference::text, account, load_usd_cents FROM cards`),
+		table(ctx, tx, &d.journal, `SELECT reference::text, code, account FROM supplier_orders`),
 		table(ctx, tx, &d.profiles, `SELECT id::text, order_id, status, reference::text, account FROM esim_profiles`),
 		table(ctx, tx, &d.reservations, `SELECT order_id, resource, units, released_at IS NOT NULL
 			AND suspended_at IS NULL FROM reservations`),

@@ -1,6 +1,9 @@
 package invariants
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
 
 // profileRow is the eSIM of an order.
 type profileRow struct{ ID, Order, Status, Reference, Account string }
@@ -17,10 +20,52 @@ type supplierEsim struct {
 	Status    string `json:"status"`
 	// Cost is in millionths of a dollar.
 	Cost int64 `json:"costMicros"`
+	// Code is the supplier's name of the plan.
+	Code string `json:"code"`
 }
 
-func readSupplier(ctx context.Context, url string) (supplierBook, error) {
-	return readBook[supplierBook](ctx, "supplier", url+"/control/esim/books")
+// journalRow is what was sent to a supplier that takes no reference.
+type journalRow struct{ Reference, Code, Account string }
+
+// readSupplier reads a supplier's book and finds the reference of each eSIM.
+func readSupplier(ctx context.Context, url string, journal []journalRow) (supplierBook, error) {
+	b, err := readBook[supplierBook](ctx, "supplier", url)
+	if err != nil || b.Executed != nil {
+		return b, err
+	}
+	refer(b.Esims, journal)
+	b.Executed = map[string]int{}
+	for _, e := range b.Esims {
+		b.Executed[lower(e.Reference)]++
+	}
+	return b, nil
+}
+
+// refer gives each eSIM its reference. A supplier that takes one has it at the beginning of its client's name of the
+// order. For any other the journal has it: by the supplier's name, and what has none there can be any order of that
+// plan which was sent and has no name yet.
+func refer(esims []supplierEsim, journal []journalRow) {
+	const length = 36
+	used := make([]bool, len(journal))
+	take := func(e *supplierEsim, fits func(journalRow) bool) {
+		for i, j := range journal {
+			if e.Reference == "" && !used[i] && fits(j) {
+				e.Reference, used[i] = j.Reference, true
+			}
+		}
+	}
+	for i := range esims {
+		e := &esims[i]
+		e.Reference = e.Reference[:min(len(e.Reference), length)]
+		take(e, func(j journalRow) bool { return j.Account == e.ID })
+	}
+	for i := range esims {
+		e := &esims[i]
+		take(e, func(j journalRow) bool { return j.Account == "" && j.Code == e.Code })
+		if e.Reference == "" {
+			e.Reference = fmt.Sprintf("none of eSIM %s", e.ID)
+		}
+	}
 }
 
 func (r *records) profilesByReference() map[string]profileRow {

@@ -143,7 +143,7 @@ func sellEsim(r *records) {
 	r.chain.used = append(r.chain.used, use{transaction, at - 1, bob, "0x0e"})
 	r.profiles = append(r.profiles, profileRow{"profile_e", "ord_e", "ready", "ref-e", "esm_1"})
 	r.supplier = supplierBook{
-		Esims: []supplierEsim{{"esm_1", "ref-e", "released", 4_000_000}}, Executed: map[string]int{"ref-e": 1},
+		Esims: []supplierEsim{{"esm_1", "ref-e", "released", 4_000_000, "pln"}}, Executed: map[string]int{"ref-e": 1},
 	}
 	r.jobs = append(r.jobs, jobRow{"job_e", fulfillJob, "pay_e", "ord_e", "succeeded", 1, 1, false},
 		jobRow{"job_ke", confirmJob, "pay_e", "ord_e", "succeeded", 1, 1, false})

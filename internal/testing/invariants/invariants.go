@@ -23,6 +23,8 @@ type Books struct {
 	SandboxURL            string
 	// IssuerURL is where the book of the card issuer is read; empty is the sandbox's.
 	IssuerURL string
+	// SupplierURL is where the book of the eSIM supplier is read; empty is the sandbox's.
+	SupplierURL string
 	// Relayers are the accounts that settle and had sent nothing before; those of stored attempts are
 	// looked at anyway, but not from their first transaction on.
 	Relayers []string
@@ -43,6 +45,13 @@ func (b Books) issuerURL() string {
 		return b.IssuerURL
 	}
 	return b.SandboxURL + "/control/books"
+}
+
+func (b Books) supplierURL() string {
+	if b.SupplierURL != "" {
+		return b.SupplierURL
+	}
+	return b.SandboxURL + "/control/esim/books"
 }
 
 // Span is a stretch of time.

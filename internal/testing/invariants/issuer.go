@@ -79,7 +79,7 @@ func read(ctx context.Context, b Books) (*records, error) {
 	if r.issuer, err = readIssuer(ctx, b.issuerURL()); err != nil {
 		return nil, err
 	}
-	if r.supplier, err = readSupplier(ctx, b.SandboxURL); err != nil {
+	if r.supplier, err = readSupplier(ctx, b.supplierURL(), r.journal); err != nil {
 		return nil, err
 	}
 	return r, nil

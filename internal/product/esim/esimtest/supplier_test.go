@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/product/esim"
 )
 
 func TestSupplierInMemoryKeepsToTheSuite(t *testing.T) {
@@ -15,4 +16,8 @@ func TestStoreInMemoryKeepsToTheRules(t *testing.T) {
 		s := NewStore()
 		return StoreHarness{Store: s, Put: s.Put}
 	})
+}
+
+func TestJournalInMemoryKeepsToTheRules(t *testing.T) {
+	RunJournal(t, func(*testing.T) esim.Journal { return &Journal{} })
 }

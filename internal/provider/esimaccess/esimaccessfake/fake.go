@@ -1,5 +1,6 @@
 // Package esimaccessfake plays eSIM Access: an http.Handler that speaks the vendor's API, authenticates as it does,
-// keeps books of packages, orders, profiles and a balance, and fails on demand. It knows nothing of the adapter.
+// keeps books of packages, orders, profiles and a balance, and fails on demand. It knows nothing of the adapter. Its
+// control API needs no key: it is for this machine.
 package esimaccessfake
 
 import (
@@ -76,6 +77,8 @@ func New(cfg Config) *Server {
 	s.mux.HandleFunc("/api/v1/open/esim/order", s.serve(always("order"), s.order))
 	s.mux.HandleFunc("/api/v1/open/esim/query", s.serve(always("ordered"), s.query))
 	s.mux.HandleFunc("/api/v1/open/esim/cancel", s.serve(always("cancel"), s.cancel))
+	s.mux.HandleFunc("GET /control/books", s.showBooks)
+	s.mux.HandleFunc("POST /control/faults", s.addFault)
 	return s
 }
 

@@ -1,0 +1,213 @@
+package esimtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
+	"github.com/roamcard/roamcard/internal/product/esim"
+)
+
+// Journal is an esim.Journal in memory. It is safe for concurrent use.
+type Journal struct {
+	mu   sync.Mutex
+	sent []esim.Sent
+}
+
+var _ esim.Journal = (*Journal)(nil)
+
+func (j *Journal) find(ref fulfilment.Ref) *esim.Sent {
+	i := slices.IndexFunc(j.sent, func(s esim.Sent) bool { return s.Ref == ref })
+	if i < 0 {
+		return nil
+	}
+	return &j.sent[i]
+}
+
+// Begin implements esim.Journal.
+func (j *Journal) Begin(_ context.Context, s esim.Sent) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.find(s.Ref) != nil {
+		return esim.ErrSent
+	}
+	s.Account = ""
+	j.sent = append(j.sent, s)
+	return nil
+}
+
+// Name implements esim.Journal.
+func (j *Journal) Name(_ context.Context, ref fulfilment.Ref, account string) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	known := j.find(ref)
+	switch {
+	case known == nil:
+		return fmt.Errorf("name %s: %w", ref, fulfilment.ErrNoRef)
+	case known.Account == account:
+		return nil
+	case known.Account != "", slices.ContainsFunc(j.sent, func(s esim.Sent) bool { return s.Account == account }):
+		return esim.ErrTaken
+	}
+	known.Account = account
+	return nil
+}
+
+// Sent implements esim.Journal.
+func (j *Journal) Sent(_ context.Context, ref fulfilment.Ref) (esim.Sent, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if known := j.find(ref); known != nil {
+		return *known, nil
+	}
+	return esim.Sent{}, fulfilment.ErrNoRef
+}
+
+// SentBetween implements esim.Journal.
+func (j *Journal) SentBetween(_ context.Context, code string, from, to time.Time) ([]esim.Sent, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var all []esim.Sent
+	for _, s := range j.sent {
+		if s.Code == code && !s.At.Before(from) && !s.At.After(to) {
+			all = append(all, s)
+		}
+	}
+	return all, nil
+}
+
+// Named implements esim.Journal.
+func (j *Journal) Named(_ context.Context, accounts []string) (map[string]fulfilment.Ref, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	all := map[string]fulfilment.Ref{}
+	for _, s := range j.sent {
+		if s.Account != "" && slices.Contains(accounts, s.Account) {
+			all[s.Account] = s.Ref
+		}
+	}
+	return all, nil
+}
+
+// RunJournal checks a journal; open makes an empty one.
+func RunJournal(t *testing.T, open func(t *testing.T) esim.Journal) {
+	for name, rule := range map[string]func(*testing.T, esim.Journal){
+		"AReferenceIsBegunOnce":      referenceIsBegunOnce,
+		"AnAccountHasOneReference":   accountHasOneReference,
+		"WhatWasSentIsListedByTime":  sentIsListedByTime,
+		"OneOfManyGetsAnAccount":     oneOfManyGetsAnAccount,
+		"UnknownReferenceHasNoEntry": unknownReferenceHasNoEntry,
+	} {
+		t.Run(name, func(t *testing.T) { rule(t, open(t)) })
+	}
+}
+
+func sent(code string, after time.Duration) esim.Sent {
+	return esim.Sent{Ref: fulfilmenttest.NewRef(), Code: code, Cost: 1_120_000, At: start.Add(after)}
+}
+
+func referenceIsBegunOnce(t *testing.T, j esim.Journal) {
+	first := sent("fr-1", 0)
+	if err := j.Begin(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	other := sent("jp-1", time.Second)
+	other.Ref = first.Ref
+	for _, again := range []esim.Sent{first, other} {
+		if err := j.Begin(t.Context(), again); !errors.Is(err, esim.ErrSent) {
+			t.Errorf("Begin again = %v, want ErrSent", err)
+		}
+	}
+	got, err := j.Sent(t.Context(), first.Ref)
+	if diff := cmp.Diff(first, got); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
+
+func accountHasOneReference(t *testing.T, j esim.Journal) {
+	first, second := sent("fr-1", 0), sent("fr-1", 0)
+	for _, s := range []esim.Sent{first, second} {
+		if err := j.Begin(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		if err := j.Name(t.Context(), first.Ref, "a"); err != nil {
+			t.Fatalf("Name = %v", err)
+		}
+	}
+	if err := j.Name(t.Context(), second.Ref, "a"); !errors.Is(err, esim.ErrTaken) {
+		t.Errorf("Name of another's order = %v, want ErrTaken", err)
+	}
+	if err := j.Name(t.Context(), first.Ref, "b"); !errors.Is(err, esim.ErrTaken) {
+		t.Errorf("another Name = %v, want ErrTaken", err)
+	}
+	named, err := j.Named(t.Context(), []string{"", "a", "b"})
+	if diff := cmp.Diff(map[string]fulfilment.Ref{"a": first.Ref}, named); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	for ref, want := range map[fulfilment.Ref]string{first.Ref: "a", second.Ref: ""} {
+		if got, err := j.Sent(t.Context(), ref); err != nil || got.Account != want {
+			t.Errorf("account %q, %v; want %q", got.Account, err, want)
+		}
+	}
+}
+
+func sentIsListedByTime(t *testing.T, j esim.Journal) {
+	all := []esim.Sent{sent("fr-1", 0), sent("fr-1", time.Minute), sent("fr-1", time.Hour), sent("jp-1", time.Minute)}
+	for _, s := range all {
+		if err := j.Begin(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := j.Name(t.Context(), all[1].Ref, "a"); err != nil {
+		t.Fatal(err)
+	}
+	all[1].Account = "a"
+	got, err := j.SentBetween(t.Context(), "fr-1", start, start.Add(time.Minute))
+	slices.SortFunc(got, func(a, b esim.Sent) int { return a.At.Compare(b.At) })
+	if diff := cmp.Diff(all[:2], got); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
+
+func oneOfManyGetsAnAccount(t *testing.T, j esim.Journal) {
+	const many = 6
+	won := make(chan error, many)
+	for range many {
+		s := sent("fr-1", 0)
+		if err := j.Begin(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		go func() { won <- j.Name(t.Context(), s.Ref, "a") }()
+	}
+	named := 0
+	for range many {
+		if err := <-won; err == nil {
+			named++
+		} else if !errors.Is(err, esim.ErrTaken) {
+			t.Errorf("Name = %v, want ErrTaken", err)
+		}
+	}
+	if named != 1 {
+		t.Errorf("%d references have one order", named)
+	}
+}
+
+func unknownReferenceHasNoEntry(t *testing.T, j esim.Journal) {
+	ref := fulfilmenttest.NewRef()
+	if _, err := j.Sent(t.Context(), ref); !errors.Is(err, fulfilment.ErrNoRef) {
+		t.Errorf("Sent = %v, want ErrNoRef", err)
+	}
+	if err := j.Name(t.Context(), ref, "a"); err == nil {
+		t.Error("Name of a reference that was not begun is kept")
+	}
+}

@@ -1,0 +1,74 @@
+package esimaccess
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/provider"
+	"github.com/roamcard/roamcard/internal/provider/wire"
+	"github.com/roamcard/roamcard/internal/secret"
+)
+
+// Name is how the settings choose eSIM Access.
+const Name = "esim-access"
+
+// The keys of its own settings.
+const (
+	SecretKey          = "esim_access.secret"
+	VisibilityDelayKey = "esim_access.visibility_delay"
+	PerSecondKey       = "esim_access.per_second"
+)
+
+// callTimeout has room for the look at the price and for the order, each behind other requests of the process.
+const callTimeout = 15 * time.Second
+
+var _ provider.SupplierClient = (*Supplier)(nil)
+
+// AsSupplier registers eSIM Access. supplier.key is the access code.
+func AsSupplier() provider.Supplier {
+	return provider.Supplier{
+		Registration: provider.Registration{
+			Name: Name, Real: true,
+			Settings: []provider.Setting{
+				{Key: SecretKey, Help: "the key that signs requests to eSIM Access; supplier.key is the access code", Secret: true},
+				{Key: VisibilityDelayKey, Help: "how long after a send an order may still appear at eSIM Access",
+					Default: defaultVisibilityDelay.String(), Check: provider.CheckDuration},
+				{Key: PerSecondKey, Help: "how many requests one process sends to eSIM Access in a second; the account has 8",
+					Default: strconv.Itoa(defaultPerSecond), Check: checkRate},
+			},
+			Mistakes: mistakes,
+		},
+		CallTimeout: callTimeout,
+		Dial: func(c provider.Config) (provider.SupplierClient, error) {
+			perSecond, _ := strconv.Atoi(c.Own.Text(PerSecondKey)) // checked when it was read; zero is the default
+			s, err := Dial(Config{
+				URL: c.URL, AccessCode: c.Key, Secret: secret.New(c.Own.Text(SecretKey)), Timeout: c.CallTimeout,
+				VisibilityDelay: c.Own.Duration(VisibilityDelayKey), PerSecond: perSecond, Metrics: c.Metrics,
+			})
+			if err != nil {
+				return nil, err
+			}
+			return s, nil
+		},
+	}
+}
+
+func checkRate(text string) error {
+	if n, err := strconv.Atoi(text); err != nil || n < 1 || n > defaultPerSecond {
+		return fmt.Errorf("must be 1 to %d", defaultPerSecond)
+	}
+	return nil
+}
+
+// mistakes are those of the address. What is missing is told by the settings themselves.
+func mistakes(c provider.Config) []error {
+	if c.URL == "" {
+		return nil
+	}
+	if _, err := wire.Origin(c.URL); err != nil {
+		return []error{errors.New("supplier.url: " + err.Error())}
+	}
+	return nil
+}

@@ -1,0 +1,158 @@
+package esimgo
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/product/esim"
+)
+
+const (
+	perPage  = 200
+	maxPages = 100
+)
+
+// Listings implements esim.Supplier. Left out is what the port cannot state: bundles without a limit of data, and
+// prices that are no whole number of millionths of a dollar. Nothing is counted: what is listed is in stock.
+func (s *Supplier) Listings(ctx context.Context) ([]esim.Listing, error) {
+	// A bundle's price has no currency of its own.
+	if _, err := s.balance(ctx); err != nil {
+		return nil, fmt.Errorf("read the catalogue: %w", err)
+	}
+	var all []esim.Listing
+	seen := map[string]bool{}
+	for page, more := 1, true; more; page++ {
+		var got catalogueAnswer
+		err := s.call(ctx, request{
+			op: "plans", method: http.MethodGet, path: []string{"catalogue"}, route: "/catalogue", query: paged(page),
+		}, &got)
+		if err == nil && got.Bundles == nil {
+			err = unclear("the list in the answer does not match the documentation")
+		}
+		if err == nil {
+			more, err = got.after(page, len(*got.Bundles))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the catalogue: %w", err)
+		}
+		for _, b := range *got.Bundles {
+			// A page moves when the catalogue changes meanwhile.
+			if l, ok := b.listing(); ok && !seen[l.Code] {
+				all, seen[l.Code] = append(all, l), true
+			}
+		}
+	}
+	return all, nil
+}
+
+func paged(page int) url.Values {
+	return url.Values{"page": {strconv.Itoa(page)}, "perPage": {strconv.Itoa(perPage)}}
+}
+
+// pages is the part of an answer that says how long a list is.
+type pages struct {
+	PageCount *int `json:"pageCount"`
+}
+
+// after says whether there is a page after this one. A list that does not say how long it is ends with an empty page.
+func (p pages) after(page, items int) (more bool, err error) {
+	if more = items > 0; p.PageCount != nil {
+		more = page < *p.PageCount
+	}
+	if more && page >= maxPages {
+		return false, unclear("the list is too long to be read whole")
+	}
+	return more, nil
+}
+
+type catalogueAnswer struct {
+	pages
+	Bundles *[]bundleAnswer `json:"bundles"`
+}
+
+type bundleAnswer struct {
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	Countries   []struct {
+		ISO string `json:"iso"`
+	} `json:"countries"`
+	DataMB    int         `json:"dataAmount"`
+	Days      int         `json:"duration"`
+	Unlimited bool        `json:"unlimited"`
+	Price     json.Number `json:"price"`
+}
+
+func (a bundleAnswer) listing() (esim.Listing, bool) {
+	price, ok := parseUSD(a.Price)
+	if !ok || price <= 0 || a.Unlimited || a.DataMB <= 0 || a.Days <= 0 || !isBundle(a.Name) {
+		return esim.Listing{}, false
+	}
+	l := esim.Listing{
+		Code: a.Name, Name: a.Description, Type: esim.Country, DataMB: a.DataMB, ValidityDays: a.Days, Cost: price,
+		InStock: true,
+	}
+	if l.Name == "" {
+		l.Name = a.Name
+	}
+	for _, c := range a.Countries {
+		iso, ok := esim.ParseCountry(c.ISO)
+		if !ok {
+			return esim.Listing{}, false
+		}
+		l.Countries = append(l.Countries, iso)
+	}
+	if len(l.Countries) > 1 {
+		l.Type = esim.Region
+	}
+	return l, len(l.Countries) > 0
+}
+
+// isBundle refuses a name that would change a path. Names are case sensitive.
+func isBundle(s string) bool { return isName(s, "_-.+ ") && s != "." && s != ".." }
+
+// balance is the float: what the organisation has left, which must be kept in US dollars.
+func (s *Supplier) balance(ctx context.Context) (money.USDC, error) {
+	var got struct {
+		Balance  json.Number `json:"balance"`
+		Currency string      `json:"currency"`
+	}
+	err := s.call(ctx, request{
+		op: "organisation", method: http.MethodGet, path: []string{"organisation"}, route: "/organisation",
+	}, &got)
+	if err != nil {
+		return 0, fmt.Errorf("read the organisation: %w", err)
+	}
+	if got.Currency != currencyUSD {
+		return 0, fmt.Errorf("read the organisation: %w", unclear("its currency is not USD"))
+	}
+	// An organisation may owe: then there is no float.
+	if len(got.Balance) > 0 && got.Balance[0] == '-' {
+		if _, ok := parseUSD(got.Balance[1:]); ok {
+			return 0, nil
+		}
+	}
+	balance, ok := parseUSD(got.Balance)
+	if !ok {
+		return 0, fmt.Errorf("read the organisation: %w", unclear("its balance is no exact amount"))
+	}
+	return balance, nil
+}
+
+// Probe reads what a purchase depends on and changes nothing: the key, the currency, the float, and that something is
+// listed.
+func (s *Supplier) Probe(ctx context.Context) (string, error) {
+	balance, err := s.balance(ctx)
+	if err != nil {
+		return "", err
+	}
+	listings, err := s.Listings(ctx)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d plans, %s USD left", len(listings), balance.Dollars()), nil
+}

@@ -1,0 +1,349 @@
+package esimgofake
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/secret"
+)
+
+const (
+	maxBody     = 1 << 16
+	maxQuantity = 10
+	smdpAddress = "rsp.esimgo.example.com"
+)
+
+// reply is an answer before it is spoiled.
+type reply struct {
+	status int
+	body   any
+	// retryAfter is in seconds; zero leaves the header out.
+	retryAfter int
+}
+
+func ok(body any) reply { return reply{status: http.StatusOK, body: body} }
+
+func no(status int, message string) reply {
+	return reply{status: status, body: map[string]string{"message": message}}
+}
+
+func (s *Server) routes() *http.ServeMux {
+	mux := http.NewServeMux()
+	for pattern, route := range map[string]struct {
+		op     string
+		answer func(*http.Request) reply
+	}{
+		"GET /catalogue":          {opPlans, s.catalogue},
+		"GET /catalogue/{name}":   {opPlan, s.bundle},
+		"GET /orders":             {opOrdered, s.list},
+		"GET /orders/{reference}": {opOrdered, s.order},
+		"GET /esims/assignments":  {opAssignments, s.assignments},
+		"GET /organisation":       {opOrganisation, s.organisation},
+	} {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			s.serve(w, route.op, func() reply { return route.answer(r) })
+		})
+	}
+	mux.HandleFunc("POST /orders", s.post)
+	return mux
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if strings.HasPrefix(r.URL.Path, "/control/") {
+		s.control().ServeHTTP(w, r)
+		return
+	}
+	if !secret.New(r.Header.Get("X-API-Key")).Equal(s.cfg.APIKey) {
+		write(w, no(http.StatusForbidden, "access denied"))
+		return
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+// serve answers a request under the lock of the books, as its faults say.
+func (s *Server) serve(w http.ResponseWriter, op string, answer func() reply) {
+	s.mu.Lock()
+	s.calls[op]++
+	mode := s.fault(op)
+	early, done := before(mode)
+	var r reply
+	if !done {
+		r = answer()
+	}
+	s.mu.Unlock()
+	if done {
+		send(w, mode, early)
+		return
+	}
+	send(w, mode, r)
+}
+
+type orderRequest struct {
+	Type   string `json:"type"`
+	Assign *bool  `json:"assign"`
+	Order  []struct {
+		Type     string `json:"type"`
+		Item     string `json:"item"`
+		Quantity int    `json:"quantity"`
+	} `json:"order"`
+}
+
+func (s *Server) post(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	var asked orderRequest
+	if err != nil || json.Unmarshal(body, &asked) != nil {
+		write(w, no(http.StatusBadRequest, "invalid request body"))
+		return
+	}
+	op := opOrder
+	if asked.Type == "validate" {
+		op = opCheck
+	}
+	s.serve(w, op, func() reply { return s.take(asked) })
+}
+
+// take validates an order, or makes it.
+func (s *Server) take(asked orderRequest) reply {
+	if !slices.Contains([]string{"validate", "transaction"}, asked.Type) || len(asked.Order) != 1 ||
+		asked.Order[0].Type != "bundle" || asked.Order[0].Quantity < 1 {
+		return no(http.StatusBadRequest, "invalid order")
+	}
+	line := asked.Order[0]
+	if line.Quantity > maxQuantity {
+		return no(http.StatusTooManyRequests, "too many eSIMs in an order")
+	}
+	b := s.find(line.Item)
+	if b == nil {
+		return no(http.StatusBadRequest, "bundle not found")
+	}
+	total := b.Price * money.USDC(line.Quantity)
+	if asked.Type == "validate" {
+		answer := orderBody{
+			Total: dollars(total), Currency: s.currency(), Valid: new(!b.soldOut && total <= s.balance), Order: []lineBody{{
+				Type: "bundle", Item: b.Name, Quantity: line.Quantity, SubTotal: dollars(total), Price: dollars(b.Price),
+			}},
+		}
+		return ok(answer)
+	}
+	switch now := s.cfg.Now(); {
+	case b.soldOut:
+		return no(http.StatusBadRequest, "bundle not available")
+	case total > s.balance:
+		return no(http.StatusBadRequest, "insufficient balance")
+	case line.Quantity != 1 || asked.Assign == nil || !*asked.Assign:
+		return no(http.StatusBadRequest, "only one eSIM is assigned at a time")
+	case now.Sub(s.latest) < s.cfg.OrderGap:
+		return reply{
+			status: http.StatusTooManyRequests, body: map[string]string{"message": "too many requests"},
+			retryAfter: int(s.cfg.OrderGap/time.Second) + 1,
+		}
+	default:
+		s.latest = now
+	}
+	return ok(s.shown(s.sell(b)))
+}
+
+// currency is the organisation's.
+func (s *Server) currency() string { return "USD" }
+
+func (s *Server) catalogue(r *http.Request) reply {
+	page, of := paged(r, s.bundles, s.cfg.PageSize)
+	shown := make([]bundleBody, 0, len(page))
+	for _, b := range page {
+		shown = append(shown, b.shown())
+	}
+	return ok(map[string]any{"bundles": shown, "pageCount": of, "rows": len(s.bundles)})
+}
+
+func (s *Server) bundle(r *http.Request) reply {
+	b := s.find(r.PathValue("name"))
+	if b == nil {
+		return no(http.StatusNotFound, "bundle not found")
+	}
+	return ok(b.shown())
+}
+
+func (s *Server) list(r *http.Request) reply {
+	all := slices.Clone(s.orders)
+	if !s.cfg.OldestFirst {
+		slices.Reverse(all)
+	}
+	page, of := paged(r, all, s.cfg.PageSize)
+	shown := make([]orderBody, 0, len(page))
+	for _, o := range page {
+		body := s.shown(o)
+		body.Order[0].ESIMs = nil // only an order by itself shows its eSIM
+		shown = append(shown, body)
+	}
+	return ok(map[string]any{"orders": shown, "pageCount": of, "rows": len(all)})
+}
+
+func (s *Server) order(r *http.Request) reply {
+	if o := s.ordered(r.PathValue("reference")); o != nil {
+		return ok(s.shown(o))
+	}
+	return no(http.StatusNotFound, "order not found")
+}
+
+func (s *Server) assignments(r *http.Request) reply {
+	o := s.ordered(r.URL.Query().Get("reference"))
+	switch {
+	case r.Header.Get("Accept") != "application/json":
+		return no(http.StatusNotAcceptable, "this fake writes no CSV")
+	case o == nil:
+		return no(http.StatusBadRequest, "order not found")
+	case !o.Completed:
+		return reply{
+			status: http.StatusServiceUnavailable, body: map[string]string{"message": "processing"}, retryAfter: 1,
+		}
+	}
+	return ok(map[string]any{"esims": []installBody{o.sim.shown()}})
+}
+
+func (s *Server) organisation(*http.Request) reply {
+	return ok(map[string]any{"name": "roamcard", "balance": dollars(s.balance), "currency": s.currency()})
+}
+
+func (s *Server) ordered(reference string) *bought {
+	i := slices.IndexFunc(s.orders, func(o *bought) bool { return o.Reference == reference })
+	if i < 0 {
+		return nil
+	}
+	return s.orders[i]
+}
+
+// paged is one page of a list, and how many there are. Pages count from 1.
+func paged[T any](r *http.Request, all []T, size int) (page []T, of int) {
+	if n, err := strconv.Atoi(r.URL.Query().Get("perPage")); err == nil && n > 0 {
+		size = min(size, n)
+	}
+	n, err := strconv.Atoi(r.URL.Query().Get("page"))
+	if err != nil || n < 1 {
+		n = 1
+	}
+	from := min((n-1)*size, len(all))
+	return all[from:min(from+size, len(all))], (len(all) + size - 1) / size
+}
+
+type bundleBody struct {
+	Name        string        `json:"name"`
+	Description string        `json:"description"`
+	Groups      []string      `json:"groups"`
+	Countries   []countryBody `json:"countries"`
+	DataMB      int           `json:"dataAmount"`
+	Days        int           `json:"duration"`
+	Speed       []string      `json:"speed"`
+	Autostart   bool          `json:"autostart"`
+	Unlimited   bool          `json:"unlimited"`
+	Price       json.Number   `json:"price"`
+	Billing     string        `json:"billingType"`
+}
+
+type countryBody struct {
+	Name   string `json:"name"`
+	Region string `json:"region"`
+	ISO    string `json:"iso"`
+}
+
+func (b *Bundle) shown() bundleBody {
+	body := bundleBody{
+		Name: b.Name, Description: b.Description, Groups: []string{"Standard Fixed"}, DataMB: b.DataMB, Days: b.Days,
+		Speed: []string{"4G"}, Autostart: true, Unlimited: b.Unlimited, Price: dollars(b.Price), Billing: "FixedCost",
+		Countries: []countryBody{},
+	}
+	for _, c := range b.Countries {
+		body.Countries = append(body.Countries, countryBody{Name: "Country " + c, Region: "Region", ISO: c})
+	}
+	return body
+}
+
+type orderBody struct {
+	Order     []lineBody  `json:"order"`
+	Total     json.Number `json:"total"`
+	Currency  string      `json:"currency"`
+	Valid     *bool       `json:"valid,omitempty"`
+	Created   string      `json:"createdDate,omitempty"`
+	Assigned  bool        `json:"assigned"`
+	Status    string      `json:"status,omitempty"`
+	Message   string      `json:"statusMessage,omitempty"`
+	Reference string      `json:"orderReference,omitempty"`
+}
+
+type lineBody struct {
+	Type     string        `json:"type"`
+	Item     string        `json:"item"`
+	Quantity int           `json:"quantity"`
+	SubTotal json.Number   `json:"subTotal"`
+	Price    json.Number   `json:"pricePerUnit"`
+	ESIMs    []installBody `json:"esims,omitempty"`
+}
+
+type installBody struct {
+	ICCID      string `json:"iccid"`
+	MatchingID string `json:"matchingId"`
+	SMDP       string `json:"smdpAddress"`
+	Status     string `json:"profileStatus,omitempty"`
+	Installed  string `json:"firstInstalledDateTime,omitempty"`
+}
+
+func (s *Server) shown(o *bought) orderBody {
+	body := orderBody{
+		Total: dollars(o.Total), Currency: s.currency(), Created: stamp(o.Created), Status: "processing",
+		Message: "Order processing", Reference: o.Reference, Order: []lineBody{{
+			Type: "bundle", Item: o.Bundle, Quantity: 1, SubTotal: dollars(o.Total), Price: dollars(o.Total),
+		}},
+	}
+	if o.Completed {
+		body.Status, body.Message, body.Assigned = "completed", "Order completed: 1 eSIMs assigned", true
+	}
+	if o.Completed && !s.cfg.Bare {
+		// An order shows what installs its eSIM, and not how that stands.
+		line := o.sim.shown()
+		line.Status, line.Installed = "", ""
+		body.Order[0].ESIMs = []installBody{line}
+	}
+	return body
+}
+
+func (m sim) shown() installBody {
+	body := installBody{
+		ICCID: m.iccid, MatchingID: m.matchingID, SMDP: smdpAddress, Status: "Released", Installed: m.installed,
+	}
+	if m.installed != "" {
+		body.Status = "Installed"
+	}
+	return body
+}
+
+func stamp(at time.Time) string { return at.UTC().Format(time.RFC3339Nano) }
+
+// dollars writes an amount as the vendor does: a decimal number without needless zeros.
+func dollars(u money.USDC) json.Number {
+	return json.Number(strings.TrimSuffix(strings.TrimRight(u.Dollars(), "0"), "."))
+}
+
+func encode(body any) []byte {
+	encoded, err := json.Marshal(body)
+	if err != nil {
+		panic("esimgofake: encode an answer: " + err.Error())
+	}
+	return encoded
+}
+
+func lengthOf(encoded []byte) string { return strconv.Itoa(len(encoded)) }
+
+func write(w http.ResponseWriter, r reply) {
+	w.Header().Set("Content-Type", "application/json")
+	if r.retryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(r.retryAfter))
+	}
+	w.WriteHeader(r.status)
+	_, _ = w.Write(encode(r.body))
+}

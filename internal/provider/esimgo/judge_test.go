@@ -1,0 +1,94 @@
+package esimgo_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/roamcard/roamcard/internal/product/esim"
+	"github.com/roamcard/roamcard/internal/provider/esimgo"
+	"github.com/roamcard/roamcard/internal/provider/esimgo/esimgofake"
+	"github.com/roamcard/roamcard/internal/testing/judge"
+)
+
+const document = "esimgo.yml"
+
+// TestRequestsAndAnswersMatchTheDocument: every request that the adapter can send, and every answer of the fake that is
+// not a failure. Of failures the document says nothing.
+func TestRequestsAndAnswersMatchTheDocument(t *testing.T) {
+	b := start(t, esimgofake.Config{Bare: true})
+	j := judge.Prism(t, document, b.web.URL)
+	cfg := b.config
+	cfg.URL, cfg.HTTP = j.URL, j.Client()
+	judged, err := esimgo.Dial(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all, err := judged.Listings(t.Context()); err != nil || len(all) != 3 {
+		t.Errorf("%d listings, %v", len(all), err)
+	}
+	if stock, err := judged.Check(t.Context(), france); err != nil || stock.Units == 0 {
+		t.Errorf("%+v, %v", stock, err)
+	}
+	b.vendor.SellOut(japan)
+	if stock, err := judged.Check(t.Context(), japan); err != nil || stock.Units != 0 {
+		t.Errorf("%+v, %v", stock, err)
+	}
+	if p, err := judged.Order(t.Context(), asking(france)); err != nil || p.State != esim.PurchaseReady {
+		t.Errorf("%+v, %v", p, err)
+	}
+	lost := b.lose(france, esimgofake.TimeoutAfter)
+	p, err := judged.Ordered(t.Context(), lost.Ref)
+	if err != nil || p.State != esim.PurchaseReady {
+		t.Errorf("%+v, %v", p, err)
+	}
+	for what, least := range map[string]int{
+		"GET /organisation": 1, "GET /catalogue": 1, "GET /catalogue/" + japan: 1, "POST /orders": 4, "GET /orders": 1,
+		"GET /orders/" + p.ID: 1, "GET /esims/assignments": 2,
+	} {
+		if n := j.Judged()[what]; n < least {
+			t.Errorf("%s was judged %d times, want %d", what, n, least)
+		}
+	}
+}
+
+// TestJudgeFindsWhatDoesNotMatch keeps the test above from passing because nobody looks.
+func TestJudgeFindsWhatDoesNotMatch(t *testing.T) {
+	b := start(t, esimgofake.Config{})
+	wrong := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"balance":"much","currency":"USD"}`))
+	}))
+	defer wrong.Close()
+	right, odd := judge.Prism(t, document, b.web.URL), judge.Prism(t, document, wrong.URL)
+	for name, c := range map[string]struct {
+		judge              *judge.Judge
+		method, path, body string
+	}{
+		"an enum":       {right, http.MethodPost, "/orders", `{"type":"buy","order":[]}`},
+		"no member":     {right, http.MethodPost, "/orders", `{"type":"validate"}`},
+		"a wrong type":  {right, http.MethodPost, "/orders", `{"type":"validate","order":[{"quantity":"1"}]}`},
+		"a wrong path":  {right, http.MethodGet, "/balance", ``},
+		"a query":       {right, http.MethodGet, "/catalogue?page=first", ``},
+		"a failure":     {right, http.MethodGet, "/orders/none", ``},
+		"an odd answer": {odd, http.MethodGet, "/organisation", ``},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), c.method, c.judge.URL+c.path, strings.NewReader(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("X-API-Key", esimgofake.DevKey)
+		if c.body != "" {
+			r.Header.Set("Content-Type", "application/json")
+		}
+		resp, err := c.judge.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if found := c.judge.Violations(); len(found) != 1 {
+			t.Errorf("%s: %s %s %s: %q", name, c.method, c.path, c.body, found)
+		}
+	}
+}

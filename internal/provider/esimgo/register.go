@@ -1,0 +1,57 @@
+package esimgo
+
+import (
+	"errors"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/provider"
+)
+
+// The keys of its own settings.
+const (
+	VisibilityDelayKey = "esim_go.visibility_delay"
+	OrderGapKey        = "esim_go.order_gap"
+)
+
+// callTimeout has room for validate, a turn to order and the order.
+const callTimeout = 15 * time.Second
+
+var _ provider.SupplierClient = (*Supplier)(nil)
+
+// AsSupplier registers eSIM Go. supplier.url has the version of the API in its path.
+func AsSupplier() provider.Supplier {
+	return provider.Supplier{
+		Registration: provider.Registration{
+			Name: Name, Real: true,
+			Settings: []provider.Setting{
+				{Key: VisibilityDelayKey, Help: "how long after a send an order may still appear in the list of eSIM Go",
+					Default: defaultVisibilityDelay.String(), Check: provider.CheckDuration},
+				{Key: OrderGapKey, Help: "the time between two orders that one process sends to eSIM Go",
+					Default: defaultOrderGap.String(), Check: provider.CheckDuration},
+			},
+			Mistakes: mistakes,
+		},
+		CallTimeout: callTimeout,
+		Dial: func(c provider.Config) (provider.SupplierClient, error) {
+			s, err := Dial(Config{
+				URL: c.URL, APIKey: c.Key, Journal: c.Journal, Timeout: c.CallTimeout,
+				VisibilityDelay: c.Own.Duration(VisibilityDelayKey), OrderGap: c.Own.Duration(OrderGapKey), Metrics: c.Metrics,
+			})
+			if err != nil {
+				return nil, err
+			}
+			return s, nil
+		},
+	}
+}
+
+// mistakes are those of the address. What is missing is told by the settings themselves.
+func mistakes(c provider.Config) []error {
+	if c.URL == "" {
+		return nil
+	}
+	if _, err := parseBase(c.URL); err != nil {
+		return []error{errors.New("supplier.url: " + err.Error())}
+	}
+	return nil
+}

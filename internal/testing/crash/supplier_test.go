@@ -1,0 +1,141 @@
+package crash_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/roamcard/roamcard/internal/devtools/dev"
+	"github.com/roamcard/roamcard/internal/provider/esimaccess"
+	"github.com/roamcard/roamcard/internal/provider/esimgo"
+	"github.com/roamcard/roamcard/internal/testing/apptest"
+)
+
+// Whenever the program dies, a supplier that takes no reference twice is sent an order at most once: what it has is
+// delivered, and what left no trace is an operator's.
+func TestKilledWhileASupplierIsSentAnOrder(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("starts the program many times")
+	}
+	const delivered, undecided = "fulfilled", "operator_review"
+	type end struct{ point, status string }
+	for name, cases := range map[string][]end{
+		esimaccess.Name: {{"supplier.after_order", delivered}, {"submit.marked", undecided}},
+		// The last one leaves an entry that could be the order of any that follows.
+		esimgo.Name: {
+			{"supplier.after_order", delivered}, {"journal.unnamed", delivered}, {"submit.marked", undecided},
+			{"journal.begun", undecided},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.supplier, w.books.SupplierURL = name, dev.SupplierBooks(name, w.books.SandboxURL)
+			for _, c := range cases {
+				t.Run(c.point, func(t *testing.T) { w.killedAt(t, c.point, c.status) })
+			}
+		})
+	}
+}
+
+// killedAt kills the program at a point of the purchase of an eSIM, whose order then ends in a status.
+func (w *world) killedAt(t *testing.T, point, status string) {
+	b := w.buyer(t)
+	b.travelling = true
+	p := w.start(t, relayer, fault(point, "kill"))
+	apptest.Until(t, recovery, "the terms are told", func() error { return b.challenge(t.Context()) })
+	header := b.press(t, p, "", false)
+	p.awaitKill(t, recovery)
+	p = w.start(t, relayer, "")
+	apptest.Until(t, 2*recovery, "the order is "+status, func() error {
+		answered, _, got, err := b.ask(t.Context(), header)
+		if err == nil && (answered != http.StatusOK || got.Order.Status != status) {
+			err = fmt.Errorf("%d, %q", answered, got.Order.Status)
+		}
+		return err
+	})
+	p.stop(t)
+	w.checkBooks(t)
+}
+
+// A database that is restored has lost an eSIM that was sold, and what the journal knew of it. The repeat of its buyer
+// gets that eSIM where the supplier finds it by our reference, and waits for an operator where it cannot be told whose
+// it is. Either way nothing is ordered again.
+func TestRestoredOverASupplierThatTakesNoReferenceTwice(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("starts the program several times")
+	}
+	for name, found := range map[string]bool{esimaccess.Name: true, esimgo.Name: false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.supplier, w.books.SupplierURL = name, dev.SupplierBooks(name, w.books.SandboxURL)
+			w.start(t, relayer, "").stop(t)
+			older, lostFrom := w.dump(t), w.sent(t)
+
+			p := w.start(t, relayer, "")
+			n := w.bill(t, w.buyer(t), esim)
+			apptest.Until(t, recovery, "eSIMs are sold", func() error { return n.buyer.ready(n.Path) })
+			w.buys(t, []*bill{n}, http.StatusOK)
+			w.rests(t)
+			n.tally = w.tell(t, n.buyer)
+			p.Kill(t)
+			w.restore(t, older)
+			w.books.Lost = [2]int64{lostFrom, w.sent(t)}
+			w.answers.all = nil // what was told of the lost order is not in the books any more
+
+			p = w.start(t, relayer, "")
+			if found {
+				w.repeats(t, []*bill{n})
+				w.rests(t)
+				w.stillHas(t, n)
+				w.checkBooks(t)
+			} else {
+				apptest.Until(t, recovery, "the repeat is an operator's", func() error {
+					a := w.buys(t, []*bill{n}, 0)[0]
+					if a.Status != http.StatusServiceUnavailable || !strings.Contains(a.Body, "what it bought") {
+						return fmt.Errorf("%d %s", a.Status, a.Body)
+					}
+					return nil
+				})
+			}
+			if made := w.supplierOrders(t); made != 1 {
+				t.Errorf("the supplier has %d orders, want the one before the loss", made)
+			}
+			p.stop(t)
+		})
+	}
+}
+
+// ready says whether a purchase would be told its terms.
+func (b *buyer) ready(path string) error {
+	res, err := b.http.Post("http://"+b.world.addr+path, "application/json", strings.NewReader(
+		`{"idempotencyKey":"is-anything-sold"}`))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode != http.StatusPaymentRequired {
+		return fmt.Errorf("status %d", res.StatusCode)
+	}
+	return nil
+}
+
+// supplierOrders counts the orders in the books of the supplier.
+func (w *world) supplierOrders(t *testing.T) int {
+	t.Helper()
+	res, err := http.Get(w.books.SupplierURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	var books struct{ Esims []json.RawMessage }
+	if err := json.NewDecoder(res.Body).Decode(&books); err != nil {
+		t.Fatal(err)
+	}
+	return len(books.Esims)
+}
