@@ -49,7 +49,8 @@ func TestIssuersNextToTheSandboxAnswer(t *testing.T) {
 		}
 	}
 	c := app.Defaults()
-	if err := dev.UseIssuer(&c, "nobody", web.URL); err == nil || !strings.Contains(err.Error(), "only sandbox, lithic, stripe") {
+	if err := dev.UseIssuer(&c, "nobody", web.URL); err == nil ||
+		!strings.Contains(err.Error(), "only sandbox, lithic, stripe") {
 		t.Errorf("an issuer that is none: %v", err)
 	}
 }
