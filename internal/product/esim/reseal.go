@@ -3,6 +3,7 @@ package esim
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/roamcard/roamcard/internal/job"
 )
@@ -10,17 +11,37 @@ import (
 // Resealing is the kind of the job that encrypts old activation data with the current key.
 const Resealing job.Kind = "esim_reseal"
 
-// ResealArgs are the arguments of that job: none.
-type ResealArgs struct{}
+// ResealArgs are the arguments of that job.
+type ResealArgs struct {
+	// Key is the key to encrypt with; empty is the worker's current one.
+	Key string `json:"key,omitempty"`
+}
 
 // Kind implements job.Args.
 func (ResealArgs) Kind() job.Kind { return Resealing }
 
-const resealBatch = 200
+const (
+	resealBatch = 200
+	// resealHandOver is when a worker with another current key looks again whether one with the right key has come, and
+	// resealAfter how long it does: the periodic job goes on then.
+	resealHandOver = time.Second
+	resealAfter    = 10 * time.Minute
+)
 
 // Reseal handles the job: it encrypts again what another key than the first has encrypted. After it has run, the other
-// keys may be removed from the configuration.
-func (e *Esims) Reseal(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
+// keys may be removed from the configuration. While a new key is rolled out, a process that still encrypts with the
+// former one leaves the job to the others.
+func (e *Esims) Reseal(ctx context.Context, l *job.Lease) (job.Outcome, error) {
+	a, err := job.Decode[ResealArgs](l.Row())
+	if err != nil {
+		return job.Outcome{}, fmt.Errorf("read the job: %w", err)
+	}
+	if a.Key != "" && a.Key != e.Keys.Current() {
+		if e.Now().Sub(l.Row().CreatedAt) > resealAfter {
+			return job.Done(), nil
+		}
+		return job.Snooze(resealHandOver), nil
+	}
 	for {
 		old, err := e.Store.Foreign(ctx, e.Keys.Current(), resealBatch)
 		if err != nil {

@@ -2,7 +2,9 @@ package esim_test
 
 import (
 	"bytes"
+	"context"
 	"image/png"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/job/jobtest"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/product/esim/esimtest"
@@ -85,8 +88,8 @@ func TestANewKeySealsEverythingAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.Config.Keys = keyring(t, "k2:"+strings.Repeat("02", 32)+",k1:"+strings.Repeat("01", 32))
-		if o, err := esim.New(s.Config).Reseal(s.Context(), nil); err != nil || o.Status != job.Succeeded {
-			t.Fatalf("reseal: %+v, %v", o, err)
+		if got := s.reseal("k2", esim.New(s.Config)); got != job.Succeeded {
+			t.Fatalf("the job is %s", got)
 		}
 		// The old key may go.
 		s.Config.Keys = keyring(t, "k2:"+strings.Repeat("02", 32))
@@ -214,6 +217,42 @@ func TestThePicturesAreOfTheirSize(t *testing.T) {
 			"LPA%3A1%24smdp.example.com%24MATCH-000001"
 		if got.IOS.Reveal() != want {
 			t.Errorf("iOS: %s", got.IOS.Reveal())
+		}
+	})
+}
+
+// reseal lets a worker have the job that is queued at the first start with a new key, and says what the job is then.
+func (s *shop) reseal(key string, worker *esim.Esims) job.Status {
+	s.Helper()
+	queue := jobtest.NewQueue(nil)
+	args := esim.ResealArgs{Key: key}
+	if _, err := queue.Enqueue(s.Context(), job.New{Args: args, UniqueKey: key}); err != nil {
+		s.Fatal(err)
+	}
+	runner := job.NewRunner(job.Config{Queue: queue, Log: slog.New(slog.DiscardHandler)})
+	runner.Register(args.Kind(), worker.Reseal)
+	ctx, stop := context.WithCancel(s.Context())
+	stopped := make(chan error, 1)
+	go func() { stopped <- runner.Run(ctx) }()
+	s.pass(10 * time.Second)
+	stop()
+	if err := <-stopped; err != nil {
+		s.Error(err)
+	}
+	row, found, err := queue.Find(s.Context(), args.Kind(), key)
+	if err != nil || !found {
+		s.Fatalf("the job: found %t, %v", found, err)
+	}
+	return row.Status
+}
+
+// While a key is rolled out, a process that has the former one as its first leaves the job to the others.
+func TestProcessWithTheFormerKeyLeavesTheResealing(t *testing.T) {
+	story(t, careful, func(s *shop) {
+		s.paid()
+		s.pass(10 * time.Second)
+		if got := s.reseal("k2", esim.New(s.Config)); got != job.Queued {
+			t.Errorf("the job is %s, want it left in the queue", got)
 		}
 	})
 }

@@ -99,7 +99,7 @@ func (e *Esims) Jobs() []job.Work {
 		{Kind: Syncing, Handler: e.Sync, Every: e.SyncEvery, Args: SyncArgs{}},
 		{
 			Kind: Resealing, Handler: e.Reseal, Every: resealEvery, Args: ResealArgs{},
-			Start: &job.New{Args: ResealArgs{}, UniqueKey: "key|" + e.Keys.Current()},
+			Start: &job.New{Args: ResealArgs{Key: e.Keys.Current()}, UniqueKey: "key|" + e.Keys.Current()},
 		},
 	}
 }
