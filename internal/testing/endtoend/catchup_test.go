@@ -105,7 +105,7 @@ func TestRestoredDatabaseIsDetected(t *testing.T) {
 	})
 	eventually(t, 20*time.Second, func() (bool, string) {
 		a := w.send(get("/ready"))
-		return strings.Contains(string(a.body), "transfers"), string(a.body)
+		return a.status == 503 && strings.Contains(string(a.body), "transfers"), string(a.body)
 	})
 	var orders int
 	if err := w.db.QueryRow(t.Context(), "SELECT count(*) FROM orders").Scan(&orders); err != nil || orders != 0 {
@@ -113,10 +113,12 @@ func TestRestoredDatabaseIsDetected(t *testing.T) {
 	}
 	node.clearFaults()
 	w.awaitReady(w.instances[0])
-	// What the lost order was paid with is known again.
+	// What the lost order was paid with is known again, also while its block is not safe.
 	var arrivals int
-	err := w.db.QueryRow(t.Context(), "SELECT count(*) FROM transfers WHERE sender = $1 AND value = $2", b.address.Lower(),
-		int64(price())).Scan(&arrivals)
+	err := w.db.QueryRow(t.Context(), `SELECT count(*) FROM (
+			SELECT transaction, log_index FROM transfers WHERE sender = $1 AND value = $2
+			UNION SELECT transaction, log_index FROM reported_transfers WHERE payer = $1 AND value = $2) found`,
+		b.address.Lower(), int64(price())).Scan(&arrivals)
 	if err != nil || arrivals != 1 {
 		t.Errorf("%d transfers of the lost order's payer, %v, want 1", arrivals, err)
 	}

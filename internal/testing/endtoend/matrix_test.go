@@ -95,6 +95,8 @@ type row struct {
 	good, other int
 	// ends is set when the call ends the session it is made with.
 	ends bool
+	// undone undoes a good call of the owner's, which others would notice.
+	undone func()
 }
 
 // rows are the operations' rows, by id. A new operation needs one.
@@ -103,6 +105,10 @@ func (m *matrix) rows() map[string]row {
 	travels := map[string]string{"orderId": m.travels.OrderID}
 	job, unpaid := map[string]string{"id": m.job}, map[string]string{"orderId": m.unpaid}
 	anyone := row{good: 200}
+	m.owner.awaitFee(m.sold.Issuance.CardID) // a card is not frozen before
+	active := func() {
+		m.owner.post("/api/cards/"+m.sold.Issuance.CardID+"/unfreeze", "").into(m.t, 200, nil)
+	}
 	return map[string]row{
 		"GetConfig":             anyone,
 		"GetHealth":             anyone,
@@ -130,6 +136,9 @@ func (m *matrix) rows() map[string]row {
 		"ListCards":             {good: 200, other: 200},
 		"EnsureCard":            {good: 200, other: 409},
 		"GetCardBalance":        {ids: card, good: 200, other: 404},
+		"FreezeCard":            {ids: card, good: 200, other: 404, undone: active},
+		"UnfreezeCard":          {ids: card, good: 200, other: 404},
+		"ListCardTransactions":  {ids: card, good: 200, other: 404},
 		"CreateRevealChallenge": {ids: card, body: "{}", good: 200, other: 404},
 		"RevealCard": {ids: card, body: revealBody(uuid.NewString(), m.owner.sign("x")), made: m.ownerRevealBody,
 			good: 200, other: 401},
@@ -324,6 +333,9 @@ func (m *matrix) check(o operation, r row, c callerKind, transport func(operatio
 	}
 	if a.status == 401 && a.header.Get("WWW-Authenticate") != "Bearer" {
 		m.t.Errorf("%s %s as %s: WWW-Authenticate %q", call.method, call.path, c.name, a.header.Get("WWW-Authenticate"))
+	}
+	if in && r.undone != nil && c.who == m.owner {
+		r.undone()
 	}
 	if in && r.ends && c.who != nil {
 		c.who.signIn()
