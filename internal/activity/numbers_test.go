@@ -30,14 +30,14 @@ func TestCheckTakesNoIDForACardNumber(t *testing.T) {
 	source := rand.NewChaCha8([32]byte{1})
 	r := rand.New(source)
 	ids := []string{"41111111-1111-4008-8abc-0123456789ab", "34313131-3131-4131-b131-313131313131"}
-	for range 20_000 {
+	for range 3_000 {
 		id, err := uuid.NewRandomFromReader(io.Reader(source))
 		if err != nil {
 			t.Fatal(err)
 		}
 		ids = append(ids, id.String(), strings.ToUpper(id.String()))
 	}
-	for range 2_000 {
+	for range 1_000 {
 		ids = append(ids, digitsOnly(cardNumber(r, 12), r)) // a digit of the version comes behind it
 	}
 	for _, id := range ids {
@@ -89,7 +89,7 @@ func grouped(digits, separator string, sizes ...int) string {
 func TestForbiddenFindsCardNumbersInEveryUsualSpelling(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewChaCha8([32]byte{2}))
-	for i := range 400 {
+	for i := range 80 {
 		number := cardNumber(r, 12+i%8)
 		for _, separator := range []string{"", " ", "-", ".", "_", "/", "\u00a0", "\u2011", "\u2013", "\t"} {
 			for _, sizes := range [][]int{{4}, {4, 6, 5}, {1}} {
