@@ -47,7 +47,7 @@ func (s *Supplier) send(ctx context.Context, rq request, into any) error {
 		Body: rq.body, Most: rq.most,
 		// What broke a connection is told of no request in other words than ours.
 		Confidential: true,
-	}, func(status int, answer []byte) (bool, error) { return understand(status, answer, rq, into) })
+	}, func(a wire.Answer) (bool, error) { return understand(a.Status, a.Body, rq, into) })
 }
 
 // signed puts the account and the signature of a request on it.

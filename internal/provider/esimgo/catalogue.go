@@ -10,6 +10,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/esim"
+	"github.com/roamcard/roamcard/internal/provider/wire"
 )
 
 const (
@@ -32,7 +33,7 @@ func (s *Supplier) Listings(ctx context.Context) ([]esim.Listing, error) {
 			op: "plans", method: http.MethodGet, path: []string{"catalogue"}, route: "/catalogue", query: paged(page),
 		}, &got)
 		if err == nil && got.Bundles == nil {
-			err = unclear("the list in the answer does not match the documentation")
+			err = wire.Unclear("the list in the answer does not match the documentation")
 		}
 		if err == nil {
 			more, err = got.after(page, len(*got.Bundles))
@@ -65,7 +66,7 @@ func (p pages) after(page, items int) (more bool, err error) {
 		more = page < *p.PageCount
 	}
 	if more && page >= maxPages {
-		return false, unclear("the list is too long to be read whole")
+		return false, wire.Unclear("the list is too long to be read whole")
 	}
 	return more, nil
 }
@@ -128,7 +129,7 @@ func (s *Supplier) balance(ctx context.Context) (money.USDC, error) {
 		return 0, fmt.Errorf("read the organisation: %w", err)
 	}
 	if got.Currency != currencyUSD {
-		return 0, fmt.Errorf("read the organisation: %w", unclear("its currency is not USD"))
+		return 0, fmt.Errorf("read the organisation: %w", wire.Unclear("its currency is not USD"))
 	}
 	// An organisation may owe: then there is no float.
 	if len(got.Balance) > 0 && got.Balance[0] == '-' {
@@ -138,7 +139,7 @@ func (s *Supplier) balance(ctx context.Context) (money.USDC, error) {
 	}
 	balance, ok := parseUSD(got.Balance)
 	if !ok {
-		return 0, fmt.Errorf("read the organisation: %w", unclear("its balance is no exact amount"))
+		return 0, fmt.Errorf("read the organisation: %w", wire.Unclear("its balance is no exact amount"))
 	}
 	return balance, nil
 }

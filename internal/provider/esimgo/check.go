@@ -9,6 +9,7 @@ import (
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/esim"
+	"github.com/roamcard/roamcard/internal/provider/wire"
 )
 
 // orderBody is an order of one bundle for a new eSIM.
@@ -94,7 +95,7 @@ func (s *Supplier) price(ctx context.Context, code string) (price money.USDC, li
 	}
 	price, ok := parseUSD(got.Price)
 	if got.Name != code || !ok || price <= 0 {
-		return 0, false, unclear("the bundle in the answer does not match the documentation")
+		return 0, false, wire.Unclear("the bundle in the answer does not match the documentation")
 	}
 	return price, true, nil
 }
@@ -147,9 +148,9 @@ func (a orderAnswer) cost(code string) (money.USDC, error) {
 	cost, ok := parseUSD(a.Total)
 	switch {
 	case !a.isOf(code):
-		return 0, unclear("the answer is about another order")
+		return 0, wire.Unclear("the answer is about another order")
 	case !ok || cost <= 0 || a.Currency != currencyUSD:
-		return 0, unclear("the total in the answer is no exact amount of US dollars")
+		return 0, wire.Unclear("the total in the answer is no exact amount of US dollars")
 	}
 	return cost, nil
 }

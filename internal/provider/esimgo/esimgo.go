@@ -15,16 +15,14 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"net/url"
 	"time"
 
-	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/product/esim"
+	"github.com/roamcard/roamcard/internal/provider/wire"
 	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
@@ -58,10 +56,10 @@ type Config struct {
 
 // Supplier is eSIM Go as the eSIM domain sees it. It is safe for concurrent use.
 type Supplier struct {
-	wire
-	journal         esim.Journal
-	visibilityDelay time.Duration
-	pace            *pace
+	wire                     *wire.Client
+	journal                  esim.Journal
+	timeout, visibilityDelay time.Duration
+	pace                     *pace
 }
 
 var _ esim.Supplier = (*Supplier)(nil)
@@ -74,7 +72,7 @@ const (
 
 // Dial makes a Supplier. It sends nothing yet.
 func Dial(cfg Config) (*Supplier, error) {
-	base, err := parseBase(cfg.URL)
+	base, err := wire.Origin(cfg.URL)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("dial eSIM Go: %w", err)
@@ -84,41 +82,16 @@ func Dial(cfg Config) (*Supplier, error) {
 		return nil, errors.New("dial eSIM Go: there is no journal")
 	}
 	s := &Supplier{
-		wire: wire{
-			base: base, apiKey: cfg.APIKey, timeout: cmp.Or(cfg.Timeout, defaultTimeout), now: cfg.Now,
-			tracer: cfg.Tracer, metrics: cfg.Metrics,
-			http: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
-		},
-		journal: cfg.Journal, visibilityDelay: cmp.Or(cfg.VisibilityDelay, defaultVisibilityDelay),
+		journal: cfg.Journal, timeout: cmp.Or(cfg.Timeout, defaultTimeout),
+		visibilityDelay: cmp.Or(cfg.VisibilityDelay, defaultVisibilityDelay),
 	}
-	if cfg.HTTP != nil {
-		s.http.Transport = cfg.HTTP.Transport
-	}
-	if s.now == nil {
-		s.now = time.Now
-	}
-	if s.tracer == nil {
-		s.tracer = otel.Tracer("roamcard/provider/esimgo")
-	}
-	s.pace = &pace{gap: cmp.Or(cfg.OrderGap, defaultOrderGap), now: s.now}
+	s.wire = wire.New(wire.Config{
+		Provider: Name, Role: "supplier", Base: base, HTTP: cfg.HTTP, Timeout: s.timeout, Now: cfg.Now,
+		Tracer: cfg.Tracer, Metrics: cfg.Metrics,
+		Authorize: func(h http.Header, _ []byte) { h.Set("X-API-Key", cfg.APIKey.Reveal()) },
+	})
+	s.pace = &pace{gap: cmp.Or(cfg.OrderGap, defaultOrderGap), now: s.wire.Now}
 	return s, nil
-}
-
-// parseBase takes the address of an API: whoever reads on the way would have the key and every eSIM.
-func parseBase(text string) (*url.URL, error) {
-	base, err := url.Parse(text)
-	switch {
-	case err != nil, base.Host == "", base.User != nil, base.RawQuery != "", base.Fragment != "":
-		return nil, errors.New("the URL is not one of an API")
-	case base.Scheme == "https", base.Scheme == "http" && isLoopback(base.Hostname()):
-		return base, nil
-	}
-	return nil, fmt.Errorf("the URL is not https, and %s is not this machine", base.Hostname())
-}
-
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || (ip != nil && ip.IsLoopback())
 }
 
 // Traits says what may be done after an unknown outcome: nothing is ever sent twice.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/product/esim"
+	"github.com/roamcard/roamcard/internal/provider/wire"
 	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 )
 
@@ -37,7 +38,7 @@ func (s *Supplier) Order(ctx context.Context, r esim.Request) (esim.Purchase, er
 	var got orderAnswer
 	err = s.call(ctx, request{
 		op: "order", method: http.MethodPost, path: []string{"orders"}, route: "/orders",
-		body: orderOf("transaction", r.Code),
+		body: orderOf("transaction", r.Code), sends: true,
 	}, &got)
 	if err != nil {
 		return esim.Purchase{}, fmt.Errorf("order an eSIM: %w", err)
@@ -76,7 +77,7 @@ func (s *Supplier) prepare(ctx context.Context, r esim.Request) (esim.Sent, erro
 	if err := s.pace.wait(ctx); err != nil {
 		return esim.Sent{}, err
 	}
-	return esim.Sent{Ref: r.Ref, Code: r.Code, Cost: cost, At: s.now().UTC()}, nil
+	return esim.Sent{Ref: r.Ref, Code: r.Code, Cost: cost, At: s.wire.Now().UTC()}, nil
 }
 
 // completed is the only status of an order whose eSIM is handed on. Any other is pending.
@@ -89,7 +90,7 @@ func (s *Supplier) purchase(ctx context.Context, sent esim.Sent, got orderAnswer
 		return esim.Purchase{}, err
 	}
 	if !isReference(got.Reference) || got.Status == "" || cost != sent.Cost {
-		return esim.Purchase{}, unclear("the order in the answer is not the one that was sent")
+		return esim.Purchase{}, wire.Unclear("the order in the answer is not the one that was sent")
 	}
 	p := esim.Purchase{
 		ID: got.Reference, Ref: sent.Ref, Code: sent.Code, State: esim.PurchasePending, Cost: cost,

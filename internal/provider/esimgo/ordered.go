@@ -10,6 +10,7 @@ import (
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/esim"
+	"github.com/roamcard/roamcard/internal/provider/wire"
 )
 
 // clockSkew is how far the vendor's clock may be from ours.
@@ -32,7 +33,7 @@ func (s *Supplier) Ordered(ctx context.Context, ref fulfilment.Ref) (esim.Purcha
 		op: "ordered", method: http.MethodGet, path: []string{"orders", found}, route: "/orders/{orderReference}",
 	}, &got)
 	if err == nil && got.Reference != found {
-		err = unclear("the answer is about another order")
+		err = wire.Unclear("the answer is about another order")
 	}
 	if err != nil {
 		return esim.Purchase{}, fmt.Errorf("read an order: %w", err)
@@ -61,7 +62,7 @@ func (s *Supplier) adopt(ctx context.Context, sent esim.Sent, p esim.Purchase, g
 	case err != nil:
 		return err
 	case profile != nil && profile.Installed != "":
-		return unclear("the only order that fits has an eSIM that is installed already")
+		return wire.Unclear("the only order that fits has an eSIM that is installed already")
 	}
 	return s.journal.Name(ctx, sent.Ref, p.ID)
 }
@@ -118,13 +119,13 @@ func (s *Supplier) search(ctx context.Context, sent esim.Sent) (string, error) {
 	case len(fitting) == 0:
 		return "", fulfilment.ErrNoRef
 	case len(fitting) > 1:
-		return "", unclear("several orders fit")
+		return "", wire.Unclear("several orders fit")
 	case fitting[0].total != sent.Cost:
-		return "", unclear("the only order that fits has another total")
+		return "", wire.Unclear("the only order that fits has another total")
 	}
 	for _, r := range rivals {
 		if r.Ref != sent.Ref && r.Account == "" && s.canHaveMade(r, fitting[0]) {
-			return "", unclear("another reference can have made the only order that fits")
+			return "", wire.Unclear("another reference can have made the only order that fits")
 		}
 	}
 	return fitting[0].reference, nil
@@ -149,7 +150,7 @@ func (s *Supplier) listed(ctx context.Context, from time.Time) ([]entry, error) 
 			op: "ordered", method: http.MethodGet, path: []string{"orders"}, route: "/orders", query: paged(page),
 		}, &got)
 		if err == nil && got.Orders == nil {
-			err = unclear("the list in the answer does not match the documentation")
+			err = wire.Unclear("the list in the answer does not match the documentation")
 		}
 		if err != nil {
 			return nil, err
@@ -162,7 +163,7 @@ func (s *Supplier) listed(ctx context.Context, from time.Time) ([]entry, error) 
 			known, again := seen[e.reference]
 			switch {
 			case again && known != e:
-				return nil, unclear("the list has two different orders of one name")
+				return nil, wire.Unclear("the list has two different orders of one name")
 			case again:
 				continue
 			}
@@ -188,7 +189,7 @@ type ordersAnswer struct {
 func (a orderAnswer) entry(from time.Time) (entry, error) {
 	created, err := time.Parse(time.RFC3339, a.Created)
 	if err != nil || !isReference(a.Reference) {
-		return entry{}, unclear("an order in the list does not match the documentation")
+		return entry{}, wire.Unclear("an order in the list does not match the documentation")
 	}
 	e := entry{reference: a.Reference, created: created.UTC()}
 	if len(a.Order) == 1 && a.Order[0].Quantity == 1 {
@@ -202,7 +203,7 @@ func (a orderAnswer) entry(from time.Time) (entry, error) {
 	}
 	unread := func(l lineAnswer) bool { return l.Item == "" || l.Quantity <= 0 }
 	if len(a.Order) == 0 || slices.ContainsFunc(a.Order, unread) {
-		return entry{}, unclear("an order in the list does not match the documentation")
+		return entry{}, wire.Unclear("an order in the list does not match the documentation")
 	}
 	return e, nil
 }

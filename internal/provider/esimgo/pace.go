@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/roamcard/roamcard/internal/provider/wire"
 )
 
 // pace keeps orders apart, as the vendor asks for; whoever comes faster is answered 429.
@@ -26,7 +28,7 @@ func (p *pace) wait(ctx context.Context) error {
 	delay := at.Sub(now)
 	if deadline, ok := ctx.Deadline(); ok && delay > time.Until(deadline)/2 {
 		p.mu.Unlock()
-		return unclear("other orders have to be sent first")
+		return wire.Unclear("other orders have to be sent first")
 	}
 	p.next = at.Add(p.gap)
 	p.mu.Unlock()

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/roamcard/roamcard/internal/product/esim"
+	"github.com/roamcard/roamcard/internal/provider/wire"
 	"github.com/roamcard/roamcard/internal/secret"
 )
 
@@ -45,7 +46,7 @@ func (a *installAnswers) UnmarshalJSON(raw []byte) error {
 	case object.ICCID != "":
 		a.ESIMs = []installAnswer{object.installAnswer}
 	default:
-		return unclear("there is no list of eSIMs")
+		return wire.Unclear("there is no list of eSIMs")
 	}
 	return nil
 }
@@ -65,7 +66,7 @@ func (s *Supplier) assigned(ctx context.Context, reference string, named *instal
 	}
 	profile, err := one(got.ESIMs)
 	if err == nil && profile != nil && named != nil && profile.ICCID != named.ICCID {
-		err = unclear("the eSIM in the answer is another than the order's")
+		err = wire.Unclear("the eSIM in the answer is another than the order's")
 	}
 	if err != nil {
 		return nil, err
@@ -77,7 +78,7 @@ func (s *Supplier) assigned(ctx context.Context, reference string, named *instal
 func one(all []installAnswer) (*installAnswer, error) {
 	for i := range all {
 		if all[i] != all[0] {
-			return nil, unclear("the order has several eSIMs")
+			return nil, wire.Unclear("the order has several eSIMs")
 		}
 	}
 	if len(all) == 0 || all[0].ICCID == "" {
@@ -91,7 +92,7 @@ func (a installAnswer) whole() bool { return a.ICCID != "" && a.MatchingID != ""
 func (a installAnswer) activationData() (*esim.ActivationData, error) {
 	host := strings.ToLower(a.SMDP)
 	if !isICCID(a.ICCID) || !isHost(host) || !isMatchingID(a.MatchingID) {
-		return nil, unclear("the eSIM in the answer does not match the documentation")
+		return nil, wire.Unclear("the eSIM in the answer does not match the documentation")
 	}
 	return &esim.ActivationData{
 		ICCID: secret.New(a.ICCID), SMDPAddress: secret.New(host), MatchingID: secret.New(a.MatchingID),

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/provider"
+	"github.com/roamcard/roamcard/internal/provider/wire"
 )
 
 // The keys of its own settings.
@@ -50,7 +51,7 @@ func mistakes(c provider.Config) []error {
 	if c.URL == "" {
 		return nil
 	}
-	if _, err := parseBase(c.URL); err != nil {
+	if _, err := wire.Origin(c.URL); err != nil {
 		return []error{errors.New("supplier.url: " + err.Error())}
 	}
 	return nil

@@ -1,37 +1,17 @@
 package esimgo
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
-	"time"
 
-	"go.opentelemetry.io/otel/attribute"
-	otelcodes "go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/trace"
-
-	"github.com/roamcard/roamcard/internal/secret"
-	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/provider/wire"
 )
 
 // maxAnswer is larger than a page of the catalogue.
 const maxAnswer = 4 << 20
-
-// wire calls the vendor: each call is bounded and never repeated by itself.
-type wire struct {
-	base    *url.URL
-	apiKey  secret.Text
-	http    *http.Client
-	timeout time.Duration
-	now     func() time.Time
-	tracer  trace.Tracer
-	metrics *telemetry.Metrics
-}
 
 // request is one call to the vendor.
 type request struct {
@@ -42,12 +22,9 @@ type request struct {
 	route string
 	query url.Values
 	body  any
+	// sends says that it makes an order: no failure settles what has become of it.
+	sends bool
 }
-
-// unclear is an answer that settles nothing. Its text is ours: any answer may quote activation data.
-type unclear string
-
-func (u unclear) Error() string { return string(u) }
 
 // failure is an answer other than 200.
 type failure struct {
@@ -68,71 +45,26 @@ func declined(err error) bool {
 }
 
 // call sends once and decodes a success into an answer.
-func (w *wire) call(ctx context.Context, rq request, into any) error {
-	ctx, cancel := context.WithTimeout(ctx, w.timeout)
-	defer cancel()
-	ctx, span := w.tracer.Start(ctx, "esim-go "+rq.op, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
-		attribute.String("http.request.method", rq.method),
-		attribute.String("url.template", rq.route),
-		attribute.String("server.address", w.base.Host),
-	))
-	defer span.End()
-	asked, outcome := w.now(), "ok"
-	defer func() { w.metrics.Asked(ctx, Name, rq.op, outcome, w.now().Sub(asked)) }()
-	err := w.exchange(ctx, rq, into)
-	switch {
-	case declined(err):
-		outcome = "refused"
-	case err != nil:
-		outcome = "unknown"
-		span.SetStatus(otelcodes.Error, err.Error())
-	}
-	return err
+func (s *Supplier) call(ctx context.Context, rq request, into any) error {
+	return s.wire.Send(ctx, wire.Request{
+		Op: rq.op, Method: rq.method, Path: rq.path, Route: rq.route, Query: rq.query, Body: rq.body, Most: maxAnswer,
+		// Any answer may quote activation data.
+		Confidential: true,
+	}, func(a wire.Answer) (bool, error) {
+		err := understand(a, into)
+		return err == nil || (declined(err) && !rq.sends), err
+	})
 }
 
-// exchange is one round trip. It is never repeated here: only the caller knows whether that is safe.
-func (w *wire) exchange(ctx context.Context, rq request, into any) error {
-	var body io.Reader
-	if rq.body != nil {
-		encoded, err := json.Marshal(rq.body)
-		if err != nil {
-			return fmt.Errorf("encode the request: %w", err)
-		}
-		body = bytes.NewReader(encoded)
-	}
-	target := w.base.JoinPath()
-	for _, segment := range rq.path {
-		target = target.JoinPath(url.PathEscape(segment))
-	}
-	target.RawQuery = rq.query.Encode()
-	r, err := http.NewRequestWithContext(ctx, rq.method, target.String(), body)
-	if err != nil {
-		return unclear("the request cannot be made")
-	}
-	r.Header.Set("X-API-Key", w.apiKey.Reveal())
-	// Without it, installation details come as CSV.
-	r.Header.Set("Accept", "application/json")
-	if body != nil {
-		r.Header.Set("Content-Type", "application/json")
-	}
-	resp, err := w.http.Do(r)
-	if err != nil {
-		return fmt.Errorf("no answer: %w", cause(err))
-	}
-	defer func() { _ = resp.Body.Close() }()
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+func understand(a wire.Answer, into any) error {
 	switch {
-	case err != nil:
-		return fmt.Errorf("half an answer: %w", cause(err))
-	case len(answer) > maxAnswer:
-		return unclear("the answer is too long")
-	case resp.StatusCode != http.StatusOK:
+	case a.Status != http.StatusOK:
 		return &failure{
-			status: resp.StatusCode, stated: stated(answer),
-			processing: resp.StatusCode == http.StatusServiceUnavailable && resp.Header.Get("Retry-After") != "",
+			status: a.Status, stated: stated(a.Body),
+			processing: a.Status == http.StatusServiceUnavailable && a.Header.Get("Retry-After") != "",
 		}
-	case decode(answer, into) != nil:
-		return unclear("the answer does not match the documentation")
+	case wire.Decode(a.Body, into) != nil:
+		return wire.Undocumented
 	}
 	return nil
 }
@@ -143,27 +75,5 @@ func stated(answer []byte) bool {
 		Message   *string `json:"message"`
 		Reference string  `json:"orderReference"`
 	}
-	return decode(answer, &said) == nil && said.Message != nil && said.Reference == ""
-}
-
-// decode reads one whole JSON value. The vendor may add members, which are ignored.
-func decode(raw []byte, into any) error {
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	if err := decoder.Decode(into); err != nil {
-		return err
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return unclear("there is something behind the answer")
-	}
-	return nil
-}
-
-// cause is what broke a round trip, in words that quote neither an address nor an answer.
-func cause(err error) error {
-	for _, known := range []error{context.DeadlineExceeded, context.Canceled, io.ErrUnexpectedEOF, io.EOF} {
-		if errors.Is(err, known) {
-			return known
-		}
-	}
-	return unclear("the connection broke")
+	return wire.Decode(answer, &said) == nil && said.Message != nil && said.Reference == ""
 }

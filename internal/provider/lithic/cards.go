@@ -58,7 +58,7 @@ func (i *Issuer) open(ctx context.Context, o card.Opening) (card.Account, error)
 // create makes a card. It is a refusal only when the vendor does not take the request and has no card by its reference.
 func (i *Issuer) create(ctx context.Context, o card.Opening) (foundCard, error) {
 	body := map[string]any{
-		"type": "VIRTUAL", "state": "OPEN", "card_program_token": i.program, "memo": memoOf(o).String(),
+		"type": "VIRTUAL", "state": stateOpen, "card_program_token": i.program, "memo": memoOf(o).String(),
 	}
 	if i.account != uuid.Nil {
 		body["account_token"] = i.account
@@ -90,7 +90,7 @@ func (i *Issuer) close(ctx context.Context, token uuid.UUID) error {
 	var got cardAnswer
 	return i.send(ctx, request{
 		op: "close", method: http.MethodPatch, path: []string{"cards", token.String()}, route: "cards/{token}",
-		body: map[string]string{"state": "CLOSED"}, card: true,
+		body: map[string]string{"state": stateClosed}, card: true,
 	}, &got)
 }
 
@@ -197,18 +197,20 @@ func (i *Issuer) cards(ctx context.Context, after, size string) (ours []foundCar
 
 // cardAnswer is a card, without its number.
 type cardAnswer struct {
-	Token    uuid.UUID `json:"token"`
-	Program  uuid.UUID `json:"card_program_token"`
-	State    string    `json:"state"`
-	LastFour string    `json:"last_four"`
-	Memo     string    `json:"memo"`
+	Token   uuid.UUID `json:"token"`
+	Program uuid.UUID `json:"card_program_token"`
+	State   string    `json:"state"`
+	// Reason is why it is in its state; empty when nobody says.
+	Reason   string `json:"substatus"`
+	LastFour string `json:"last_four"`
+	Memo     string `json:"memo"`
 }
 
 // foundCard is a card of ours.
 type foundCard struct {
 	token, program uuid.UUID
 	memo           memo
-	state          string
+	state, reason  string
 	last4          string
 }
 
@@ -217,7 +219,9 @@ func (a cardAnswer) read() (foundCard, error) {
 	if a.Token == uuid.Nil || a.State == "" || !isDigits(a.LastFour, 4, 4) || !ours {
 		return foundCard{}, wire.Unclear("the card in the answer does not match the documentation")
 	}
-	return foundCard{token: a.Token, program: a.Program, memo: m, state: a.State, last4: a.LastFour}, nil
+	return foundCard{
+		token: a.Token, program: a.Program, memo: m, state: a.State, reason: a.Reason, last4: a.LastFour,
+	}, nil
 }
 
 // unloaded is the card as it is listed, whatever became of its load.
@@ -227,11 +231,11 @@ func (f foundCard) unloaded() card.Account {
 		Buyer: f.memo.buyer,
 	}
 	switch f.state {
-	case "OPEN":
+	case stateOpen:
 		a.State = card.AccountActive
-	case "PAUSED":
+	case statePaused:
 		a.State = card.AccountFrozen
-	case "CLOSED":
+	case stateClosed:
 		a.State = card.AccountClosed
 	}
 	return a

@@ -58,6 +58,7 @@ func TestRequestsAndAnswersMatchTheDocument(t *testing.T) {
 	b.clock.pass(time.Second)
 	b.read(got, next)
 	b.want(got)
+	b.useJudged(a.ID)
 	b.fake.SetFloat(1)
 	if refused, err := b.Open(t.Context(), opening(2500)); err != nil || refused.State != card.AccountRejected {
 		t.Errorf("%+v, %v", refused, err)
@@ -68,6 +69,7 @@ func TestRequestsAndAnswersMatchTheDocument(t *testing.T) {
 	closed := b.fake.Cards()[3].Token
 	for what, least := range map[string]int{
 		"POST /v1/cards": 4, "GET /v1/cards": 8, "GET /v1/cards/" + a.ID: 2, "PATCH /v1/cards/" + closed: 1,
+		"PATCH /v1/cards/" + a.ID: 3, "GET /v1/transactions": 5,
 		"GET /v1/cards/" + a.ID + "/balances": 3, "GET /v1/financial_accounts/" + lithicfake.Float + "/balances": 1,
 		"GET /v1/card_programs/" + lithicfake.Program: 1, "POST /v1/book_transfers": 8, "GET /v1/book_transfers": 2,
 		"GET /v1/book_transfers/" + m.Ref.String(): 2, "GET /v1/events": 2,
@@ -75,6 +77,36 @@ func TestRequestsAndAnswersMatchTheDocument(t *testing.T) {
 		if n := j.Judged()[what]; n < least {
 			t.Errorf("%s was judged %d times, want %d", what, n, least)
 		}
+	}
+}
+
+// useJudged makes the requests of owner's controls, with every form of their answers.
+func (b *bench) useJudged(account string) {
+	b.Helper()
+	for _, status := range []string{"SETTLED", "PENDING", "VOIDED", "EXPIRED", "DECLINED"} {
+		p := b.fake.Charge(account, 100, lithicfake.AShop)
+		b.fake.EditPurchase(p.Token, func(p *lithicfake.Purchase) { p.Status = status })
+	}
+	b.fake.Charge(account, 1_000_000, lithicfake.AShop)
+	b.fake.Return(account, 100)
+	b.fake.SetReason(account, "OPEN", "INTERNAL_REVIEW")
+	if _, err := b.SetFrozen(b.Context(), account, true); err != nil {
+		b.Errorf("freeze: %v", err)
+	}
+	if _, err := b.SetFrozen(b.Context(), account, false); refusalOf(err) == nil {
+		b.Errorf("a pause with a reason is undone: %v", err)
+	}
+	b.fake.SetReason(account, "PAUSED", "")
+	for _, frozen := range []bool{false, true} {
+		if _, err := b.SetFrozen(b.Context(), account, frozen); err != nil {
+			b.Errorf("frozen %t: %v", frozen, err)
+		}
+	}
+	if all := b.listed(account, 2); len(all) < 7 {
+		b.Errorf("%d transactions", len(all))
+	}
+	if _, _, err := b.Transactions(b.Context(), account, newToken().String(), 10); refusalOf(err) == nil {
+		b.Errorf("a cursor of no page: %v", err)
 	}
 }
 

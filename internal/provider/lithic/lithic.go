@@ -4,6 +4,8 @@
 //	Move ──▶ book_transfers                            between the float and a card; our reference is its token
 //	Account, Moved ──▶ cards by memo, book_transfers/{token}
 //	Changes ──▶ cards, book_transfers, events          all of it once, then what events name
+//	SetFrozen ──▶ cards/{token}                        read, then its state alone
+//	Transactions ──▶ transactions of the card
 //
 // A card is opened by two calls. While its load is missing, it counts as not opened: sent again, the opening finds the
 // card and loads it. Every load has a token that follows from the reference, so that none is made twice.
@@ -70,11 +72,12 @@ type Issuer struct {
 }
 
 var (
-	_ card.Issuer = (*Issuer)(nil)
-	_ card.Vault  = (*Issuer)(nil)
-	_ card.Stock  = (*Issuer)(nil)
-	_ card.Roll   = (*Issuer)(nil)
-	_ card.Book   = (*Issuer)(nil)
+	_ card.Issuer   = (*Issuer)(nil)
+	_ card.Vault    = (*Issuer)(nil)
+	_ card.Stock    = (*Issuer)(nil)
+	_ card.Roll     = (*Issuer)(nil)
+	_ card.Book     = (*Issuer)(nil)
+	_ card.Controls = (*Issuer)(nil)
 )
 
 // Dial makes an Issuer. It sends nothing yet.
@@ -109,7 +112,10 @@ func (i *Issuer) Traits() fulfilment.Traits {
 
 // Capabilities are those of the programme.
 func (i *Issuer) Capabilities() card.Capabilities {
-	c := card.Capabilities{Funding: card.Purse, BINs: true, Reveal: card.RevealEmbed, Holder: card.HolderProgramme}
+	c := card.Capabilities{
+		Funding: card.Purse, BINs: true, Reveal: card.RevealEmbed, Holder: card.HolderProgramme, Freeze: true,
+		Transactions: true,
+	}
 	if i.inline {
 		c.Reveal = card.RevealInline
 	}

@@ -89,6 +89,9 @@ func (b *bench) handles() fulfilmenttest.Handles {
 			if op == cardtest.Open && (mode == fulfilmenttest.ErrorAfter || mode == fulfilmenttest.TimeoutAfter) {
 				op = cardtest.Move
 			}
+			if op == cardtest.Lock {
+				op = "state"
+			}
 			return b.fake.Fault(string(op), lithicfake.Mode(mode))
 		},
 		Executed: b.executed,
@@ -121,7 +124,8 @@ func (b *bench) executed(ref fulfilment.Ref) (n int) {
 
 func (b *bench) harness() cardtest.Harness {
 	return cardtest.Harness{
-		Handles: b.handles(), Issuer: b, Vault: b, Stock: b, Roll: b, Capabilities: b.Capabilities(),
+		Handles: b.handles(), Issuer: b, Vault: b, Stock: b, Roll: b, Controls: b, Charge: b.charge,
+		Capabilities: b.Capabilities(),
 	}
 }
 
@@ -194,7 +198,7 @@ func TestProbeReadsAndChangesNothing(t *testing.T) {
 	if err != nil || said != "range 52304803, a float of 99975.00 USD, 1 cards on the first page" {
 		t.Errorf("Probe = %q, %v", said, err)
 	}
-	for _, op := range []string{"open", "move", "close"} {
+	for _, op := range []string{"open", "move", "state"} {
 		if b.fake.Requests()[op] != before[op] {
 			t.Errorf("the probe sent %s", op)
 		}

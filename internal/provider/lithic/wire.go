@@ -49,8 +49,8 @@ func (i *Issuer) send(ctx context.Context, rq request, into any) error {
 	if rq.key != "" {
 		sent.Header = http.Header{"Idempotency-Key": {rq.key}}
 	}
-	return i.wire.Send(ctx, sent, func(status int, answer []byte) (bool, error) {
-		err := understand(status, answer, rq.card, into)
+	return i.wire.Send(ctx, sent, func(a wire.Answer) (bool, error) {
+		err := understand(a.Status, a.Body, rq.card, into)
 		return err == nil || errors.Is(err, errAbsent), err
 	})
 }

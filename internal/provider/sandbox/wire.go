@@ -63,8 +63,8 @@ func send(ctx context.Context, c *wire.Client, rq request, definite codes, into 
 	if rq.ref != uuid.Nil {
 		sent.Query = url.Values{"reference": {rq.ref.String()}}
 	}
-	return c.Send(ctx, sent, func(status int, answer []byte) (bool, error) {
-		err := understand(status, answer, rq.confidential, definite, into)
+	return c.Send(ctx, sent, func(a wire.Answer) (bool, error) {
+		err := understand(a.Status, a.Body, rq.confidential, definite, into)
 		return err == nil, err
 	})
 }

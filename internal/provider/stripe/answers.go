@@ -20,9 +20,12 @@ const (
 	keyRef   = "roamcard_ref"
 	keyLoad  = "roamcard_load"
 	keyBuyer = "roamcard_buyer"
+	// keyFrozen is there while the card is inactive because its owner asked for it.
+	keyFrozen = "roamcard_frozen"
 )
 
-// maxKeys is how many keys a card's metadata may have after a load: one less than the vendor takes. That is 46 loads.
+// maxKeys is how many keys a card's metadata may have after a load: one less than the vendor takes, which is that of a
+// frozen card. That is 46 loads.
 const maxKeys = 49
 
 const (
@@ -137,6 +140,14 @@ func (a *cardAnswer) state() card.AccountState {
 	}
 }
 
+// records is how many keys the metadata have next to that of a frozen card.
+func (a *cardAnswer) records() int {
+	if _, frozen := a.Metadata[keyFrozen]; frozen {
+		return len(a.Metadata) - 1
+	}
+	return len(a.Metadata)
+}
+
 // loads are the references of the card's loads, in a fixed order.
 func (a *cardAnswer) loads() (all []fulfilment.Ref) {
 	for _, key := range slices.Sorted(maps.Keys(a.Metadata)) {
@@ -190,6 +201,10 @@ type transactionAnswer struct {
 	Card     *nameOf `json:"card"`
 	// Amount is below zero for what was spent.
 	Amount *int64 `json:"amount"`
+	Type   string `json:"type"`
+	// Authorization is what it was authorized by; nil when nobody asked before.
+	Authorization *nameOf         `json:"authorization"`
+	Merchant      *merchantAnswer `json:"merchant_data"`
 }
 
 func (a *transactionAnswer) id() string     { return a.ID }
@@ -212,6 +227,24 @@ type authorizationAnswer struct {
 	Amount   *int64  `json:"amount"`
 	Approved *bool   `json:"approved"`
 	Status   string  `json:"status"`
+	// History is what merchants asked for, and why it was approved or not; Captures what has come of it.
+	History []struct {
+		Amount   *int64 `json:"amount"`
+		Approved *bool  `json:"approved"`
+		Reason   string `json:"reason"`
+	} `json:"request_history"`
+	Captures []struct {
+		Amount   *int64 `json:"amount"`
+		Currency string `json:"currency"`
+		Type     string `json:"type"`
+	} `json:"transactions"`
+	Merchant *merchantAnswer `json:"merchant_data"`
+}
+
+type merchantAnswer struct {
+	Name     string `json:"name"`
+	Category string `json:"category_code"`
+	Country  string `json:"country"`
 }
 
 func (a *authorizationAnswer) id() string     { return a.ID }

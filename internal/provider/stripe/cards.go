@@ -118,7 +118,7 @@ func (i *Issuer) open(ctx context.Context, o card.Opening) (card.Account, error)
 	var got cardAnswer
 	err = i.send(ctx, request{
 		op: "open", method: http.MethodPost, path: "/v1/issuing/cards", route: "/v1/issuing/cards", params: p,
-		bind: func(ctx context.Context) { p.Context = ctx }, mutation: true,
+		bind: func(ctx context.Context) { p.Context = ctx }, refusable: true,
 	}, &got)
 	if err != nil {
 		return card.Account{}, err
@@ -209,7 +209,7 @@ func (i *Issuer) move(ctx context.Context, m card.Movement) (card.Moved, error) 
 	switch {
 	case on.state() == card.AccountClosed:
 		return card.Moved{}, &fulfilment.Refusal{Code: card.RefusedState, Message: "the card is " + on.Status}
-	case len(on.Metadata) >= maxKeys:
+	case on.records() >= maxKeys:
 		return card.Moved{}, &fulfilment.Refusal{
 			Code: fulfilment.RefusedRequest, Message: "the card has no room for the record of another load",
 		}
@@ -224,7 +224,7 @@ func (i *Issuer) move(ctx context.Context, m card.Movement) (card.Moved, error) 
 	var got cardAnswer
 	err = i.send(ctx, request{
 		op: "move", method: http.MethodPost, path: "/v1/issuing/cards/" + on.ID, route: "/v1/issuing/cards/{card}",
-		params: p, bind: func(ctx context.Context) { p.Context = ctx }, mutation: true,
+		params: p, bind: func(ctx context.Context) { p.Context = ctx }, refusable: true,
 	}, &got)
 	if err == nil && got.ID != m.Account {
 		err = unclear("the answer is about another card")

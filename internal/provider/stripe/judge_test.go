@@ -155,6 +155,14 @@ func (b *bench) story() {
 	if what, err := b.Probe(b.Context()); err != nil {
 		b.Errorf("probe: %s, %v", what, err)
 	}
+	for _, frozen := range []bool{true, false} {
+		b.setFrozen(a, frozen)
+	}
+	b.fake.Authorize(a.ID, 1_000_000)
+	b.fake.Unasked(a.ID, 1)
+	if listed := b.listed(a.ID, 90); len(listed) != 223 {
+		b.Errorf("%d transactions", len(listed))
+	}
 	_, _ = b.Account(b.Context(), fulfilmenttest.NewRef())
 	_, _ = b.Open(b.Context(), card.Opening{Ref: fulfilmenttest.NewRef(), Load: 1, Limit: true})
 }

@@ -20,6 +20,8 @@ type span struct {
 	after, before string
 	// of leaves out what is not of this card; status what is in another state.
 	of, status string
+	// asked says that after is a cursor that somebody asks for: Stripe may refuse it.
+	asked bool
 }
 
 func (s span) params() stripego.ListParams {
@@ -82,7 +84,7 @@ func (i *Issuer) listTransactions(ctx context.Context, s span) (page[*transactio
 	var got listAnswer[*transactionAnswer]
 	err := i.send(ctx, request{
 		op: "transactions", method: http.MethodGet, path: "/v1/issuing/transactions", route: "/v1/issuing/transactions",
-		params: p, bind: func(ctx context.Context) { p.Context = ctx },
+		params: p, bind: func(ctx context.Context) { p.Context = ctx }, refusable: s.asked,
 	}, &got)
 	if err != nil {
 		return page[*transactionAnswer]{}, err
@@ -98,6 +100,7 @@ func (i *Issuer) listAuthorizations(ctx context.Context, s span) (page[*authoriz
 	err := i.send(ctx, request{
 		op: "authorizations", method: http.MethodGet, path: "/v1/issuing/authorizations",
 		route: "/v1/issuing/authorizations", params: p, bind: func(ctx context.Context) { p.Context = ctx },
+		refusable: s.asked,
 	}, &got)
 	if err != nil {
 		return page[*authorizationAnswer]{}, err

@@ -5,6 +5,8 @@
 //	Move ────────▶ GET, POST issuing/cards/{id}  the limit as it is to be, and a record of the load in the metadata
 //	Moved ───────▶ GET issuing/cards/{id}        that record
 //	Balance ─────▶ authorizations, transactions  the limit less what is spent and held
+//	SetFrozen ───▶ GET, POST issuing/cards/{id}  the state, and a mark in the metadata that the owner asked for it
+//	Transactions ▶ authorizations, transactions  what was authorized with what came of it, and what came unasked
 //	Stock ───────▶ all of these, and balance     what no card is allowed to spend
 //
 // There is no money on a card. Stripe keeps one balance for all cards, and enforces each card's limit.
@@ -77,11 +79,12 @@ type Issuer struct {
 }
 
 var (
-	_ card.Issuer = (*Issuer)(nil)
-	_ card.Vault  = (*Issuer)(nil)
-	_ card.Stock  = (*Issuer)(nil)
-	_ card.Roll   = (*Issuer)(nil)
-	_ card.Book   = (*Issuer)(nil)
+	_ card.Issuer   = (*Issuer)(nil)
+	_ card.Vault    = (*Issuer)(nil)
+	_ card.Stock    = (*Issuer)(nil)
+	_ card.Roll     = (*Issuer)(nil)
+	_ card.Book     = (*Issuer)(nil)
+	_ card.Controls = (*Issuer)(nil)
 )
 
 // Dial makes an Issuer. It sends nothing yet.
@@ -159,7 +162,9 @@ func (i *Issuer) Traits() fulfilment.Traits {
 
 // Capabilities implements provider.IssuerClient.
 func (i *Issuer) Capabilities() card.Capabilities {
-	return card.Capabilities{Funding: card.Limit, Reveal: card.RevealEmbed, Holder: card.HolderProgramme}
+	return card.Capabilities{
+		Funding: card.Limit, Reveal: card.RevealEmbed, Holder: card.HolderProgramme, Freeze: true, Transactions: true,
+	}
 }
 
 // Credentials implements card.Vault: Stripe shows the number in a frame of its own, by an ephemeral key of the page.

@@ -83,6 +83,7 @@ func (b *bench) dialWith(cfg stripe.Config) *stripe.Issuer {
 // ops are the vendor's requests that the kit spoils by the names of the port's calls.
 var ops = map[fulfilmenttest.Op]string{
 	cardtest.Open: "open", cardtest.Account: "card", cardtest.Move: "move", cardtest.Moved: "card",
+	cardtest.Lock: "lock", cardtest.Purchases: "authorizations",
 }
 
 func (b *bench) handles() fulfilmenttest.Handles {
@@ -98,7 +99,8 @@ func (b *bench) handles() fulfilmenttest.Handles {
 
 func (b *bench) harness() cardtest.Harness {
 	return cardtest.Harness{
-		Handles: b.handles(), Issuer: b, Vault: b, Stock: b, Roll: b, Capabilities: b.Capabilities(), Unbounded: true,
+		Handles: b.handles(), Issuer: b, Vault: b, Stock: b, Roll: b, Controls: b, Charge: b.charge,
+		Capabilities: b.Capabilities(), Unbounded: true,
 	}
 }
 

@@ -43,8 +43,8 @@ type request struct {
 	params stripego.ParamsContainer
 	// bind gives the parameters the context of the request.
 	bind func(context.Context)
-	// mutation can be refused: what only reads has nothing to refuse.
-	mutation bool
+	// refusable is what Stripe can refuse for good: a change, or a cursor that is not ours.
+	refusable bool
 }
 
 // unclear is an answer that leaves the outcome unknown. Its text is ours: the library's errors quote answers.
@@ -79,7 +79,7 @@ func (w *wire) send(ctx context.Context, rq request, into answer) error {
 	if err == nil {
 		err = into.whole()
 	} else {
-		err = understand(ctx, err, rq.mutation)
+		err = understand(ctx, err, rq.refusable)
 	}
 	if no, ok := errors.AsType[*fulfilment.Refusal](err); ok {
 		outcome = "refused"
@@ -108,7 +108,7 @@ var definite = map[stripego.ErrorCode]bool{
 
 // understand sorts an error into refused and unknown. Only what Stripe calls an invalid request is a refusal: above
 // all, idempotency_error says that something did happen under this key.
-func understand(ctx context.Context, err error, mutation bool) error {
+func understand(ctx context.Context, err error, refusable bool) error {
 	said, ok := errors.AsType[*stripego.Error](err)
 	if !ok {
 		for _, known := range []error{context.DeadlineExceeded, context.Canceled, io.ErrUnexpectedEOF} {
@@ -121,7 +121,7 @@ func understand(ctx context.Context, err error, mutation bool) error {
 		}
 		return unclear("the connection broke, or the answer does not match the documentation")
 	}
-	if !mutation || said.HTTPStatusCode != http.StatusBadRequest || said.Type != stripego.ErrorTypeInvalidRequest ||
+	if !refusable || said.HTTPStatusCode != http.StatusBadRequest || said.Type != stripego.ErrorTypeInvalidRequest ||
 		!definite[said.Code] {
 		return unclear(fmt.Sprintf("status %d: %s %s", said.HTTPStatusCode, quote(string(said.Type)),
 			quote(string(said.Code))))

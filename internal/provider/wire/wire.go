@@ -94,7 +94,9 @@ func Origin(text string) (*url.URL, error) {
 	switch {
 	case err != nil || base.Host == "" || base.User != nil || base.RawQuery != "" || base.Fragment != "":
 		return nil, errors.New("the URL is not an origin")
-	case base.Scheme != "https" && (base.Scheme != "http" || !isLoopback(base.Hostname())):
+	case base.Scheme == "http" && !isLoopback(base.Hostname()):
+		return nil, fmt.Errorf("the URL is not https, and %s is not this machine", base.Hostname())
+	case base.Scheme != "https" && base.Scheme != "http":
 		return nil, errors.New("the URL is not https")
 	}
 	return base, nil
@@ -128,9 +130,16 @@ type Request struct {
 	Confidential bool
 }
 
+// Answer is what a vendor has answered, as it is.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
 // Reader says what an answer means. settled is whether the outcome of the call is known: a success, or an error that
 // the vendor documents. A definite refusal is a *fulfilment.Refusal.
-type Reader func(status int, answer []byte) (settled bool, err error)
+type Reader func(Answer) (settled bool, err error)
 
 // Send sends once and has the answer read. Its error is the Reader's, or leaves the outcome unknown.
 func (c *Client) Send(ctx context.Context, rq Request, read Reader) error {
@@ -145,13 +154,13 @@ func (c *Client) Send(ctx context.Context, rq Request, read Reader) error {
 	defer span.End()
 	asked, outcome := c.Now(), "ok"
 	defer func() { c.cfg.Metrics.Asked(ctx, c.cfg.Provider, rq.Op, outcome, c.Now().Sub(asked)) }()
-	status, answer, err := c.exchange(ctx, rq)
-	if status != 0 {
-		span.SetAttributes(attribute.Int("http.response.status_code", status))
+	answer, err := c.exchange(ctx, rq)
+	if answer.Status != 0 {
+		span.SetAttributes(attribute.Int("http.response.status_code", answer.Status))
 	}
 	settled := false
 	if err == nil {
-		settled, err = read(status, answer)
+		settled, err = read(answer)
 	}
 	if no, ok := errors.AsType[*fulfilment.Refusal](err); ok {
 		outcome = "refused"
@@ -164,36 +173,37 @@ func (c *Client) Send(ctx context.Context, rq Request, read Reader) error {
 }
 
 // exchange is one round trip. It is never repeated here: only the caller knows whether that is safe.
-func (c *Client) exchange(ctx context.Context, rq Request) (status int, answer []byte, err error) {
+func (c *Client) exchange(ctx context.Context, rq Request) (answer Answer, err error) {
 	var body []byte
 	if rq.Body != nil {
 		if body, err = json.Marshal(rq.Body); err != nil {
-			return 0, nil, fmt.Errorf("encode the request: %w", err)
+			return Answer{}, fmt.Errorf("encode the request: %w", err)
 		}
 	}
 	if c.cfg.Pace != nil {
 		if err := c.cfg.Pace.Wait(ctx); err != nil {
-			return 0, nil, fmt.Errorf("wait for the rate limit: %w", err)
+			return Answer{}, fmt.Errorf("wait for the rate limit: %w", err)
 		}
 	}
 	r, err := c.request(ctx, rq, body)
 	if err != nil {
-		return 0, nil, err
+		return Answer{}, err
 	}
 	resp, err := c.http.Do(r)
 	if err != nil {
-		return 0, nil, fmt.Errorf("no answer: %w", cause(err, rq.Confidential))
+		return Answer{}, fmt.Errorf("no answer: %w", cause(err, rq.Confidential))
 	}
 	defer func() { _ = resp.Body.Close() }()
 	most := cmp.Or(rq.Most, defaultMost)
-	answer, err = io.ReadAll(io.LimitReader(resp.Body, most+1))
+	answer = Answer{Status: resp.StatusCode, Header: resp.Header}
+	answer.Body, err = io.ReadAll(io.LimitReader(resp.Body, most+1))
 	if err != nil {
-		return resp.StatusCode, nil, fmt.Errorf("half an answer: %w", cause(err, rq.Confidential))
+		return answer, fmt.Errorf("half an answer: %w", cause(err, rq.Confidential))
 	}
-	if int64(len(answer)) > most {
-		return resp.StatusCode, nil, Unclear("the answer is too long")
+	if int64(len(answer.Body)) > most {
+		return answer, Unclear("the answer is too long")
 	}
-	return resp.StatusCode, answer, nil
+	return answer, nil
 }
 
 func (c *Client) request(ctx context.Context, rq Request, body []byte) (*http.Request, error) {

@@ -23,8 +23,8 @@ import (
 
 // read takes any answer for a success.
 func read(into *string) wire.Reader {
-	return func(_ int, answer []byte) (bool, error) {
-		*into = string(answer)
+	return func(a wire.Answer) (bool, error) {
+		*into = string(a.Body)
 		return true, nil
 	}
 }
@@ -116,7 +116,7 @@ func TestBrokenRoundTripsAreUnknown(t *testing.T) {
 				err := client.Send(t.Context(), wire.Request{
 					Op: "read", Method: http.MethodGet, Path: []string{"cards", "secret-name"}, Most: c.most,
 					Confidential: confidential,
-				}, func(int, []byte) (bool, error) {
+				}, func(wire.Answer) (bool, error) {
 					t.Error("the reader was asked")
 					return true, nil
 				})
@@ -171,9 +171,9 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
 	})
 	err := client.Send(t.Context(), wire.Request{Op: "read", Method: http.MethodGet},
-		func(status int, _ []byte) (bool, error) {
-			if status != http.StatusTemporaryRedirect {
-				t.Errorf("status %d", status)
+		func(a wire.Answer) (bool, error) {
+			if a.Status != http.StatusTemporaryRedirect || a.Header.Get("Location") != "/elsewhere" {
+				t.Errorf("status %d to %q", a.Status, a.Header.Get("Location"))
 			}
 			return false, wire.Undocumented
 		})
@@ -190,7 +190,7 @@ func TestRequestWithoutTimeIsNotSent(t *testing.T) {
 	if err := client.Send(t.Context(), wire.Request{Op: "read", Method: http.MethodGet}, read(&got)); err != nil {
 		t.Fatal(err)
 	}
-	err := client.Send(t.Context(), wire.Request{Op: "read", Method: http.MethodGet}, func(int, []byte) (bool, error) {
+	err := client.Send(t.Context(), wire.Request{Op: "read", Method: http.MethodGet}, func(wire.Answer) (bool, error) {
 		t.Error("it was sent")
 		return true, nil
 	})
@@ -210,7 +210,7 @@ func TestSpansTellRefusedFromUnknown(t *testing.T) {
 	}{{true, nil}, {true, refusal}, {true, errors.New("not there")}, {false, wire.Undocumented}} {
 		err := client.Send(t.Context(), wire.Request{
 			Op: "read", Method: http.MethodGet, Path: []string{"cards", "7"}, Route: "/cards/{id}",
-		}, func(int, []byte) (bool, error) { return answer.settled, answer.err })
+		}, func(wire.Answer) (bool, error) { return answer.settled, answer.err })
 		if !errors.Is(err, answer.err) {
 			t.Errorf("Send = %v, want %v", err, answer.err)
 		}

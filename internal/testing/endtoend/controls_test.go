@@ -118,6 +118,66 @@ func TestOwnerReadsTransactions(t *testing.T) {
 	w.checkBooks()
 }
 
+// vendorCard is a card of a vendor that a test plays, with 15.00 on it.
+type vendorCard struct {
+	id     string
+	charge func(cents int64)
+	// lock is what the issuer's staff does to a card that its owner has frozen, and unlock undoes it.
+	lock, unlock func()
+}
+
+// ownsCard freezes a card, lets it be used, unfreezes it and reads what it was used for.
+func (b *buyer) ownsCard(c vendorCard) {
+	t, path := b.w.t, "/api/cards/"+c.id
+	t.Helper()
+	b.awaitBalance(c.id, 1500)
+	var got struct{ Status string }
+	for range 2 {
+		b.post(path+"/freeze", ``).into(t, 200, &got)
+		if got.Status != "FROZEN" {
+			t.Fatalf("frozen: %+v", got)
+		}
+	}
+	c.charge(100)
+	wantProblem(t, "a top-up", b.topUp("top-up-of-a-frozen-card", 2500), 409, fault.ActiveCardMissing)
+	c.lock()
+	wantProblem(t, "undoing the issuer's lock", b.post(path+"/unfreeze", ``), 409, fault.CardLocked)
+	c.unlock()
+	b.post(path+"/unfreeze", ``).into(t, 200, &got)
+	if got.Status != "ACTIVE" || b.cardStatus(c.id) != "ACTIVE" {
+		t.Errorf("unfrozen: %+v", got)
+	}
+	c.charge(200)
+	c.charge(99_999)
+	b.awaitBalance(c.id, 1300)
+
+	var all transactions
+	for next, pages := "?pageSize=2", 0; pages < 3; pages++ {
+		var page transactions
+		b.get(path+"/transactions"+next).into(t, 200, &page)
+		all.Transactions = append(all.Transactions, page.Transactions...)
+		if page.NextPageToken == "" {
+			break
+		}
+		next = "?pageSize=2&pageToken=" + page.NextPageToken
+	}
+	want := []struct {
+		status, reason string
+		cents          int
+	}{{"declined", "insufficient_funds", 99_999}, {"completed", "", 200}, {"declined", "card_frozen", 100}}
+	if len(all.Transactions) != len(want) {
+		t.Fatalf("%d transactions: %+v", len(all.Transactions), all.Transactions)
+	}
+	for n, one := range all.Transactions {
+		if one.Status != want[n].status || one.DeclineReason != want[n].reason || one.AmountUsdCents != want[n].cents ||
+			one.Kind != "purchase" || one.Merchant.Name != "Corner shop" || one.Merchant.Category != "5411" ||
+			one.Merchant.Country != "CH" {
+			t.Errorf("transaction %d is %+v, want %+v", n, one, want[n])
+		}
+	}
+	wantProblem(t, "a cursor of no page", b.get(path+"/transactions?pageToken=bm9uZQ"), 400, fault.SchemaInvalid)
+}
+
 // awaitBalance waits until a card has a balance.
 func (b *buyer) awaitBalance(card string, cents int) {
 	b.w.t.Helper()

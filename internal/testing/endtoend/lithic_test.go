@@ -116,3 +116,21 @@ func TestAnswersOfLithicThatAreLostCostNothingTwice(t *testing.T) {
 	wantBooks(t, fake, 1, 3)
 	w.wantFindings("the books of Lithic and ours")
 }
+
+func TestOwnerFreezesACardOfLithic(t *testing.T) {
+	t.Parallel()
+	w, fake := newLithicWorld(t)
+	b := w.buyer()
+	o := b.buyCard("a-card-of-lithic-1")
+	w.awaitSettled(30 * time.Second)
+	at := fake.Cards()[0].Token
+	b.ownsCard(vendorCard{
+		id: o.Issuance.CardID,
+		charge: func(cents int64) {
+			fake.Charge(at, cents, lithicfake.Merchant{Name: "Corner shop", Category: "5411", Country: "CHE"})
+		},
+		lock:   func() { fake.SetReason(at, "PAUSED", "INTERNAL_REVIEW") },
+		unlock: func() { fake.SetReason(at, "PAUSED", "") },
+	})
+	w.wantFindings("the books of Lithic and ours")
+}

@@ -139,3 +139,33 @@ func TestStripeCardThatIsFrozenTakesNoMoney(t *testing.T) {
 	}
 	w.checkBooks()
 }
+
+func TestOwnerFreezesACardOfStripe(t *testing.T) {
+	t.Parallel()
+	w, vendor := newStripeWorld(t, plan{})
+	b := w.buyer()
+	o := b.buyCard("a-card-of-stripe-1")
+	w.awaitFeeJob(o.Issuance.CardID, func(j feeJob) bool { return j.Status == "succeeded" })
+	at := vendor.Cards()[0].ID
+	mark := func(text string) func() {
+		return func() {
+			vendor.Edit(at, func(c *stripefake.Card) {
+				if delete(c.Metadata, "roamcard_frozen"); text != "" {
+					c.Metadata["roamcard_frozen"] = text
+				}
+			})
+		}
+	}
+	b.ownsCard(vendorCard{
+		id: o.Issuance.CardID,
+		charge: func(cents int64) {
+			vendor.Charge(at, cents, stripefake.Merchant{Name: "Corner shop", Category: "5411", Country: "CH"})
+		},
+		lock: mark(""), unlock: mark("owner"),
+	})
+	if c := vendor.Cards()[0]; c.Status != "active" || c.Limits[0].Amount != 1500 {
+		t.Errorf("the issuer has %+v", c)
+	}
+	w.checkBooks()
+	w.wantFindings("the books of Stripe and ours")
+}

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/roamcard/roamcard/internal/provider/wire/spoil"
 )
 
 // Mode is a way for one request to go wrong. Before and after speak of the effect: "after" means that it happened and
@@ -86,36 +88,22 @@ func send(w http.ResponseWriter, mode Mode, r reply) {
 	encoded := encode(r.body)
 	switch mode {
 	case TimeoutBefore, TimeoutAfter:
-		hangUp(w)
+		spoil.HangUp(w)
 	case ErrorAfter:
 		// Its text repeats what was not to be seen.
 		write(w, no(http.StatusBadGateway, "while answering "+string(encoded)))
 	case Malformed:
-		w.Header().Set("Content-Type", "text/html")
-		_, _ = w.Write([]byte("<html><body>" + string(encoded) + "</body></html>"))
+		spoil.Page(w, encoded)
 	case Truncated:
-		w.Header().Set("Content-Length", lengthOf(encoded))
-		_, _ = w.Write(encoded[:len(encoded)/2])
-		_ = http.NewResponseController(w).Flush()
-		panic(http.ErrAbortHandler)
+		spoil.Half(w, encoded)
 	case Huge:
-		_, _ = w.Write([]byte(strings.Repeat(" ", 8<<20) + string(encoded)))
+		spoil.Huge(w, encoded, 8<<20)
 	case Refused, UnknownState, WrongAmount, Inexact, WrongCurrency, WrongOwner, Duplicate:
 		r.body = edited(mode, encoded)
 		write(w, r)
 	default:
 		write(w, r)
 	}
-}
-
-// hangUp ends a request without an answer. A few bytes go out first: an HTTP client that sees a kept connection close
-// before the first byte sends a read again by itself, and the fault would not show.
-func hangUp(w http.ResponseWriter) {
-	if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
-		_, _ = conn.Write([]byte("HTTP/1.1 "))
-		_ = conn.Close()
-	}
-	panic(http.ErrAbortHandler)
 }
 
 // edited changes members of an answer, wherever they are.

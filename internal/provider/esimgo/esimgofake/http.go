@@ -337,8 +337,6 @@ func encode(body any) []byte {
 	return encoded
 }
 
-func lengthOf(encoded []byte) string { return strconv.Itoa(len(encoded)) }
-
 func write(w http.ResponseWriter, r reply) {
 	w.Header().Set("Content-Type", "application/json")
 	if r.retryAfter > 0 {

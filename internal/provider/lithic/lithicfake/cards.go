@@ -14,9 +14,11 @@ import (
 // Card is a card in the books, with what is on it in cents.
 type Card struct {
 	Token, Memo, State string
-	Balance            int64
-	Number, Code       string
-	Created            time.Time
+	// Reason is its substatus; empty for none.
+	Reason       string
+	Balance      int64
+	Number, Code string
+	Created      time.Time
 
 	// hidden keeps it out of lists.
 	hidden bool
@@ -47,19 +49,20 @@ func (s *Server) SetFloat(cents int64) {
 	s.float = cents
 }
 
-// Spend takes an amount off a card, as a merchant does: also more than is on it.
-func (s *Server) Spend(token string, cents int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.find(token).Balance -= cents
-	s.happened("card_transaction.updated", map[string]any{"token": uuid.NewString(), "card_token": token})
-}
-
 // SetState sets a card's state, as in the vendor's dashboard.
 func (s *Server) SetState(token, state string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.setState(s.find(token), state)
+}
+
+// SetReason sets a card's state with a reason, as the vendor's or the operator's staff does.
+func (s *Server) SetReason(token, state, reason string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.find(token)
+	c.Reason = reason
+	s.setState(c, state)
 }
 
 // SetMemo renames a card, as in the vendor's dashboard.
@@ -166,6 +169,9 @@ func (s *Server) show(c *Card, numbers bool) map[string]any {
 		"funding": nil, "last_four": c.Number[len(c.Number)-4:], "memo": c.Memo, "pin_status": "OK", "spend_limit": 0,
 		"spend_limit_duration": "TRANSACTION", "state": c.State, "type": "VIRTUAL", "exp_month": "06",
 		"exp_year": strconv.Itoa(c.Created.Year() + 5), "hostname": "", "cardholder_currency": "USD",
+	}
+	if c.Reason != "" {
+		shown["substatus"] = c.Reason
 	}
 	if numbers {
 		shown["pan"], shown["cvv"] = c.Number, c.Code

@@ -58,8 +58,9 @@ type Server struct {
 
 	mu        sync.Mutex
 	float     int64
-	cards     []*Card     // the oldest first, as all lists
-	transfers []*Transfer //
+	cards     []*Card // the oldest first, as all that follows
+	transfers []*Transfer
+	purchases []*Purchase
 	events    []event
 	keys      map[string]kept // by Idempotency-Key
 	requests  map[string]int
@@ -84,7 +85,7 @@ func New(cfg Config) *Server {
 	s.mux.HandleFunc("POST /v1/cards", s.serve(always("open"), s.postCard))
 	s.mux.HandleFunc("GET /v1/cards", s.serve(listing, s.getCards))
 	s.mux.HandleFunc("GET /v1/cards/{token}", s.serve(always("sensitive"), s.getCard))
-	s.mux.HandleFunc("PATCH /v1/cards/{token}", s.serve(always("close"), s.patchCard))
+	s.mux.HandleFunc("PATCH /v1/cards/{token}", s.serve(always("state"), s.patchCard))
 	s.mux.HandleFunc("GET /v1/cards/{token}/balances", s.serve(always("balance"), s.getBalance))
 	s.mux.HandleFunc("GET /v1/financial_accounts/{token}/balances", s.serve(always("stock"), s.getFloat))
 	s.mux.HandleFunc("GET /v1/card_programs/{token}", s.serve(always("program"), s.getProgram))
@@ -92,31 +93,41 @@ func New(cfg Config) *Server {
 	s.mux.HandleFunc("GET /v1/book_transfers", s.serve(always("transfers"), s.getTransfers))
 	s.mux.HandleFunc("GET /v1/book_transfers/{token}", s.serve(always("moved"), s.getTransfer))
 	s.mux.HandleFunc("GET /v1/events", s.serve(always("events"), s.getEvents))
-	s.mux.HandleFunc("GET /control/books", s.showBooks)
+	s.mux.HandleFunc("GET /v1/transactions", s.serve(always("purchases"), s.getTransactions))
+	s.mux.HandleFunc("GET /control/books", local(s.showBooks))
+	s.mux.HandleFunc("POST /control/cards/{token}/purchases", local(s.postCharge))
 	return s
 }
 
-// showBooks shows the books to this machine, without numbers of cards.
-func (s *Server) showBooks(w http.ResponseWriter, r *http.Request) {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil || !net.ParseIP(host).IsLoopback() {
-		http.Error(w, "only this machine sees the books", http.StatusForbidden)
-		return
+// local serves this machine only.
+func local(do http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		host, _, err := net.SplitHostPort(r.RemoteAddr)
+		if err != nil || !net.ParseIP(host).IsLoopback() {
+			http.Error(w, "only this machine sees the books", http.StatusForbidden)
+			return
+		}
+		do(w, r)
 	}
+}
+
+// showBooks shows the books, without numbers of cards.
+func (s *Server) showBooks(w http.ResponseWriter, _ *http.Request) {
 	cards := s.Cards()
 	for n := range cards {
 		cards[n].Number, cards[n].Code = "", ""
 	}
 	write(w, reply{http.StatusOK, map[string]any{
-		"float": s.FloatBalance(), "cards": cards, "transfers": s.Transfers(), "requests": s.Requests(),
+		"float": s.FloatBalance(), "cards": cards, "transfers": s.Transfers(), "purchases": s.Purchases(),
+		"requests": s.Requests(),
 	}})
 }
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
-// Requests counts what arrived, by operation: open, account, accounts, sensitive, close, balance, stock, program, move,
-// transfers, moved, events.
+// Requests counts what arrived, by operation: open, account, accounts, sensitive, state, balance, stock, program, move,
+// transfers, moved, events, purchases.
 func (s *Server) Requests() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

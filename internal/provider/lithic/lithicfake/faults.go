@@ -43,11 +43,19 @@ const (
 
 // edits are the modes that only change what an answer says, with the operations that say it.
 var edits = map[Mode][]string{
-	UnknownState: {"account", "open", "move", "moved"}, WrongAmount: {"move", "moved"},
-	Inexact: {"move", "moved", "balance", "stock"}, WrongCurrency: {"move", "moved", "balance", "stock"},
-	WrongUnit: {"move", "moved"}, WrongOwner: {"open", "account", "move", "moved", "sensitive", "program"},
-	Partial: {"move", "moved"}, Duplicate: {"account", "events", "accounts", "transfers"}, Contradiction: {"account"},
-	Reordered: {"account", "events"}, Reversed: {"moved"}, Refused: {"open", "move"}, Late: {"open"},
+	UnknownState:  {"account", "open", "move", "moved", "state", "purchases"},
+	WrongAmount:   {"move", "moved"},
+	Inexact:       {"move", "moved", "balance", "stock", "purchases"},
+	WrongCurrency: {"move", "moved", "balance", "stock", "purchases"},
+	WrongUnit:     {"move", "moved"},
+	WrongOwner:    {"open", "account", "move", "moved", "sensitive", "program", "state", "purchases"},
+	Partial:       {"move", "moved"},
+	Duplicate:     {"account", "events", "accounts", "transfers", "purchases"},
+	Contradiction: {"account"},
+	Reordered:     {"account", "events", "purchases"},
+	Reversed:      {"moved"},
+	Refused:       {"open", "move", "state", "purchases"},
+	Late:          {"open"},
 }
 
 // faults are the faults to come, by operation.
@@ -166,6 +174,11 @@ func edit(mode Mode, encoded []byte) any {
 }
 
 func editOne(mode Mode, one map[string]any) {
+	if parts, ok := one["amounts"].(map[string]any); ok {
+		for _, part := range parts {
+			editOne(mode, part.(map[string]any))
+		}
+	}
 	switch mode {
 	case UnknownState:
 		replace(one, "QUARANTINED", "state")
@@ -174,6 +187,7 @@ func editOne(mode Mode, one map[string]any) {
 		replace(one, "EUR", "currency")
 	case WrongOwner:
 		replace(one, strangers, "token")
+		replace(one, strangers, "card_token")
 		replace(one, "somebody else's", "memo")
 	case Partial:
 		amounts(one, func(cents float64) float64 { return cents - 1 }, "settled_amount")
@@ -186,6 +200,9 @@ func editOne(mode Mode, one map[string]any) {
 			WrongUnit:   func(cents float64) float64 { return cents / 100 },
 		}[mode]
 		amounts(one, change, "settled_amount", "available_amount")
+		if _, rated := one["currency"]; rated {
+			amounts(one, change, "amount")
+		}
 		if events, ok := one["events"].([]any); ok {
 			for _, e := range events {
 				amounts(e.(map[string]any), change, "amount")

@@ -49,21 +49,34 @@ func (s *Server) holderBody() any {
 	}
 }
 
-// merchant is where all that is spent is spent.
-var merchant = map[string]any{
-	"category": "miscellaneous_specialty_retail", "category_code": "5999", "city": "Dover", "country": "US",
-	"name": "A SHOP", "network_id": "1234567890", "postal_code": "19901", "state": "DE", "tax_id": nil,
-	"terminal_id": nil, "url": nil,
+// body is the merchant on the wire.
+func (m Merchant) body() any {
+	return map[string]any{
+		"category": "miscellaneous_specialty_retail", "category_code": m.Category, "city": "Dover",
+		"country": m.Country, "name": m.Name, "network_id": "1234567890", "postal_code": "19901", "state": "DE",
+		"tax_id": nil, "terminal_id": nil, "url": nil,
+	}
 }
 
 func (s *Server) authorizationBody(a *Authorization) any {
+	captures := []any{}
+	for _, t := range s.books.Transactions {
+		if t.Authorization == a.ID {
+			captures = append(captures, s.transactionBody(t))
+		}
+	}
 	return map[string]any{
 		"id": a.ID, "object": "issuing.authorization", "amount": a.Amount, "amount_details": nil, "approved": a.Approved,
 		"authorization_method": "online", "balance_transactions": []any{}, "card": s.cardBody(s.must(a.Card)),
 		"cardholder": s.cardholder, "created": a.Created, "currency": currency, "fleet": nil, "fuel": nil,
-		"livemode": false, "merchant_amount": a.Amount, "merchant_currency": currency, "merchant_data": merchant,
-		"metadata": map[string]any{}, "network_data": nil, "pending_request": nil, "request_history": []any{},
-		"status": a.Status, "transactions": []any{}, "verification_data": map[string]any{
+		"livemode": false, "merchant_amount": a.Amount, "merchant_currency": currency,
+		"merchant_data": a.Merchant.body(), "metadata": map[string]any{}, "network_data": nil, "pending_request": nil,
+		"request_history": []any{map[string]any{
+			"amount": a.Asked, "amount_details": nil, "approved": a.Approved, "authorization_code": nil, "created": a.Created,
+			"currency": currency, "merchant_amount": a.Asked, "merchant_currency": currency, "network_risk_score": nil,
+			"reason": a.Reason, "reason_message": nil, "requested_at": a.Created,
+		}},
+		"status": a.Status, "transactions": captures, "verification_data": map[string]any{
 			"address_line1_check": "not_provided", "address_postal_code_check": "not_provided",
 			"authentication_exemption": nil, "cvc_check": "match", "expiry_check": "match", "postal_code": nil,
 			"three_d_secure": nil,
@@ -77,7 +90,7 @@ func (s *Server) transactionBody(t *Transaction) any {
 		"id": t.ID, "object": "issuing.transaction", "amount": t.Amount, "amount_details": nil, "authorization": nil,
 		"balance_transaction": nil, "card": t.Card, "cardholder": s.cardholder, "created": t.Created,
 		"currency": currency, "dispute": nil, "livemode": false, "merchant_amount": t.Amount,
-		"merchant_currency": currency, "merchant_data": merchant, "metadata": map[string]any{}, "network_data": nil,
+		"merchant_currency": currency, "merchant_data": aShop.body(), "metadata": map[string]any{}, "network_data": nil,
 		"type": t.Type, "wallet": nil,
 	}
 	if t.Authorization != "" {

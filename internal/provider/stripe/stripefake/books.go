@@ -29,7 +29,17 @@ type Authorization struct {
 	ID, Card, Status string
 	Created, Amount  int64
 	Approved         bool
+	// Reason is why it was approved or not; Asked is the amount that the merchant asked for.
+	Reason   string
+	Asked    int64
+	Merchant Merchant
 }
+
+// Merchant is whom a card was used at.
+type Merchant struct{ Name, Category, Country string }
+
+// aShop is where cards are used that nobody names a merchant for.
+var aShop = Merchant{"A SHOP", "5999", "US"}
 
 // Transaction is what was spent, below zero, or given back.
 type Transaction struct {
@@ -144,17 +154,42 @@ func (s *Server) issue(limits []Limit, metadata map[string]string) *Card {
 	return c
 }
 
+// Charge plays a merchant that asks for an amount and takes it if it is approved.
+func (s *Server) Charge(card string, cents int64, at Merchant) (approved bool) {
+	id, approved := s.authorize(card, cents, at)
+	if approved {
+		s.Capture(id, cents)
+	}
+	return approved
+}
+
 // Authorize plays a merchant that asks for an amount, and returns the ID of the authorization and whether it is
 // approved: by the card's state, its limit of all time, and the balance.
 func (s *Server) Authorize(card string, cents int64) (id string, approved bool) {
+	return s.authorize(card, cents, aShop)
+}
+
+func (s *Server) authorize(card string, cents int64, at Merchant) (id string, approved bool) {
 	s.change(func() {
 		c := s.must(card)
 		left, limited := s.left(c)
-		approved = c.Status == "active" && (!limited || cents <= left) && cents <= s.books.Balance
 		a := &Authorization{
 			ID: fmt.Sprintf("iauth_1Fake%018d", len(s.books.Authorizations)+1), Card: card, Status: "closed",
-			Created: s.now().Unix(), Amount: cents, Approved: approved,
+			Created: s.now().Unix(), Amount: cents, Asked: cents, Merchant: at,
 		}
+		switch {
+		case c.Status == "canceled":
+			a.Reason = "card_canceled"
+		case c.Status != "active":
+			a.Reason = "card_inactive"
+		case limited && cents > left:
+			a.Reason = "spending_controls"
+		case cents > s.books.Balance:
+			a.Reason = "insufficient_funds"
+		default:
+			a.Reason, a.Approved = "card_active", true
+		}
+		approved = a.Approved
 		if approved {
 			a.Status = "pending"
 			s.books.Balance -= cents
@@ -192,6 +227,25 @@ func (s *Server) Capture(authorization string, cents int64) {
 		a.Status = "closed"
 		s.books.Balance += a.Amount - cents
 		s.transact(a.Card, a.ID, "capture", -cents)
+	})
+}
+
+// EditAuthorization changes what the books say of an authorization, and nothing else.
+func (s *Server) EditAuthorization(id string, how func(*Authorization)) {
+	s.change(func() {
+		for _, a := range s.books.Authorizations {
+			if a.ID == id {
+				how(a)
+			}
+		}
+	})
+}
+
+// Unasked plays a merchant that takes money without asking before.
+func (s *Server) Unasked(card string, cents int64) {
+	s.change(func() {
+		s.books.Balance -= cents
+		s.transact(card, "", "capture", -cents)
 	})
 }
 

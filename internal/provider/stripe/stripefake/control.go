@@ -1,6 +1,9 @@
 package stripefake
 
 import (
+	"cmp"
+	"encoding/json"
+	"net"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -42,4 +45,34 @@ func (s *Server) control(w http.ResponseWriter, _ *http.Request) {
 	write(w, answer{http.StatusOK, encode(map[string]any{
 		"floatCents": float, "cards": cards, "movements": movements, "executed": s.books.Executed,
 	})})
+}
+
+// charge plays a merchant, for this machine.
+func (s *Server) charge(w http.ResponseWriter, r *http.Request) {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil || !net.ParseIP(host).IsLoopback() {
+		http.Error(w, "only this machine uses cards", http.StatusForbidden)
+		return
+	}
+	var asked struct {
+		Amount                      int64 `json:"amountCents"`
+		Merchant, Category, Country string
+	}
+	err = json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest)).Decode(&asked)
+	id, known := r.PathValue("id"), false
+	s.change(func() { known = s.find(id) != nil })
+	switch {
+	case err != nil || asked.Amount <= 0:
+		err = invalid("", "amountCents", "amountCents is an amount")
+	case !known:
+		err = notFound("issuing card", id)
+	}
+	if err != nil {
+		write(w, answered(nil, err))
+		return
+	}
+	approved := s.Charge(id, asked.Amount, Merchant{
+		cmp.Or(asked.Merchant, aShop.Name), cmp.Or(asked.Category, aShop.Category), cmp.Or(asked.Country, aShop.Country),
+	})
+	write(w, answered(map[string]any{"approved": approved}, nil))
 }

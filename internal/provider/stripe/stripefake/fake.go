@@ -66,7 +66,7 @@ func New(cfg Config) *Server {
 	s.mux.HandleFunc("POST /v1/issuing/cards", s.serve("open", s.open))
 	s.mux.HandleFunc("GET /v1/issuing/cards", s.serve("cards", s.listCards))
 	s.mux.HandleFunc("GET /v1/issuing/cards/{id}", s.serve("card", s.getCard))
-	s.mux.HandleFunc("POST /v1/issuing/cards/{id}", s.serve("move", s.update))
+	s.mux.HandleFunc("POST /v1/issuing/cards/{id}", s.serve(opUpdate, s.update))
 	s.mux.HandleFunc("GET /v1/issuing/authorizations", s.serve("authorizations", s.listAuthorizations))
 	s.mux.HandleFunc("GET /v1/issuing/transactions", s.serve("transactions", s.listTransactions))
 	s.mux.HandleFunc("GET /v1/issuing/cardholders/{id}", s.serve("cardholder", s.getHolder))
@@ -77,13 +77,17 @@ func New(cfg Config) *Server {
 		}
 	}))
 	s.mux.HandleFunc("GET /control/books", s.control)
+	s.mux.HandleFunc("POST /control/cards/{id}/purchases", s.charge)
 	return s
 }
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
-// Requests counts what arrived, by operation: open, move, card, cards, authorizations, transactions, cardholder,
+// opUpdate is the update of a card: lock when it sets a state, move otherwise.
+const opUpdate = "move"
+
+// Requests counts what arrived, by operation: open, move, lock, card, cards, authorizations, transactions, cardholder,
 // balance.
 func (s *Server) Requests() map[string]int {
 	s.mu.Lock()
@@ -141,6 +145,10 @@ func (s *Server) serve(op string, do func(call) (any, error)) http.HandlerFunc {
 		if err != nil {
 			write(w, answered(nil, invalid("", "", "the body cannot be read")))
 			return
+		}
+		op := op
+		if asked, err := url.ParseQuery(string(body)); err == nil && op == opUpdate && asked.Has("status") {
+			op = "lock"
 		}
 		s.mu.Lock()
 		s.requests[op]++

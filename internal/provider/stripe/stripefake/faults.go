@@ -47,15 +47,15 @@ const (
 
 // edits are the modes that only change what an answer says, with the operations that say it.
 var edits = map[Mode][]string{
-	UnknownState:  {"open", "move", "card", "cards", "authorizations", "cardholder"},
+	UnknownState:  {"open", "move", "lock", "card", "cards", "authorizations", "cardholder"},
 	WrongAmount:   {"open", "move", "card"},
 	Inexact:       {"open", "move", "card", "cards", "authorizations", "transactions", "balance"},
 	WrongCurrency: {"open", "move", "card", "authorizations", "transactions", "balance"},
 	WrongUnit:     {"open", "move", "card"},
-	WrongOwner:    {"open", "move", "card", "authorizations", "transactions", "cardholder"},
+	WrongOwner:    {"open", "move", "lock", "card", "authorizations", "transactions", "cardholder"},
 	Repeated:      {"cards", "authorizations", "transactions"},
 	Reversed:      {"cards", "authorizations", "transactions"},
-	Partial:       {"open", "move", "card", "cards", "authorizations", "transactions", "balance"},
+	Partial:       {"open", "move", "lock", "card", "cards", "authorizations", "transactions", "balance"},
 }
 
 // refusing are the modes of requests that change something.
@@ -86,7 +86,7 @@ func (s *Server) Fault(op string, mode Mode) bool {
 	switch {
 	case edit && !slices.Contains(ops, op), !edit && !known && !slices.Contains(spoiling, mode):
 		return false
-	case slices.Contains(refusing, mode) && op != "open" && op != "move":
+	case slices.Contains(refusing, mode) && op != "open" && op != "move" && op != "lock":
 		return false
 	}
 	s.faults.mu.Lock()
