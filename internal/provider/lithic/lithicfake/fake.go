@@ -9,7 +9,6 @@ import (
 	"errors"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -94,22 +93,6 @@ func New(cfg Config) *Server {
 	s.mux.HandleFunc("GET /v1/events", s.serve(always("events"), s.getEvents))
 	s.mux.HandleFunc("GET /control/books", s.showBooks)
 	return s
-}
-
-// showBooks shows the books to this machine, without numbers of cards.
-func (s *Server) showBooks(w http.ResponseWriter, r *http.Request) {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil || !net.ParseIP(host).IsLoopback() {
-		http.Error(w, "only this machine sees the books", http.StatusForbidden)
-		return
-	}
-	cards := s.Cards()
-	for n := range cards {
-		cards[n].Number, cards[n].Code = "", ""
-	}
-	write(w, reply{http.StatusOK, map[string]any{
-		"float": s.FloatBalance(), "cards": cards, "transfers": s.Transfers(), "requests": s.Requests(),
-	}})
 }
 
 // ServeHTTP implements http.Handler.
