@@ -307,6 +307,7 @@ func (m Modules) Load(
 	wrong = append(wrong, c.screeningMistakes()...)
 	wrong = append(wrong, c.webhookMistakes()...)
 	wrong = append(wrong, c.productMistakes()...)
+	wrong = append(wrong, c.refusePublicKeys())
 	return c, errors.Join(wrong...)
 }
 

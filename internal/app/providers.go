@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 
 	"github.com/roamcard/roamcard/internal/provider"
 	"github.com/roamcard/roamcard/internal/provider/esimaccess"
@@ -163,10 +164,17 @@ func (c Config) providerMistakes(
 				s.Key, setting{key: s.Key}.env(), chosenBy, r.Name, s.Help))
 		}
 	}
+	var own []error
 	if r.Mistakes != nil {
-		wrong = append(wrong, r.Mistakes(with)...)
+		own = r.Mistakes(with)
 	}
-	return wrong
+	url := strings.TrimSuffix(chosenBy, "provider") + "url"
+	told := slices.ContainsFunc(own, func(err error) bool { return strings.HasPrefix(err.Error(), url+": ") })
+	// Outside of production an adapter may take http on loopback.
+	if c.Environment == Production && r.Real && strings.HasPrefix(with.URL, "http://") && !told {
+		own = append(own, fmt.Errorf("%s: must be https in production", url))
+	}
+	return append(wrong, own...)
 }
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }

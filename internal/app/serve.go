@@ -34,9 +34,6 @@ func Serve(ctx context.Context, s ServeConfig) (err error) {
 	if err != nil {
 		return fmt.Errorf("configuration:\n%w", err)
 	}
-	if err := cfg.refusePublicKeys(); err != nil {
-		return err
-	}
 	cfg.NoWorker, cfg.NoServer = s.NoWorker, s.NoServer
 	log := telemetry.NewLogger(s.LogTo, cfg.LogLevel, cfg.LogJSON)
 	out, err := telemetry.Start(ctx, "roamcard", Version)
@@ -58,24 +55,29 @@ func Serve(ctx context.Context, s ServeConfig) (err error) {
 	return a.Run(ctx)
 }
 
-// refusePublicKeys rejects the well-known keys of the development chain in production, where anyone could use them.
+// refusePublicKeys rejects the well-known keys of the development chain in production, where anyone could use them, and
+// their addresses as the one that is paid.
 func (c Config) refusePublicKeys() error {
 	if c.Environment != Production {
 		return nil
 	}
-	public := map[string]bool{}
+	var wrong []error
+	public, addresses := map[string]bool{}, map[string]bool{}
 	for _, w := range devnet.Wallets() {
-		public[plainKey(w.PrivateKey)] = true
+		public[plainKey(w.PrivateKey)], addresses[strings.ToLower(w.Address)] = true, true
 	}
 	for i, key := range c.RelayerKeys {
 		if public[plainKey(key.Reveal())] {
-			return fmt.Errorf("relayer.keys, number %d: this is a public development key", i+1)
+			wrong = append(wrong, fmt.Errorf("relayer.keys, number %d: this is a public development key", i+1))
 		}
 	}
 	if public[plainKey(c.TreasuryKey.Reveal())] {
-		return errors.New("treasury.key: this is a public development key")
+		wrong = append(wrong, errors.New("treasury.key: this is a public development key"))
 	}
-	return nil
+	if addresses[strings.ToLower(c.PayTo.String())] {
+		wrong = append(wrong, errors.New("payment.pay_to: the key of this address is a public development key"))
+	}
+	return errors.Join(wrong...)
 }
 
 // plainKey normalizes the text of a key.

@@ -64,6 +64,11 @@ func WithIssuers(sandbox http.Handler) http.Handler {
 	return mux
 }
 
+// IssuerBooks is where the book of a fake is read that runs next to the sandbox.
+func IssuerBooks(name, sandboxURL string) string {
+	return sandboxURL + "/" + name + "/control/books"
+}
+
 // UseIssuer makes a configuration sell the cards of an issuer that runs next to the sandbox.
 func UseIssuer(c *app.Config, name, sandboxURL string) error {
 	name = cmp.Or(name, sandboxIssuer)

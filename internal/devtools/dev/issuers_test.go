@@ -40,7 +40,7 @@ func TestIssuersNextToTheSandboxAnswer(t *testing.T) {
 		if err := dev.UseIssuer(&c, name, web.URL); err == nil {
 			t.Errorf("%s has limits", name)
 		}
-		books, err := http.Get(web.URL + "/" + name + "/control/books")
+		books, err := http.Get(dev.IssuerBooks(name, web.URL))
 		if err != nil || books.StatusCode != http.StatusOK {
 			t.Errorf("%s shows no books: %v", name, err)
 		}

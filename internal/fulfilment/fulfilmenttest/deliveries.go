@@ -25,6 +25,8 @@ type Deliveries struct {
 	// Deliver is the product's. Ended, which may be nil, gets the outcome of each delivery.
 	Deliver func(context.Context, *job.Lease, order.Order) (order.Progress, error)
 	Ended   func(order.Order, order.Progress)
+	// Slots is how many run at once; the runner's default if zero.
+	Slots int
 
 	mu   sync.Mutex
 	done map[order.ID]order.Progress
@@ -38,7 +40,7 @@ func NewDeliveries() *Deliveries {
 // Work runs a test together with a worker of the deliveries and of other jobs. It is called in a bubble of synctest.
 func (d *Deliveries) Work(t *testing.T, others map[job.Kind]job.Handler, test func()) {
 	t.Helper()
-	r := job.NewRunner(job.Config{Queue: d.Queue})
+	r := job.NewRunner(job.Config{Queue: d.Queue, Slots: d.Slots})
 	r.Register(delivering, d.deliver)
 	for kind, handler := range others {
 		r.Register(kind, handler)

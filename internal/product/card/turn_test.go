@@ -120,7 +120,7 @@ func asItem(t *testing.T, split topup.Split) json.RawMessage {
 func (c *crowd) wrong(want money.Cents) (n int) {
 	c.Helper()
 	for _, on := range c.cards {
-		b, err := c.issuer.Balance(c.Context(), on.Account)
+		b, err := c.Vault.Balance(c.Context(), on.Account)
 		if err != nil {
 			c.Fatal(err)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/provider/wire"
+	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 )
 
 // Open implements card.Issuer. It looks for the card before it makes one: how long the vendor keeps an idempotency key
@@ -41,6 +42,7 @@ func (i *Issuer) open(ctx context.Context, o card.Opening) (card.Account, error)
 	if found.memo != memoOf(o) {
 		return card.Account{}, wire.Unclear("the reference was used for another card")
 	}
+	faultpoint.Reach("issuer.unloaded")
 	loaded, err := i.transfer(ctx, transfer{
 		token: loadToken(o.Ref), from: i.float, to: found.token, amount: o.Load, purpose: opening,
 	})

@@ -2,6 +2,7 @@ package stripe
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/roamcard/roamcard/internal/provider"
@@ -30,6 +31,9 @@ func AsIssuer() provider.Issuer {
 			Mistakes: func(c provider.Config) (wrong []error) {
 				if c.Production && strings.Contains(c.Key.Reveal(), "_test_") {
 					wrong = append(wrong, errors.New("issuer.key: the key is of Stripe's test mode; nothing it makes is real"))
+				}
+				if _, err := parseBase(c.URL); err != nil && c.URL != "" {
+					wrong = append(wrong, fmt.Errorf("issuer.url: %w", err))
 				}
 				return wrong
 			},

@@ -24,6 +24,21 @@ func TestProductionRefusesKeysOfTheTestMode(t *testing.T) {
 	}
 }
 
+func TestAddressWithoutHTTPSIsToldByItsSetting(t *testing.T) {
+	for address, want := range map[string]string{
+		"": "", "https://api.stripe.com": "", "http://127.0.0.1:12111": "",
+		"http://api.stripe.com": "issuer.url: the URL is not https",
+	} {
+		told := ""
+		for _, err := range stripe.AsIssuer().Mistakes(provider.Config{URL: address}) {
+			told += err.Error()
+		}
+		if told != want {
+			t.Errorf("%q: told %q, want %q", address, told, want)
+		}
+	}
+}
+
 func TestCardholderIsAnID(t *testing.T) {
 	setting := stripe.AsIssuer().Settings[0]
 	for text, fine := range map[string]bool{

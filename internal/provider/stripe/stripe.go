@@ -109,12 +109,10 @@ func Dial(cfg Config) (*Issuer, error) {
 }
 
 func dial(cfg Config) (wire, error) {
-	base, err := url.Parse(cmp.Or(cfg.URL, stripego.APIURL))
+	base, err := parseBase(cmp.Or(cfg.URL, stripego.APIURL))
 	switch {
-	case err != nil || base.Host == "" || base.User != nil || base.RawQuery != "" || base.Fragment != "":
-		return wire{}, errors.New("the URL is not that of an API")
-	case base.Scheme != "https" && (base.Scheme != "http" || !isLoopback(base.Hostname())):
-		return wire{}, errors.New("the URL is not https")
+	case err != nil:
+		return wire{}, err
 	case cfg.Key.IsZero():
 		return wire{}, errors.New("there is no key")
 	}
@@ -144,6 +142,18 @@ func dial(cfg Config) (wire, error) {
 		w.tracer = otel.Tracer("roamcard/provider/stripe")
 	}
 	return w, nil
+}
+
+// parseBase reads where the vendor's API begins.
+func parseBase(text string) (*url.URL, error) {
+	base, err := url.Parse(text)
+	switch {
+	case err != nil || base.Host == "" || base.User != nil || base.RawQuery != "" || base.Fragment != "":
+		return nil, errors.New("the URL is not that of an API")
+	case base.Scheme != "https" && (base.Scheme != "http" || !isLoopback(base.Hostname())):
+		return nil, errors.New("the URL is not https")
+	}
+	return base, nil
 }
 
 func isLoopback(host string) bool {

@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/roamcard/roamcard/internal/devtools/dev"
 	"github.com/roamcard/roamcard/internal/provider/esimaccess"
 	"github.com/roamcard/roamcard/internal/provider/esimgo"
 	"github.com/roamcard/roamcard/internal/testing/apptest"
@@ -20,45 +20,93 @@ func TestKilledWhileASupplierIsSentAnOrder(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts the program many times")
 	}
-	const delivered, undecided = "fulfilled", "operator_review"
-	type end struct{ point, status string }
-	for name, cases := range map[string][]end{
-		esimaccess.Name: {{"supplier.after_order", delivered}, {"submit.marked", undecided}},
-		// The last one leaves an entry that could be the order of any that follows.
-		esimgo.Name: {
-			{"supplier.after_order", delivered}, {"journal.unnamed", delivered}, {"submit.marked", undecided},
-			{"journal.begun", undecided},
-		},
-	} {
+	for _, name := range []string{esimaccess.Name, esimgo.Name} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
-			w.supplier, w.books.SupplierURL = name, dev.SupplierBooks(name, w.books.SandboxURL)
-			for _, c := range cases {
-				t.Run(c.point, func(t *testing.T) { w.killedAt(t, c.point, c.status) })
+			w := newWorld(t).over("", name)
+			for _, c := range whileASupplierIsSentAnOrder(name) {
+				t.Run(c.name(), func(t *testing.T) { w.ordersAtMostOnce(t, c) })
 			}
 		})
 	}
 }
 
-// killedAt kills the program at a point of the purchase of an eSIM, whose order then ends in a status.
-func (w *world) killedAt(t *testing.T, point, status string) {
+// ordering is a case of a supplier that takes no reference twice: where the program dies, and how the order ends.
+type ordering struct {
+	crash
+	status string
+}
+
+// whileASupplierIsSentAnOrder takes the points of an order, all of them only in a torture run.
+func whileASupplierIsSentAnOrder(supplier string) []ordering {
+	const delivered, undecided = "fulfilled", "operator_review"
+	cases := []ordering{{crash{first: "supplier.after_order"}, delivered}}
+	if supplier == esimgo.Name {
+		cases = append(cases, ordering{crash{first: "journal.unnamed"}, delivered})
+	}
+	if torture() {
+		for _, c := range []crash{
+			{first: "esim.reserved"}, {first: "esim.before_commit"}, {first: "esim.installed"},
+			{first: "esim.reserved", second: "supplier.after_order"},
+			{first: "supplier.after_order", second: "esim.before_commit"},
+			{first: "supplier.after_order", second: "esim.installed"},
+			{first: "esim.before_commit", second: "esim.before_commit"},
+			{first: "esim.installed", second: "fulfill.leased"},
+		} {
+			cases = append(cases, ordering{c, delivered})
+		}
+		if supplier == esimgo.Name {
+			cases = append(cases, ordering{crash{first: "journal.unnamed", second: "esim.before_commit"}, delivered})
+		}
+		cases = append(cases, ordering{crash{first: "supplier.before_order"}, undecided},
+			ordering{crash{first: "esim.reserved", second: "submit.marked"}, undecided})
+	}
+	cases = append(cases, ordering{crash{first: "submit.marked"}, undecided})
+	if supplier == esimgo.Name {
+		// The last one leaves an entry that could be the order of any that follows.
+		cases = append(cases, ordering{crash{first: "journal.begun"}, undecided})
+	}
+	return cases
+}
+
+// ordersAtMostOnce runs one case. Of an order that ends delivered the supplier has made one eSIM, and of any other
+// none.
+func (w *world) ordersAtMostOnce(t *testing.T, c ordering) {
+	note := record{
+		Flow: esim + " of " + w.supplier, Settler: relayer, Mode: "kill", First: c.first, Second: c.second, Failed: true,
+	}
+	defer func() { note.write(t) }()
 	b := w.buyer(t)
 	b.travelling = true
-	p := w.start(t, relayer, fault(point, "kill"))
+	had, want := w.supplierOrders(t), 0
+	p := w.start(t, relayer, fault(c.first, "kill"))
 	apptest.Until(t, recovery, "the terms are told", func() error { return b.challenge(t.Context()) })
 	header := b.press(t, p, "", false)
 	p.awaitKill(t, recovery)
+	if c.second != "" {
+		p = w.start(t, relayer, fault(c.second, "kill"))
+		b.press(t, p, header, false)
+		p.awaitKill(t, recovery)
+	}
 	p = w.start(t, relayer, "")
-	apptest.Until(t, 2*recovery, "the order is "+status, func() error {
+	began := time.Now()
+	apptest.Until(t, 2*recovery, "the order is "+c.status, func() error {
 		answered, _, got, err := b.ask(t.Context(), header)
-		if err == nil && (answered != http.StatusOK || got.Order.Status != status) {
+		if err == nil && (answered != http.StatusOK || got.Order.Status != c.status) {
 			err = fmt.Errorf("%d, %q", answered, got.Order.Status)
 		}
 		return err
 	})
+	note.Recovery = time.Since(began).Seconds()
 	p.stop(t)
-	w.checkBooks(t)
+	if c.status == "fulfilled" {
+		want = 1
+	}
+	if made := w.supplierOrders(t) - had; made != want {
+		t.Errorf("the supplier has made %d eSIMs, want %d", made, want)
+	}
+	note.Violations = len(w.checkBooks(t))
+	note.Failed = t.Failed()
 }
 
 // A database that is restored has lost an eSIM that was sold, and what the journal knew of it. The repeat of its buyer
@@ -72,8 +120,7 @@ func TestRestoredOverASupplierThatTakesNoReferenceTwice(t *testing.T) {
 	for name, found := range map[string]bool{esimaccess.Name: true, esimgo.Name: false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
-			w.supplier, w.books.SupplierURL = name, dev.SupplierBooks(name, w.books.SandboxURL)
+			w := newWorld(t).over("", name)
 			w.start(t, relayer, "").stop(t)
 			older, lostFrom := w.dump(t), w.sent(t)
 

@@ -20,6 +20,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"github.com/roamcard/roamcard/internal/chain"
+	"github.com/roamcard/roamcard/internal/devtools/dev"
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
 	"github.com/roamcard/roamcard/internal/facilitator/facilitatortest"
 	"github.com/roamcard/roamcard/internal/payment/paymenttest"
@@ -34,12 +35,12 @@ type world struct {
 	dir string
 	// facilitator is the address of one, which also outlives the program.
 	facilitator string
-	// supplier is who supplies the eSIMs; empty is the sandbox.
-	supplier string
-	books    invariants.Books
-	domain   x402.Domain
-	addr     string
-	answers  struct {
+	// issuer is who issues the cards, and supplier who supplies the eSIMs; empty is the sandbox.
+	issuer, supplier string
+	books            invariants.Books
+	domain           x402.Domain
+	addr             string
+	answers          struct {
 		sync.Mutex
 		all []invariants.Answer
 	}
@@ -79,6 +80,9 @@ func (w *world) start(t testing.TB, settler, fault string) *process {
 	args := []string{"dev", "--addr", w.addr, "--data", w.dir,
 		"--database-url", w.books.DatabaseURL, "--rpc-url", w.books.RPCURL, "--sandbox-url", w.books.SandboxURL,
 		"--issuer-call-timeout", "2s", "--issuer-visibility-delay", "3s"} // the sandbox answers at once
+	if w.issuer != "" {
+		args = append(args, "--issuer", w.issuer)
+	}
 	if w.supplier != "" {
 		args = append(args, "--supplier", w.supplier, "--supplier-visibility-delay", "2s")
 	}
@@ -86,6 +90,17 @@ func (w *world) start(t testing.TB, settler, fault string) *process {
 		args = append(args, "--facilitator-url", w.facilitator, "--settlement", settler)
 	}
 	return launch(t, fault, filepath.Join(w.dir, "ready.json"), args...)
+}
+
+// over makes a world sell over real providers, whose fakes outlive the program next to the sandbox.
+func (w *world) over(issuer, supplier string) *world {
+	if w.issuer = issuer; issuer != "" {
+		w.books.IssuerURL = dev.IssuerBooks(issuer, w.books.SandboxURL)
+	}
+	if w.supplier = supplier; supplier != "" {
+		w.books.SupplierURL = dev.SupplierBooks(supplier, w.books.SandboxURL)
+	}
+	return w
 }
 
 // startFacilitator runs a facilitator in this process, with a key of its own on the world's chain.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/roamcard/roamcard/internal/store/storetest"
+	"github.com/roamcard/roamcard/internal/testing/apptest"
 )
 
 func TestMain(m *testing.M) {
@@ -15,5 +16,7 @@ func TestMain(m *testing.M) {
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
 		_ = flag.Set("test.parallel", "10") // the flag exists
 	}
-	os.Exit(storetest.Main(m))
+	code := storetest.Main(m)
+	apptest.RemoveBinary()
+	os.Exit(code)
 }

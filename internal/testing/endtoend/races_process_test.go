@@ -70,17 +70,46 @@ func (w *world) replaceInstances(by ...*instance) {
 // as NAME=value without the prefix.
 func (w *world) launch(program string, more ...string) *instance {
 	w.t.Helper()
+	addr := freeAddress(w.t)
+	cmd := exec.Command(program, "serve")
+	cmd.Env = append(os.Environ(), w.environment(addr)...)
+	for _, s := range more {
+		if strings.HasPrefix(s, "--") {
+			cmd.Args = append(cmd.Args, s)
+		} else {
+			cmd.Env = append(cmd.Env, "ROAMCARD_"+s)
+		}
+	}
+	var said lockedBuffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Start(); err != nil {
+		w.t.Fatalf("start the program: %v", err)
+	}
+	w.t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+		if err := cmd.Wait(); err != nil {
+			w.t.Errorf("the program ended: %v\n%s", err, said.String())
+		}
+	})
+	return &instance{url: "http://" + addr, stop: func() {}, pid: cmd.Process.Pid}
+}
+
+// freeAddress is one that a program may take over.
+func freeAddress(t *testing.T) string {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		w.t.Fatal(err)
+		t.Fatal(err)
 	}
-	addr := listener.Addr().String()
-	if err := listener.Close(); err != nil { // the program takes it over
-		w.t.Fatal(err)
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
 	}
+	return listener.Addr().String()
+}
+
+// environment is the world as a process is told of it.
+func (w *world) environment(addr string) (env []string) {
 	c := w.config
-	cmd := exec.Command(program, "serve")
-	cmd.Env = os.Environ()
 	for name, value := range map[string]string{
 		"LIMITS":          "off", // all racers have one address
 		"ADDR":            addr,
@@ -103,25 +132,7 @@ func (w *world) launch(program string, more ...string) *instance {
 		"ISSUER__BUDGET":  c.IssuerCallTimeout.String(),
 		"ISSUER__HORIZON": c.IssuerVisibilityDelay.String(),
 	} {
-		cmd.Env = append(cmd.Env, fmt.Sprintf("ROAMCARD_%s=%s", name, value))
+		env = append(env, fmt.Sprintf("ROAMCARD_%s=%s", name, value))
 	}
-	for _, s := range more {
-		if strings.HasPrefix(s, "--") {
-			cmd.Args = append(cmd.Args, s)
-		} else {
-			cmd.Env = append(cmd.Env, "ROAMCARD_"+s)
-		}
-	}
-	var said lockedBuffer
-	cmd.Stdout, cmd.Stderr = &said, &said
-	if err := cmd.Start(); err != nil {
-		w.t.Fatalf("start the program: %v", err)
-	}
-	w.t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
-		if err := cmd.Wait(); err != nil {
-			w.t.Errorf("the program ended: %v\n%s", err, said.String())
-		}
-	})
-	return &instance{url: "http://" + addr, stop: func() {}, pid: cmd.Process.Pid}
+	return env
 }

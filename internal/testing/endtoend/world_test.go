@@ -69,6 +69,8 @@ type world struct {
 // plan says how a world differs from the usual one.
 type plan struct {
 	instances int
+	// bare worlds have no instance.
+	bare bool
 	// chain and databaseURL are the world's own ones; the shared chain and a fresh database otherwise.
 	chain       *devnet.Chain
 	databaseURL string
@@ -122,6 +124,9 @@ func newWorld(t *testing.T, p plan) *world {
 	}
 	if p.change != nil {
 		p.change(&w.config)
+	}
+	if p.bare {
+		return w
 	}
 	for range max(1, p.instances) {
 		w.start(w.config)

@@ -63,6 +63,7 @@ func Points() []Point {
 			"the marker of a call to the issuer is stored; the call is not made. Passes: opening, withdrawal",
 		},
 		{"issuer.before_open", true, "the opening is about to be sent"},
+		{"issuer.unloaded", false, "an issuer that loads cards by themselves has the card; its load is not sent"},
 		{"issuer.after_open", true, "the issuer has opened the card; its answer is not recorded"},
 		{"card.before_commit", true, "the active card and its fee job are written; the transaction is open"},
 		{"card.activated", false, "the active card and its fee job are stored; the order is not fulfilled"},

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -109,18 +108,6 @@ func local(do http.HandlerFunc) http.HandlerFunc {
 		}
 		do(w, r)
 	}
-}
-
-// showBooks shows the books, without numbers of cards.
-func (s *Server) showBooks(w http.ResponseWriter, _ *http.Request) {
-	cards := s.Cards()
-	for n := range cards {
-		cards[n].Number, cards[n].Code = "", ""
-	}
-	write(w, reply{http.StatusOK, map[string]any{
-		"float": s.FloatBalance(), "cards": cards, "transfers": s.Transfers(), "purchases": s.Purchases(),
-		"requests": s.Requests(),
-	}})
 }
 
 // ServeHTTP implements http.Handler.

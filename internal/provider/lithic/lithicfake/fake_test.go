@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -131,5 +132,57 @@ func TestClosedCardsTakeNothing(t *testing.T) {
 	}
 	if status, _ := ask(t, s, http.MethodPatch, "/v1/cards/"+token, "", `{"state":"OPEN"}`); status != 400 {
 		t.Errorf("opened again: %d", status)
+	}
+}
+
+// TestBooksAreByTheClientsReferences: a test compares them with the client's own.
+func TestBooksAreByTheClientsReferences(t *testing.T) {
+	s := lithicfake.New(lithicfake.Config{})
+	const reference = "0b9cb3c6-4b65-4c0a-8f0e-7d7f0f6b1c04"
+	named := strings.Replace(virtual, `"one"`, `"roamcard `+reference+` 2500 0xaa"`, 1)
+	_, c := ask(t, s, http.MethodPost, "/v1/cards", uuid.NewString(), named)
+	card, _ := c["token"].(string)
+	load, fee, refused := uuid.NewString(), uuid.NewString(), uuid.NewString()
+	for _, body := range []string{
+		strings.Replace(moving(uuid.NewString(), lithicfake.Float, card, "2500"), `"subtype"`,
+			`"memo":"roamcard opening","subtype"`, 1),
+		moving(load, lithicfake.Float, card, "700"), moving(fee, card, lithicfake.Float, "1000"),
+		moving(refused, card, lithicfake.Float, "9999"),
+	} {
+		if status, answer := ask(t, s, http.MethodPost, "/v1/book_transfers", "", body); status != http.StatusOK {
+			t.Fatalf("%s: %d %v", body, status, answer)
+		}
+	}
+	r := httptest.NewRequest(http.MethodGet, "/control/books", nil)
+	r.RemoteAddr = "127.0.0.1:4000"
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	type move struct {
+		Reference, CardID, Direction, Status string
+		AmountCents                          int64
+	}
+	type books struct {
+		Cards []struct {
+			ID, Reference, Status   string
+			LoadCents, BalanceCents int64
+		}
+		Movements []move
+		Executed  map[string]int
+	}
+	var got books
+	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Cards) != 1 || got.Cards[0].ID != card || got.Cards[0].Reference != reference ||
+		got.Cards[0].Status != "live" || got.Cards[0].LoadCents != 2500 || got.Cards[0].BalanceCents != 2200 {
+		t.Errorf("cards %+v", got.Cards)
+	}
+	if want := []move{
+		{load, card, "in", "done", 700}, {fee, card, "out", "done", 1000}, {refused, card, "out", "declined", 9999},
+	}; !slices.Equal(got.Movements, want) {
+		t.Errorf("movements %+v, want %+v", got.Movements, want)
+	}
+	if got.Executed[reference] != 1 || got.Executed[fee] != 1 {
+		t.Errorf("executed %v", got.Executed)
 	}
 }
