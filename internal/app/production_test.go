@@ -91,7 +91,7 @@ func TestProductionTellsTheOneSettingThatIsWrong(t *testing.T) {
 		},
 		"Lithic by http": {
 			"lithic", "esim-go", map[string]string{"issuer.url": "http://api.lithic.com"},
-			"issuer.url: the URL is not https",
+			"issuer.url: the URL is not https, and api.lithic.com is not this machine",
 		},
 		"Lithic by http on loopback": {
 			"lithic", "esim-go", map[string]string{"issuer.url": "http://127.0.0.1:8080"},

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"sync"
 	"time"
