@@ -13,9 +13,10 @@ const (
 	opening  = "roamcard opening"
 )
 
-// showBooks shows the books as a test compares them with those of the client: in the form of the
-// sandbox, by the client's references, and without numbers of cards.
+// showBooks shows the books as a test compares them with those of the client: in the form of the sandbox, by the
+// client's references, and without numbers of cards.
 func (s *Server) showBooks(w http.ResponseWriter, _ *http.Request) {
+	purchases := s.Purchases()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	executed := map[string]int{}
@@ -31,6 +32,7 @@ func (s *Server) showBooks(w http.ResponseWriter, _ *http.Request) {
 	}
 	write(w, reply{http.StatusOK, map[string]any{
 		"floatCents": s.float, "cards": cards, "movements": movements, "executed": executed, "requests": s.requests,
+		"purchases": purchases,
 	}})
 }
 
