@@ -1,6 +1,10 @@
 package lithic_test
 
 import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,8 +16,34 @@ import (
 )
 
 // charge is a merchant's attempt at a card.
-func (b *bench) charge(_ *testing.T, account string, amount money.Cents) {
-	b.fake.Charge(account, int64(amount), lithicfake.AShop)
+func (b *bench) charge(t *testing.T, account string, amount money.Cents) {
+	t.Helper()
+	asked := fmt.Sprintf(`{"amountCents":%d,"merchant":"Corner shop","category":"5411"}`, int64(amount))
+	resp, err := b.web.Client().Post(b.web.URL+"/control/cards/"+account+"/purchases", "application/json",
+		strings.NewReader(asked))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		t.Fatalf("charge: status %d", resp.StatusCode)
+	}
+}
+
+func TestOnlyThisMachinePlaysAMerchant(t *testing.T) {
+	b := start(t, lithicfake.Config{}, false)
+	a := b.opened(2500)
+	for from, want := range map[string]int{"192.0.2.7:4000": http.StatusForbidden, "127.0.0.1:4000": http.StatusOK} {
+		r := httptest.NewRequest(http.MethodPost, "/control/cards/"+a.ID+"/purchases", strings.NewReader(`{"amountCents":1}`))
+		r.RemoteAddr = from
+		w := httptest.NewRecorder()
+		if b.fake.ServeHTTP(w, r); w.Code != want {
+			t.Errorf("%s got %d, want %d", from, w.Code, want)
+		}
+	}
+	if all := b.listed(a.ID, 10); len(all) != 1 || all[0].Amount != 1 || all[0].Status != card.TransactionCompleted {
+		t.Errorf("listed %+v", all)
+	}
 }
 
 // TestWhatStaffHasPausedStaysPaused, and what is closed or not yet there for the owner.

@@ -187,6 +187,8 @@ func TestSecretsStayOutOfErrorsLogsAndSpans(t *testing.T) {
 			"account":     func() error { _, err := i.Account(t.Context(), fulfilmenttest.NewRef()); return err },
 			"accounts":    func() error { _, _, err := i.Accounts(t.Context(), ""); return err },
 			"changes":     func() error { _, err := i.Changes(t.Context(), ""); return err },
+			"lock":        func() error { _, err := i.SetFrozen(t.Context(), on, true); return err },
+			"purchases":   func() error { _, _, err := i.Transactions(t.Context(), on, "", 10); return err },
 		} {
 			err := call()
 			if err == nil || errors.Is(err, fulfilment.ErrNoRef) {

@@ -3,6 +3,9 @@ package stripe_test
 import (
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -16,8 +19,34 @@ import (
 )
 
 // charge is a merchant's attempt at a card.
-func (b *bench) charge(_ *testing.T, account string, amount money.Cents) {
-	b.fake.Charge(account, int64(amount), stripefake.Merchant{Name: "Corner shop", Category: "5411", Country: "US"})
+func (b *bench) charge(t *testing.T, account string, amount money.Cents) {
+	t.Helper()
+	asked := fmt.Sprintf(`{"amountCents":%d,"merchant":"Corner shop","category":"5411"}`, int64(amount))
+	resp, err := b.web.Client().Post(b.web.URL+"/control/cards/"+account+"/purchases", "application/json",
+		strings.NewReader(asked))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		t.Fatalf("charge: status %d", resp.StatusCode)
+	}
+}
+
+func TestOnlyThisMachinePlaysAMerchant(t *testing.T) {
+	b := start(t)
+	a := b.opened()
+	for from, want := range map[string]int{"192.0.2.7:4000": http.StatusForbidden, "127.0.0.1:4000": http.StatusOK} {
+		r := httptest.NewRequest(http.MethodPost, "/control/cards/"+a.ID+"/purchases", strings.NewReader(`{"amountCents":1}`))
+		r.RemoteAddr = from
+		w := httptest.NewRecorder()
+		if b.fake.ServeHTTP(w, r); w.Code != want {
+			t.Errorf("%s got %d, want %d", from, w.Code, want)
+		}
+	}
+	if all := b.listed(a.ID, 10); len(all) != 1 || all[0].Amount != 1 || all[0].Status != card.TransactionCompleted {
+		t.Errorf("listed %+v", all)
+	}
 }
 
 func refusalCode(err error) string {
