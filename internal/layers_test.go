@@ -108,7 +108,7 @@ var narrow = map[string][]string{
 	// What plays a vendor shares nothing with the adapter that is tested against it.
 	"provider/esimaccess/esimaccessfake": {"provider/wire/spoil"},
 	"provider/lithic/lithicfake":         {"provider/wire/spoil"},
-	"provider/stripe/stripefake":         {},
+	"provider/stripe/stripefake":         {"provider/wire/spoil"},
 	// The program is run as an operator runs it: as a process.
 	"testing/apptest": {},
 }

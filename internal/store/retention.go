@@ -42,22 +42,12 @@ func (l Leftovers) CountChallenges(ctx context.Context, before time.Time) (all, 
 
 // PruneChallenges implements auth.Leftovers.
 func (l Leftovers) PruneChallenges(ctx context.Context, before time.Time, limit int) (int, error) {
-	return l.prune(ctx, pruneChallengesSQL, before, limit)
+	return l.s.pruneRows(ctx, pruneChallengesSQL, before, limit)
 }
 
 // PruneSessions implements auth.Leftovers.
 func (l Leftovers) PruneSessions(ctx context.Context, before time.Time, limit int) (int, error) {
-	return l.prune(ctx, pruneSessionsSQL, before, limit)
-}
-
-func (l Leftovers) prune(ctx context.Context, sql string, before time.Time, limit int) (int, error) {
-	ctx, cancel := detached(ctx)
-	defer cancel()
-	tag, err := l.s.pool.Exec(ctx, sql, before, limit)
-	if err != nil {
-		return 0, fmt.Errorf("prune rows: %w", mapError(err))
-	}
-	return int(tag.RowsAffected()), nil
+	return l.s.pruneRows(ctx, pruneSessionsSQL, before, limit)
 }
 
 // Looked implements auth.Leftovers.

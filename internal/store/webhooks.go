@@ -39,10 +39,10 @@ const (
 func (w Webhooks) Keep(ctx context.Context, e webhook.Stored, then job.New) (fresh bool, err error) {
 	err = w.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		tag, err := raw(tx).Exec(ctx, keepEventSQL, e.ID, e.Provider, e.Event.ID, e.Event.Type, e.Body, e.ReceivedAt)
-		if err != nil || tag.RowsAffected() == 0 {
+		fresh = err == nil && tag.RowsAffected() > 0
+		if !fresh {
 			return err
 		}
-		fresh = true
 		row, _, err := insertJobOn(ctx, raw(tx), then, "")
 		if err != nil {
 			return err
@@ -102,8 +102,5 @@ func (w Webhooks) owners(ctx context.Context, a webhook.About) ([]string, error)
 
 // Prune implements webhook.Store.
 func (w Webhooks) Prune(ctx context.Context, before time.Time, limit int) (int, error) {
-	ctx, cancel := detached(ctx)
-	defer cancel()
-	tag, err := w.s.pool.Exec(ctx, pruneEventsOfProvidersSQL, before, limit)
-	return int(tag.RowsAffected()), mapError(err)
+	return w.s.pruneRows(ctx, pruneEventsOfProvidersSQL, before, limit)
 }

@@ -148,7 +148,11 @@ func (c *Cards) setFrozen(ctx context.Context, card Card, frozen bool) (Card, er
 		}
 	}
 	card.Status = status
-	if want := map[bool]Status{true: Frozen, false: Active}[frozen]; status != want {
+	want := Active
+	if frozen {
+		want = Frozen
+	}
+	if status != want {
 		return Card{}, fault.Newf(fault.CardNotActive, "The card is %s.", status)
 	}
 	return card, nil

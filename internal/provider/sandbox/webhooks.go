@@ -75,11 +75,17 @@ func (s *Server) setWebhooks(c call) (any, error) {
 
 // push sends what changes until the server closes.
 func (s *Server) push(url string, key []byte, last int) {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	go func() {
+		<-s.closing
+		stop()
+	}()
 	ticker := time.NewTicker(pushEvery)
 	defer ticker.Stop()
 	for {
 		select {
-		case <-s.closing:
+		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
@@ -88,7 +94,7 @@ func (s *Server) push(url string, key []byte, last int) {
 			return
 		}
 		for _, e := range events {
-			s.pushOne(url, key, e)
+			pushOne(ctx, url, key, e)
 		}
 		last = now
 	}
@@ -100,20 +106,11 @@ type event struct {
 	body eventBody
 }
 
-func (s *Server) pushOne(url string, key []byte, e event) {
+func pushOne(ctx context.Context, url string, key []byte, e event) {
 	body, err := json.Marshal(e.body)
 	if err != nil {
 		panic("sandbox: encode an event: " + err.Error())
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
-	go func() {
-		select {
-		case <-s.closing:
-			stop()
-		case <-ctx.Done():
-		}
-	}()
 	for range pushTries {
 		r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 		if err != nil {

@@ -17,6 +17,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/roamcard/roamcard/internal/provider/wire/spoil"
 )
 
 // Config is what a server needs. Zero values mean what the comments say.
@@ -50,7 +52,7 @@ type Server struct {
 	allocate           time.Duration
 	hide               bool
 	mux                *http.ServeMux
-	faults             faults
+	faults             spoil.Queue[Mode]
 
 	mu       sync.Mutex
 	packages []Package
@@ -171,7 +173,7 @@ func (s *Server) serve(name operation, do func(body []byte) (any, error)) http.H
 			write(w, http.StatusOK, answered(nil, err))
 			return
 		}
-		mode, faulty := s.faults.take(op)
+		mode, faulty := s.faults.Take(op)
 		if !faulty {
 			write(w, http.StatusOK, answered(do(body)))
 			return

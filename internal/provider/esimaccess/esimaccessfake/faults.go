@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/roamcard/roamcard/internal/provider/wire/spoil"
 )
@@ -48,35 +47,13 @@ var edits = map[Mode][]string{
 	Contradiction: {"ordered"}, Reversed: {"plans", "ordered"}, Partial: {"ordered"},
 }
 
-// faults are the faults to come, by operation.
-type faults struct {
-	mu    sync.Mutex
-	queue map[string][]Mode
-}
-
-func (f *faults) take(op string) (Mode, bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	queue := f.queue[op]
-	if len(queue) == 0 {
-		return "", false
-	}
-	f.queue[op] = queue[1:]
-	return queue[0], true
-}
-
 // Fault makes the next request of an operation fail, and says whether it can: an answer without an amount cannot have
 // a wrong one. Faults of one operation queue up.
 func (s *Server) Fault(op string, mode Mode) bool {
 	if ops, edit := edits[mode]; (edit && !slices.Contains(ops, op)) || (mode == Refused && op != "order") {
 		return false
 	}
-	s.faults.mu.Lock()
-	defer s.faults.mu.Unlock()
-	if s.faults.queue == nil {
-		s.faults.queue = map[string][]Mode{}
-	}
-	s.faults.queue[op] = append(s.faults.queue[op], mode)
+	s.faults.Add(op, mode)
 	return true
 }
 

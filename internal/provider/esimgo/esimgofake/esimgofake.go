@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/provider/wire/spoil"
 	"github.com/roamcard/roamcard/internal/secret"
 )
 
@@ -76,7 +77,7 @@ type Server struct {
 	bundles []*Bundle
 	orders  []*bought // the oldest first
 	balance money.USDC
-	faults  map[string][]Mode
+	faults  spoil.Queue[Mode]
 	calls   map[string]int
 	made    int
 	latest  time.Time
@@ -96,7 +97,7 @@ func New(cfg Config) *Server {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	s := &Server{cfg: cfg, balance: cfg.Balance, faults: map[string][]Mode{}, calls: map[string]int{}}
+	s := &Server{cfg: cfg, balance: cfg.Balance, calls: map[string]int{}}
 	for _, b := range Bundles() {
 		s.bundles = append(s.bundles, &b)
 	}

@@ -49,19 +49,8 @@ func (s *Server) Fault(op string, mode Mode) bool {
 	if mode == Refused {
 		op = opCheck
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.faults[op] = append(s.faults[op], mode)
+	s.faults.Add(op, mode)
 	return true
-}
-
-func (s *Server) fault(op string) Mode {
-	queue := s.faults[op]
-	if len(queue) == 0 {
-		return ""
-	}
-	s.faults[op] = queue[1:]
-	return queue[0]
 }
 
 // before is the answer to a request that has no effect.

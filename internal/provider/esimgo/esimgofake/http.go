@@ -71,7 +71,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Server) serve(w http.ResponseWriter, op string, answer func() reply) {
 	s.mu.Lock()
 	s.calls[op]++
-	mode := s.fault(op)
+	mode, _ := s.faults.Take(op)
 	early, done := before(mode)
 	var r reply
 	if !done {

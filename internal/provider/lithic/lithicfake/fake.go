@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/provider/wire/spoil"
 )
 
 // Config is what a server needs. Zero values mean what the comments say.
@@ -54,7 +56,7 @@ type Server struct {
 	numbers  bool
 	pageSize int
 	mux      *http.ServeMux
-	faults   faults
+	faults   spoil.Queue[Mode]
 
 	mu        sync.Mutex
 	float     int64
@@ -182,7 +184,7 @@ func (s *Server) serve(name operation, do func(r *http.Request, body []byte) (an
 			write(w, answered(nil, &problem{http.StatusUnauthorized, "the API key is not valid"}))
 			return
 		}
-		mode, faulty := s.faults.take(op)
+		mode, faulty := s.faults.Take(op)
 		if !faulty {
 			write(w, answered(do(r, body)))
 			return

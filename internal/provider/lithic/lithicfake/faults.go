@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
-	"sync"
 
 	"github.com/roamcard/roamcard/internal/provider/wire/spoil"
 )
@@ -58,35 +57,13 @@ var edits = map[Mode][]string{
 	Late:          {"open"},
 }
 
-// faults are the faults to come, by operation.
-type faults struct {
-	mu    sync.Mutex
-	queue map[string][]Mode
-}
-
-func (f *faults) take(op string) (Mode, bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	queue := f.queue[op]
-	if len(queue) == 0 {
-		return "", false
-	}
-	f.queue[op] = queue[1:]
-	return queue[0], true
-}
-
 // Fault spoils the next request of an operation, and says whether it can: an answer that names no amount cannot name a
 // wrong one. Faults of one operation queue up.
 func (s *Server) Fault(op string, mode Mode) bool {
 	if ops, edit := edits[mode]; edit && !slices.Contains(ops, op) {
 		return false
 	}
-	s.faults.mu.Lock()
-	defer s.faults.mu.Unlock()
-	if s.faults.queue == nil {
-		s.faults.queue = map[string][]Mode{}
-	}
-	s.faults.queue[op] = append(s.faults.queue[op], mode)
+	s.faults.Add(op, mode)
 	return true
 }
 

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/roamcard/roamcard/internal/provider/wire/spoil"
 )
 
 // Config is what a server needs. Zero values mean what the comments say.
@@ -43,7 +45,7 @@ type Server struct {
 	key, cardholder string
 	now             func() time.Time
 	mux             *http.ServeMux
-	faults          faults
+	faults          spoil.Queue[Mode]
 
 	mu       sync.Mutex
 	books    books
@@ -160,7 +162,7 @@ func (s *Server) serve(op string, do func(call) (any, error)) http.HandlerFunc {
 			return
 		}
 		run := func() answer { return s.run(r, string(body), do) }
-		mode, faulty := s.faults.take(op)
+		mode, faulty := s.faults.Take(op)
 		if !faulty {
 			write(w, run())
 			return

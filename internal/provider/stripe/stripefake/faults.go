@@ -4,9 +4,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
-	"strconv"
-	"strings"
-	"sync"
+
+	"github.com/roamcard/roamcard/internal/provider/wire/spoil"
 )
 
 // Mode is a way for one request to go wrong. Before and after speak of the effect: "after" means it happened and the
@@ -61,23 +60,6 @@ var edits = map[Mode][]string{
 // refusing are the modes of requests that change something.
 var refusing = []Mode{Refused, Idempotency, Conflict, Late}
 
-// faults are the faults to come, by operation.
-type faults struct {
-	mu    sync.Mutex
-	queue map[string][]Mode
-}
-
-func (f *faults) take(op string) (Mode, bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	queue := f.queue[op]
-	if len(queue) == 0 {
-		return "", false
-	}
-	f.queue[op] = queue[1:]
-	return queue[0], true
-}
-
 // Fault spoils the next request of an operation, and says whether it can: an answer that names no amount cannot name a
 // wrong one. Faults of one operation queue up.
 func (s *Server) Fault(op string, mode Mode) bool {
@@ -89,12 +71,7 @@ func (s *Server) Fault(op string, mode Mode) bool {
 	case slices.Contains(refusing, mode) && op != "open" && op != "move" && op != "lock":
 		return false
 	}
-	s.faults.mu.Lock()
-	defer s.faults.mu.Unlock()
-	if s.faults.queue == nil {
-		s.faults.queue = map[string][]Mode{}
-	}
-	s.faults.queue[op] = append(s.faults.queue[op], mode)
+	s.faults.Add(op, mode)
 	return true
 }
 
@@ -128,7 +105,7 @@ func (s *Server) misbehave(w http.ResponseWriter, mode Mode, run func() answer) 
 	}
 	switch mode {
 	case TimeoutBefore:
-		hangUp(w)
+		spoil.HangUp(w)
 	case Plain:
 		http.Error(w, "bad request", http.StatusBadRequest)
 	default:
@@ -140,10 +117,10 @@ func (s *Server) misbehave(w http.ResponseWriter, mode Mode, run func() answer) 
 func (s *Server) spoil(w http.ResponseWriter, mode Mode, a answer) {
 	switch mode {
 	case TimeoutAfter:
-		hangUp(w)
+		spoil.HangUp(w)
 	case Late:
 		s.change(func() { s.books.Cards[len(s.books.Cards)-1].Hidden = true })
-		hangUp(w)
+		spoil.HangUp(w)
 	case ErrorAfter:
 		http.Error(w, "while answering "+string(a.Body), http.StatusBadGateway)
 	case Moved:
@@ -152,27 +129,14 @@ func (s *Server) spoil(w http.ResponseWriter, mode Mode, a answer) {
 	case Accepted:
 		write(w, answer{http.StatusAccepted, a.Body})
 	case Malformed:
-		_, _ = w.Write([]byte("<html><body>" + string(a.Body) + "</body></html>"))
+		spoil.Page(w, a.Body)
 	case Truncated:
-		w.Header().Set("Content-Length", strconv.Itoa(len(a.Body)))
-		_, _ = w.Write(a.Body[:len(a.Body)/2])
-		_ = http.NewResponseController(w).Flush()
-		panic(http.ErrAbortHandler)
+		spoil.Half(w, a.Body)
 	case Huge:
-		_, _ = w.Write([]byte(strings.Repeat(" ", 9<<20) + string(a.Body)))
+		spoil.Huge(w, a.Body, 9<<20)
 	default:
 		write(w, answer{a.Status, edit(mode, a.Body)})
 	}
-}
-
-// hangUp ends a request without an answer. A few bytes go out first: an HTTP client that sees a kept connection close
-// before the first byte may send again by itself, and the fault would not show.
-func hangUp(w http.ResponseWriter) {
-	if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
-		_, _ = conn.Write([]byte("HTTP/1.1 "))
-		_ = conn.Close()
-	}
-	panic(http.ErrAbortHandler)
 }
 
 // edit changes members of an answer, or of each object of its list.
