@@ -2,12 +2,14 @@
 # Runs every check and test, and ends with one line: N passed, N failed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-passed=0 failed=0
 report=$(mktemp -d)
 trap 'rm -rf "$report"' EXIT
 # The suites of the clients add a line for each scenario that they proved.
 export ROAMCARD_SCENARIOS=$report/scenarios.jsonl
-touch "$ROAMCARD_SCENARIOS"
+touch "$ROAMCARD_SCENARIOS" "$report/counts"
+
+# count PASSED FAILED adds to what the last line says.
+count() { echo "$1 $2" >>"$report/counts"; }
 
 # step NAME COMMAND… runs one check that counts as one.
 step() {
@@ -16,15 +18,15 @@ step() {
   echo "--- $name"
   local begin=$SECONDS
   if "$@"; then
-    passed=$((passed + 1))
+    count 1 0
     echo "--- $name: ok ($((SECONDS - begin)) s)"
   else
-    failed=$((failed + 1))
+    count 0 1
     echo "--- $name: FAILED ($((SECONDS - begin)) s)"
   fi
 }
 
-# gotests DIR FLAGS… PACKAGES runs Go tests and counts each.
+# gotests NAME DIR FLAGS… PACKAGES runs Go tests and counts each.
 gotests() {
   local name=$1 dir=$2
   shift 2
@@ -36,23 +38,32 @@ gotests() {
   cat "$report/go.err"
   echo "$counts" | sed '$d'
   read -r p f <<<"$(echo "$counts" | tail -n 1)"
-  passed=$((passed + p)) failed=$((failed + f))
   # A build that breaks fails no test by itself.
-  if [[ $code -ne 0 && $f -eq 0 ]]; then failed=$((failed + 1)); fi
+  if [[ $code -ne 0 && $f -eq 0 ]]; then f=1; fi
+  count "$p" "$f"
   echo "--- $name: $p passed, $f failed ($((SECONDS - begin)) s)"
+}
+
+# clients are the suites that buy from the program as it is built.
+clients() {
+  step "official clients" npm test --prefix clients/typescript
+  step "python client" tools/test-python.sh
+  # Every operation in every phase, with fewer examples and recipes than `make conformance` has by default.
+  step "conformance" env EXAMPLES="${EXAMPLES:-5}" CASES="${CASES:-2500}" RECIPES="${RECIPES-vercel}" tools/conformance.sh
 }
 
 step "lint" tools/lint.sh
 step "build" make --no-print-directory build
 GOWORK=off gotests "generator" tools -count=1 ./protoc-gen-openapi/...
+# Next to the Go tests: both wait for blocks, leases and servers most of the time.
+clients >"$report/clients.log" 2>&1 &
 # Every module of go.work: ./... alone is the service's.
 gotests "go" . -race -count=1 -timeout 45m $(go list -m -f '{{.Dir}}/...')
-step "official clients" npm test --prefix clients/typescript
-# Every operation in every phase, with fewer examples and recipes than `make conformance` has by default.
-step "conformance" env EXAMPLES="${EXAMPLES:-5}" CASES="${CASES:-2500}" RECIPES="${RECIPES-vercel}" tools/conformance.sh
-step "python client" tools/test-python.sh
+wait
+cat "$report/clients.log"
 # The suites above have proved them, each on a server of its own; `make clients` does it on one.
 step "scenarios" node tools/clients-report.mjs "$ROAMCARD_SCENARIOS" typescript python go
 
+read -r passed failed <<<"$(awk '{ p += $1; f += $2 } END { print p, f }' "$report/counts")"
 echo "$passed passed, $failed failed"
 [[ $failed -eq 0 ]]
