@@ -123,8 +123,8 @@ func TestPackagesImportOnlyWhatTheTableAllows(t *testing.T) {
 	}
 }
 
-// TestTheCheckerFindsEveryKindOfViolation keeps the test above from passing because it looks at nothing.
-func TestTheCheckerFindsEveryKindOfViolation(t *testing.T) {
+// TestCheckerFindsEveryKindOfViolation keeps the test above from passing because it looks at nothing.
+func TestCheckerFindsEveryKindOfViolation(t *testing.T) {
 	pkg := func(name string, imports ...string) *fstest.MapFile {
 		var b strings.Builder
 		fmt.Fprintf(&b, "// Package %s is for a test.\npackage %s\n", name, name)

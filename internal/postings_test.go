@@ -24,9 +24,9 @@ var stored = []string{"Account", "Card", "Entry", "ID", "Kind", "OfTransfer", "P
 // account is the name of one of the ledger's accounts in a text.
 var account = regexp.MustCompile(`\b(treasury|issuer|supplier|revenue|cost):[a-z_]+|\b(holder|customer|receivable):`)
 
-// TestTheStoreDecidesNoPosting keeps accounting out of what writes SQL: the domain hands postings to the store with the
+// TestStoreDecidesNoPosting keeps accounting out of what writes SQL: the domain hands postings to the store with the
 // transition that they belong to.
-func TestTheStoreDecidesNoPosting(t *testing.T) {
+func TestStoreDecidesNoPosting(t *testing.T) {
 	got, err := decidedPostings(os.DirFS("store"))
 	if err != nil {
 		t.Fatal(err)

@@ -156,8 +156,8 @@ func namesIn(module fs.FS, file string) (found []string, err error) {
 	return found, nil
 }
 
-// TestAProductNamedElsewhereIsFound keeps the test above from passing because it looks at nothing.
-func TestAProductNamedElsewhereIsFound(t *testing.T) {
+// TestProductNamedElsewhereIsFound keeps the test above from passing because it looks at nothing.
+func TestProductNamedElsewhereIsFound(t *testing.T) {
 	file := func(body string) *fstest.MapFile {
 		return &fstest.MapFile{Data: []byte("// Package p sells an eSIM, and a top-up.\npackage p\n" + body)}
 	}

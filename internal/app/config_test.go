@@ -68,7 +68,7 @@ func TestOnlyTheSettlersInTheOrderHaveToBeConfigured(t *testing.T) {
 	}
 }
 
-func TestASettlementThatCannotBeIsRefusedWithoutQuotingSecrets(t *testing.T) {
+func TestSettlementThatCannotBeIsRefusedWithoutQuotingSecrets(t *testing.T) {
 	tests := map[string]map[string]string{
 		"settlement.order":          {"settlement.order": "bank", "relayer.keys": "0x01"},
 		"facilitator.url":           {"facilitator.url": "https://user:hunter2@f.example", "relayer.keys": "0x01"},

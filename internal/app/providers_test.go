@@ -62,7 +62,7 @@ func (r registrar) Capabilities() card.Capabilities {
 	return c
 }
 
-func TestAnIssuerThatNeedsTheOwnersIdentityIsRefused(t *testing.T) {
+func TestIssuerThatNeedsTheOwnersIdentityIsRefused(t *testing.T) {
 	registered := paperissuer.NewOffice(0, time.Now).Register()
 	dial := registered.Dial
 	registered.Dial = func(c provider.Config) (provider.IssuerClient, error) {
@@ -80,7 +80,7 @@ func TestAnIssuerThatNeedsTheOwnersIdentityIsRefused(t *testing.T) {
 	}
 }
 
-func TestAnIssuerThatIsNotChosenNeedsNoSettings(t *testing.T) {
+func TestIssuerThatIsNotChosenNeedsNoSettings(t *testing.T) {
 	if _, err := paperLoad(map[string]string{"issuer.provider": "sandbox", "issuer.spend_limits": "true"}); err != nil {
 		t.Error(err)
 	}

@@ -33,7 +33,7 @@ func TestPublicKeysPayNothingInProduction(t *testing.T) {
 	}
 }
 
-func TestAnUnreadableTreasuryKeyIsRefusedUnseen(t *testing.T) {
+func TestUnreadableTreasuryKeyIsRefusedUnseen(t *testing.T) {
 	a := &App{config: Config{TreasuryKey: secret.New("0xnot-a-key")}}
 	if _, err := a.refunds(); err == nil || !strings.Contains(err.Error(), "treasury.key") ||
 		strings.Contains(err.Error(), "not-a-key") {

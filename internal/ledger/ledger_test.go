@@ -88,7 +88,7 @@ func TestWhatDoesNotBalanceIsRefused(t *testing.T) {
 	}
 }
 
-func TestAPostingIsNamedByWhatItRecords(t *testing.T) {
+func TestPostingIsNamedByWhatItRecords(t *testing.T) {
 	seen := map[ID]bool{}
 	for _, p := range []Posting{
 		Settled("o", 1), Settled("p", 1), Loaded("o", "c", 1), LoadFee("o", 1), FeeWithdrawn("o", "c", 1), Refunded("o", 1),

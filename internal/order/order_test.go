@@ -100,7 +100,7 @@ func TestOrderIDsSortByTimeAndDiffer(t *testing.T) {
 	}
 }
 
-func TestTheTimeToPayEndsBeforeThatIsRecorded(t *testing.T) {
+func TestTimeToPayEndsBeforeThatIsRecorded(t *testing.T) {
 	end := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for _, tt := range []struct {
 		order Order

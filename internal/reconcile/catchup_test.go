@@ -262,8 +262,8 @@ func TestWhatWentBackPaysForNothing(t *testing.T) {
 	}
 }
 
-// TestABlockThatNoNodeShowsKeepsNobodyWaiting: what is not safe yet and too large to be shown is read for each payer.
-func TestABlockThatNoNodeShowsKeepsNobodyWaiting(t *testing.T) {
+// TestBlockThatNoNodeShowsKeepsNobodyWaiting: what is not safe yet and too large to be shown is read for each payer.
+func TestBlockThatNoNodeShowsKeepsNobodyWaiting(t *testing.T) {
 	p := &past{
 		safe: 900, head: 905, scan: Scan{First: 10, Next: 901, Begun: true}, large: 903,
 		transfers: []Transfer{moved(1, 903, ada, 5), moved(2, 904, eve, 5)},

@@ -176,7 +176,7 @@ func TestWhatHappensBetweenTwoReadingsIsNoDifference(t *testing.T) {
 	w.wants("a card that the issuer does not know", reconcile.ProviderRecordMissing)
 }
 
-func TestASecondRunFindsTheSameAndPostsNothing(t *testing.T) {
+func TestSecondRunFindsTheSameAndPostsNothing(t *testing.T) {
 	w := newWorld(t)
 	w.safe = 0
 	w.run()
@@ -197,7 +197,7 @@ func TestASecondRunFindsTheSameAndPostsNothing(t *testing.T) {
 	}
 }
 
-func TestTheChainIsReadInStepsFromWhereItWasLeft(t *testing.T) {
+func TestChainIsReadInStepsFromWhereItWasLeft(t *testing.T) {
 	w := newWorld(t)
 	for _, tt := range []struct {
 		what string
@@ -218,8 +218,8 @@ func TestTheChainIsReadInStepsFromWhereItWasLeft(t *testing.T) {
 	}
 }
 
-// TestARangeThatIsTooLargeIsHalved: the nodes show at most ten transfers at once, and one block has more than that.
-func TestARangeThatIsTooLargeIsHalved(t *testing.T) {
+// TestRangeThatIsTooLargeIsHalved: the nodes show at most ten transfers at once, and one block has more than that.
+func TestRangeThatIsTooLargeIsHalved(t *testing.T) {
 	w := newWorld(t)
 	w.safe = 0
 	w.run()
@@ -263,7 +263,7 @@ func TestARangeThatIsTooLargeIsHalved(t *testing.T) {
 	}
 }
 
-func TestABookThatCannotBeReadLeavesTheLastReport(t *testing.T) {
+func TestBookThatCannotBeReadLeavesTheLastReport(t *testing.T) {
 	w := newWorld(t)
 	if _, err := w.reconcile.LastFor(t.Context(), "ada"); codeOf(err) != fault.ReportNotFound {
 		t.Errorf("before the first report: %v", err)
@@ -290,8 +290,8 @@ func codeOf(err error) fault.Code {
 	return ""
 }
 
-// TestTheGateFollowsTheStandings: who is kept from topping up by what, and for how long.
-func TestTheGateFollowsTheStandings(t *testing.T) {
+// TestGateFollowsTheStandings: who is kept from topping up by what, and for how long.
+func TestGateFollowsTheStandings(t *testing.T) {
 	w := newWorld(t)
 	w.sells(2)
 	now := noon

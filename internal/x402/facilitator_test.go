@@ -20,7 +20,7 @@ func facilitated() Payment {
 	return p
 }
 
-func TestAFacilitatorRequestIsReadAsItWasWritten(t *testing.T) {
+func TestFacilitatorRequestIsReadAsItWasWritten(t *testing.T) {
 	body, err := EncodeFacilitatorRequest(facilitated())
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +45,7 @@ func TestAFacilitatorRequestIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-func TestADamagedFacilitatorRequestIsMalformed(t *testing.T) {
+func TestDamagedFacilitatorRequestIsMalformed(t *testing.T) {
 	for _, body := range []string{"", "[]", "{}", `{"paymentPayload":"text"}`, `{"paymentPayload":{"x402Version":2}}`} {
 		if _, _, err := DecodeFacilitatorRequest([]byte(body)); err == nil {
 			t.Errorf("%q is taken", body)

@@ -10,7 +10,7 @@ import (
 )
 
 // A node's address may hold a key, which no error tells.
-func TestABalanceIsAskedOfNoOtherNode(t *testing.T) {
+func TestBalanceIsAskedOfNoOtherNode(t *testing.T) {
 	followed := func(http.ResponseWriter, *http.Request) { t.Error("the redirect was followed") }
 	other := httptest.NewServer(http.HandlerFunc(followed))
 	defer other.Close()

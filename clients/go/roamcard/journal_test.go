@@ -123,7 +123,7 @@ func TestJournalThatCannotBeReadSignsNothing(t *testing.T) {
 }
 
 // While somebody is asked, the clients of the other languages can read the journal.
-func TestAReservedPurchaseHasTheSchemaOfEveryLanguage(t *testing.T) {
+func TestReservedPurchaseHasTheSchemaOfEveryLanguage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.json")
 	store, err := roamcard.NewFileStore(path)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // The key that the caller never saw comes with whatever goes wrong after it was signed under.
-func TestAnOrderThatCannotBeReadNamesTheKeyOfItsPayment(t *testing.T) {
+func TestOrderThatCannotBeReadNamesTheKeyOfItsPayment(t *testing.T) {
 	wrong := func(w http.ResponseWriter) {
 		w.Header().Set("Content-Type", "application/json")
 		status(200, `{"order":{"orderId":"ord_1","kind":"card_topup","amountUsdCents":2500,"status":7}}`)(w)
@@ -68,7 +68,7 @@ func TestWhateverFailsAfterSigningNamesTheKey(t *testing.T) {
 }
 
 // A second payment that is not made leaves the first one signed, whoever made the calls.
-func TestARefusalToSignAgainNamesTheKey(t *testing.T) {
+func TestRefusalToSignAgainNamesTheKey(t *testing.T) {
 	for name, change := range map[string]func(*roamcard.Payer, *shop){
 		"policy": func(p *roamcard.Payer, _ *shop) { p.Policy.MaxPerPayment = 100 },
 		"day":    func(p *roamcard.Payer, _ *shop) { p.Policy.MaxPerDay = 100 },
@@ -118,7 +118,7 @@ func TestClockThatIsAheadSignsNothingWhileAPaymentLives(t *testing.T) {
 }
 
 // A top-up over REST may leave the amount to the service; it is resumed as it was asked for.
-func TestATopUpOfNoNamedAmountIsResumed(t *testing.T) {
+func TestTopUpOfNoNamedAmountIsResumed(t *testing.T) {
 	s := open(t, hangUp)
 	p, signed := payer(t, roamcard.NewMemoryStore())
 	c, err := roamcard.New(roamcard.Config{
@@ -139,7 +139,7 @@ func TestATopUpOfNoNamedAmountIsResumed(t *testing.T) {
 }
 
 // A purchase whose caller died with the answer is in the journal as settled: its order comes again by its key.
-func TestASettledPurchaseIsResumed(t *testing.T) {
+func TestSettledPurchaseIsResumed(t *testing.T) {
 	s := open(t)
 	_, signed := payer(t, nil)
 	c, err := roamcard.New(roamcard.Config{

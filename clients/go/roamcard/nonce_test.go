@@ -32,7 +32,7 @@ func (a at) RoundTrip(req *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-func TestTheNoncesAreThoseOfEveryLanguage(t *testing.T) {
+func TestNoncesAreThoseOfEveryLanguage(t *testing.T) {
 	data, err := os.ReadFile("../../testing/nonces.json")
 	if err != nil {
 		t.Fatal(err)

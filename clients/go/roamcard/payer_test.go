@@ -220,7 +220,7 @@ func same(texts []string) bool {
 	return true
 }
 
-func TestAnUnclearAnswerIsMetWithTheSameBytes(t *testing.T) {
+func TestUnclearAnswerIsMetWithTheSameBytes(t *testing.T) {
 	s := open(t, hangUp, status(503, `{"code":"settlement_unknown"}`),
 		status(409, `{"title":"Wait","status":409,"retryable":true}`))
 	p, signed := payer(t, roamcard.NewMemoryStore())
@@ -233,7 +233,7 @@ func TestAnUnclearAnswerIsMetWithTheSameBytes(t *testing.T) {
 	}
 }
 
-func TestAPaymentIsResumedAfterARestart(t *testing.T) {
+func TestPaymentIsResumedAfterARestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "wallet", "journal.json")
 	s := open(t, hangUp, hangUp, hangUp, hangUp, hangUp)
 	signatures := 0
@@ -452,7 +452,7 @@ func TestClockThatIsOffSignsNothingAnew(t *testing.T) {
 	}
 }
 
-func TestAKeyIsBoundToItsBody(t *testing.T) {
+func TestKeyIsBoundToItsBody(t *testing.T) {
 	s := open(t)
 	p, _ := payer(t, roamcard.NewMemoryStore())
 	client := &http.Client{Transport: p}
@@ -472,7 +472,7 @@ func TestAKeyIsBoundToItsBody(t *testing.T) {
 	}
 }
 
-func TestTheFirstPayeeIsKeptAndAnotherOneRefused(t *testing.T) {
+func TestFirstPayeeIsKeptAndAnotherOneRefused(t *testing.T) {
 	const stranger = "0x0000000000000000000000000000000000000001"
 	store, s := roamcard.NewMemoryStore(), open(t)
 	for i, want := range []error{nil, nil, roamcard.ErrTermsMismatch} {
@@ -488,7 +488,7 @@ func TestTheFirstPayeeIsKeptAndAnotherOneRefused(t *testing.T) {
 	}
 }
 
-func TestAPaymentThatDiedUnansweredIsAskedAboutAndThenReplaced(t *testing.T) {
+func TestPaymentThatDiedUnansweredIsAskedAboutAndThenReplaced(t *testing.T) {
 	s := open(t, hangUp, hangUp, hangUp, hangUp, hangUp, status(402, ""))
 	p, signed := payer(t, roamcard.NewMemoryStore())
 	now := &clock{at: time.Now()}

@@ -11,7 +11,7 @@ import (
 )
 
 // What a top-up costs is what its request names, over REST as well.
-func TestATopUpOverRESTCostsWhatItNames(t *testing.T) {
+func TestTopUpOverRESTCostsWhatItNames(t *testing.T) {
 	s := open(t)
 	p, signed := payer(t, roamcard.NewMemoryStore())
 	body := strings.NewReader(`{"idempotencyKey":"k","amountUsdCents":2400}`)

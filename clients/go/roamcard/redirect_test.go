@@ -9,7 +9,7 @@ import (
 	"github.com/roamcard/roamcard/clients/go/roamcard"
 )
 
-func TestAPaymentFollowsNoRedirect(t *testing.T) {
+func TestPaymentFollowsNoRedirect(t *testing.T) {
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		t.Error("the redirect was followed")
 	}))

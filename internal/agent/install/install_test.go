@@ -183,9 +183,9 @@ func TestPlanRefusesAFileThatItCannotParse(t *testing.T) {
 	}
 }
 
-// FuzzAnEntryChangesNothingElse holds that whatever comes out says what went in and the entry; enterJSON compares that
+// FuzzEntryChangesNothingElse holds that whatever comes out says what went in and the entry; enterJSON compares that
 // itself, so this looks for panics, and for a second time that changes something.
-func FuzzAnEntryChangesNothingElse(f *testing.F) {
+func FuzzEntryChangesNothingElse(f *testing.F) {
 	for _, s := range []string{
 		"", "{}", `{"servers":{"x":{},}}`, "// a\n{/**/}", `{"servers":{"roamcard":{"args":[]}}}`, "\ufeff{ }",
 	} {

@@ -21,7 +21,7 @@ var (
 	}
 )
 
-func TestAPaidOrderBecomesACardWithFifteenDollars(t *testing.T) {
+func TestPaidOrderBecomesACardWithFifteenDollars(t *testing.T) {
 	story(t, careful, func(s *shelf) {
 		id := s.paid()
 		s.pass(time.Second)
@@ -37,7 +37,7 @@ func TestAPaidOrderBecomesACardWithFifteenDollars(t *testing.T) {
 	})
 }
 
-func TestAnOpeningWhoseAnswerIsLostIsReadBack(t *testing.T) {
+func TestOpeningWhoseAnswerIsLostIsReadBack(t *testing.T) {
 	for _, mode := range lostAfter {
 		t.Run(fmt.Sprint(mode), func(t *testing.T) {
 			story(t, careful, func(s *shelf) {
@@ -55,7 +55,7 @@ func TestAnOpeningWhoseAnswerIsLostIsReadBack(t *testing.T) {
 	}
 }
 
-func TestAReferenceIsSentAgainOnceItCannotAppearAnyMore(t *testing.T) {
+func TestReferenceIsSentAgainOnceItCannotAppearAnyMore(t *testing.T) {
 	for _, mode := range lostBefore {
 		t.Run(fmt.Sprint(mode), func(t *testing.T) {
 			story(t, careful, func(s *shelf) {
@@ -75,7 +75,7 @@ func TestAReferenceIsSentAgainOnceItCannotAppearAnyMore(t *testing.T) {
 	}
 }
 
-func TestAnIssuerThatDoesNotDeduplicateIsAskedOnce(t *testing.T) {
+func TestIssuerThatDoesNotDeduplicateIsAskedOnce(t *testing.T) {
 	story(t, fulfilment.Traits{VisibilityDelay: visibilityDelay}, func(s *shelf) {
 		s.issuer.Fault(cardtest.Open, fulfilmenttest.TimeoutBefore)
 		id := s.paid()
@@ -87,7 +87,7 @@ func TestAnIssuerThatDoesNotDeduplicateIsAskedOnce(t *testing.T) {
 	})
 }
 
-func TestALookUpThatFailsSaysNothing(t *testing.T) {
+func TestLookUpThatFailsSaysNothing(t *testing.T) {
 	story(t, careful, func(s *shelf) {
 		s.issuer.Fault(cardtest.Open, fulfilmenttest.TimeoutAfter)
 		for range 5 {
@@ -101,7 +101,7 @@ func TestALookUpThatFailsSaysNothing(t *testing.T) {
 	})
 }
 
-func TestADefiniteNoFreesTheOwner(t *testing.T) {
+func TestDefiniteNoFreesTheOwner(t *testing.T) {
 	for _, mode := range []fulfilmenttest.Mode{fulfilmenttest.Refused, fulfilmenttest.Rejected} {
 		t.Run(fmt.Sprint(mode), func(t *testing.T) {
 			story(t, careful, func(s *shelf) {
@@ -122,7 +122,7 @@ func TestADefiniteNoFreesTheOwner(t *testing.T) {
 	}
 }
 
-func TestACardThatNeverBecomesActiveGoesToAPerson(t *testing.T) {
+func TestCardThatNeverBecomesActiveGoesToAPerson(t *testing.T) {
 	story(t, careful, func(s *shelf) {
 		s.issuer.Fault(cardtest.Open, fulfilmenttest.StaysPending)
 		pending := s.paid()

@@ -16,7 +16,7 @@ import (
 	"github.com/roamcard/roamcard/internal/product/topup"
 )
 
-func TestTheFeeIsTakenOnceWhateverTheAnswer(t *testing.T) {
+func TestFeeIsTakenOnceWhateverTheAnswer(t *testing.T) {
 	modes := append(append([]fulfilmenttest.Mode{fulfilmenttest.UnknownState}, lostAfter...), lostBefore...)
 	for _, mode := range modes {
 		t.Run(fmt.Sprint(mode), func(t *testing.T) {
@@ -37,7 +37,7 @@ func TestTheFeeIsTakenOnceWhateverTheAnswer(t *testing.T) {
 	}
 }
 
-func TestAFeeWithoutATraceGoesToAPerson(t *testing.T) {
+func TestFeeWithoutATraceGoesToAPerson(t *testing.T) {
 	story(t, fulfilment.Traits{VisibilityDelay: visibilityDelay}, func(s *shelf) {
 		s.issuer.Fault(cardtest.Move, fulfilmenttest.TimeoutBefore)
 		id := s.paid()
@@ -49,7 +49,7 @@ func TestAFeeWithoutATraceGoesToAPerson(t *testing.T) {
 	})
 }
 
-func TestAFeeFailsByTheIssuersWordOnly(t *testing.T) {
+func TestFeeFailsByTheIssuersWordOnly(t *testing.T) {
 	for _, mode := range []fulfilmenttest.Mode{fulfilmenttest.Refused, fulfilmenttest.Rejected} {
 		t.Run(fmt.Sprint(mode), func(t *testing.T) {
 			story(t, careful, func(s *shelf) {
@@ -85,7 +85,7 @@ func TestEachVersionOfAFeeHasItsOwnReference(t *testing.T) {
 // limited is a shelf over an issuer with spending limits.
 func limited(s *shelf) { s.limits.Store(true) }
 
-func TestTheFeeIsNeverOnACardWithALimit(t *testing.T) {
+func TestFeeIsNeverOnACardWithALimit(t *testing.T) {
 	story(t, careful, func(s *shelf) {
 		limited(s)
 		id := s.paid()
@@ -102,8 +102,8 @@ func TestTheFeeIsNeverOnACardWithALimit(t *testing.T) {
 	})
 }
 
-// TestACardOpensAsItBegan: the capability may change while the issuer is asked.
-func TestACardOpensAsItBegan(t *testing.T) {
+// TestCardOpensAsItBegan: the capability may change while the issuer is asked.
+func TestCardOpensAsItBegan(t *testing.T) {
 	story(t, careful, func(s *shelf) {
 		s.issuer.Fault(cardtest.Open, fulfilmenttest.TimeoutBefore)
 		id := s.paid()
@@ -117,7 +117,7 @@ func TestACardOpensAsItBegan(t *testing.T) {
 	})
 }
 
-func TestAFeeThatWasSpentIsOwed(t *testing.T) {
+func TestFeeThatWasSpentIsOwed(t *testing.T) {
 	story(t, careful, func(s *shelf) {
 		s.issuer.Fault(cardtest.Move, fulfilmenttest.TimeoutBefore) // the holder is quicker than the withdrawal
 		id := s.paid()

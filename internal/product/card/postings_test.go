@@ -14,14 +14,14 @@ import (
 	"github.com/roamcard/roamcard/internal/order"
 )
 
-// TestAFulfilledCardIsPostedNoMore: what is on a card was posted when it became ACTIVE.
-func TestAFulfilledCardIsPostedNoMore(t *testing.T) {
+// TestFulfilledCardIsPostedNoMore: what is on a card was posted when it became ACTIVE.
+func TestFulfilledCardIsPostedNoMore(t *testing.T) {
 	if got, err := (&Cards{}).Postings(order.Order{ID: "o", Price: Price}); got != nil || err != nil {
 		t.Errorf("a card: %v, %v", got, err)
 	}
 }
 
-func TestTheIssuersWordIsPostedOnceItDecides(t *testing.T) {
+func TestIssuersWordIsPostedOnceItDecides(t *testing.T) {
 	a := FeeArgs{Card: uuid.UUID{1}, Order: "o", Amount: Fee}
 	id := a.Card.String()
 	owed := a

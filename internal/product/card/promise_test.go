@@ -36,7 +36,7 @@ func TestWhatWasPromisedIsOfferedAgain(t *testing.T) {
 	}
 }
 
-func TestAPromisedTopUpIsForTheCardItWasPromisedFor(t *testing.T) {
+func TestPromisedTopUpIsForTheCardItWasPromisedFor(t *testing.T) {
 	s, _ := owned(t, card.Active)
 	item, err := json.Marshal(topup.Split{Gross: 5000, Fee: 100, Credit: 4900, Card: uuid.New()})
 	if err != nil {

@@ -62,7 +62,7 @@ func TestCardsAreOfferedWhileTheyCanBeIssued(t *testing.T) {
 	}
 }
 
-func TestAnOrderHoldsItsOwnersOneCardAndItsLoad(t *testing.T) {
+func TestOrderHoldsItsOwnersOneCardAndItsLoad(t *testing.T) {
 	s := newShelf(t, careful)
 	s.issuer.SetFloat(7000)
 	before := time.Now()
@@ -92,7 +92,7 @@ func TestAnOrderHoldsItsOwnersOneCardAndItsLoad(t *testing.T) {
 	}
 }
 
-func TestTheStockIsReadOnceAMoment(t *testing.T) {
+func TestStockIsReadOnceAMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf(t, careful)
 		for range 5 {
@@ -124,7 +124,7 @@ func owned(t *testing.T, status card.Status) (*shelf, uuid.UUID) {
 	return s, c.ID
 }
 
-func TestACardIsItsOwnersAndUsedWhileItIsActive(t *testing.T) {
+func TestCardIsItsOwnersAndUsedWhileItIsActive(t *testing.T) {
 	s, id := owned(t, card.Active)
 	stranger := x402.Address{1}
 	if b, err := s.Balance(t.Context(), id, owner); err != nil || b.Available != card.Price {
@@ -163,7 +163,7 @@ func TestACardIsItsOwnersAndUsedWhileItIsActive(t *testing.T) {
 	}
 }
 
-func TestAnIssuerThatDoesNotAnswerIsNotOurFailure(t *testing.T) {
+func TestIssuerThatDoesNotAnswerIsNotOurFailure(t *testing.T) {
 	s, id := owned(t, card.Active)
 	s.issuer.Fault(cardtest.Balance, fulfilmenttest.TimeoutBefore)
 	_, err := s.Balance(t.Context(), id, owner)
@@ -189,7 +189,7 @@ func TestEnsureNeverIssues(t *testing.T) {
 	}
 }
 
-func TestTheFeeAndTheRestMakeThePrice(t *testing.T) {
+func TestFeeAndTheRestMakeThePrice(t *testing.T) {
 	if want := []money.Cents{2500, 1000, 1500}; card.Price != want[0] || card.Fee != want[1] || card.Remaining != want[2] {
 		t.Errorf("%s = %s + %s", card.Price, card.Fee, card.Remaining)
 	}

@@ -115,7 +115,7 @@ func TestWhatIsKnownDecidesWhileTheIssuerIsSilent(t *testing.T) {
 	}
 }
 
-func TestAnOwnersListAsksTheIssuerOnceAMoment(t *testing.T) {
+func TestOwnersListAsksTheIssuerOnceAMoment(t *testing.T) {
 	s, id := owned(t, card.Active)
 	now := time.Now()
 	s.Now = func() time.Time { return now }

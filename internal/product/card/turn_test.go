@@ -174,7 +174,7 @@ func TestTwoLoadsAtOnceReachALimit(t *testing.T) {
 	})
 }
 
-func TestALoadAndAWithdrawalAtOnceReachAPurse(t *testing.T) {
+func TestLoadAndAWithdrawalAtOnceReachAPurse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(t, false, watched(t))
 		c.tell(func() {
@@ -221,8 +221,8 @@ func TestDifferencesLoseLoads(t *testing.T) {
 	})
 }
 
-// TestALoadIsSentAgainWithItsTarget: what was paid for meanwhile waits.
-func TestALoadIsSentAgainWithItsTarget(t *testing.T) {
+// TestLoadIsSentAgainWithItsTarget: what was paid for meanwhile waits.
+func TestLoadIsSentAgainWithItsTarget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(t, true, watched(t))
 		c.tell(func() {
@@ -241,8 +241,8 @@ func TestALoadIsSentAgainWithItsTarget(t *testing.T) {
 	})
 }
 
-// TestALoadThatAPersonDecidesAboutKeepsItsCard: nobody knows whether the limit has it.
-func TestALoadThatAPersonDecidesAboutKeepsItsCard(t *testing.T) {
+// TestLoadThatAPersonDecidesAboutKeepsItsCard: nobody knows whether the limit has it.
+func TestLoadThatAPersonDecidesAboutKeepsItsCard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(t, true, watched(t))
 		c.tell(func() {
@@ -264,8 +264,8 @@ func TestALoadThatAPersonDecidesAboutKeepsItsCard(t *testing.T) {
 	})
 }
 
-// TestALoadFromBeforeIsNotBelieved: the limit that it set may have been set anew since.
-func TestALoadFromBeforeIsNotBelieved(t *testing.T) {
+// TestLoadFromBeforeIsNotBelieved: the limit that it set may have been set anew since.
+func TestLoadFromBeforeIsNotBelieved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(t, true, watched(t))
 		var id order.ID
@@ -294,7 +294,7 @@ func TestALoadFromBeforeIsNotBelieved(t *testing.T) {
 	})
 }
 
-func TestAnIssuerThatCannotBeServedIsRefused(t *testing.T) {
+func TestIssuerThatCannotBeServedIsRefused(t *testing.T) {
 	good := card.Capabilities{Funding: card.Limit, Reveal: card.RevealEmbed, Holder: card.HolderProgramme}
 	if err := good.Check(); err != nil {
 		t.Error(err)

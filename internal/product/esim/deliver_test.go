@@ -21,7 +21,7 @@ var (
 	}
 )
 
-func TestAPaidOrderBecomesAnESIM(t *testing.T) {
+func TestPaidOrderBecomesAnESIM(t *testing.T) {
 	story(t, careful, func(s *shop) {
 		o := s.paid()
 		s.pass(time.Second)
@@ -37,7 +37,7 @@ func TestAPaidOrderBecomesAnESIM(t *testing.T) {
 	})
 }
 
-func TestAnOrderWhoseAnswerIsLostIsReadBack(t *testing.T) {
+func TestOrderWhoseAnswerIsLostIsReadBack(t *testing.T) {
 	for i, mode := range lostAfter {
 		t.Run(names(lostAfter)[i], func(t *testing.T) {
 			story(t, careful, func(s *shop) {
@@ -55,7 +55,7 @@ func TestAnOrderWhoseAnswerIsLostIsReadBack(t *testing.T) {
 	}
 }
 
-func TestAReferenceIsSentAgainOnceItCannotAppearAnyMore(t *testing.T) {
+func TestReferenceIsSentAgainOnceItCannotAppearAnyMore(t *testing.T) {
 	for i, mode := range lostBefore {
 		t.Run(names(lostBefore)[i], func(t *testing.T) {
 			story(t, careful, func(s *shop) {
@@ -75,7 +75,7 @@ func TestAReferenceIsSentAgainOnceItCannotAppearAnyMore(t *testing.T) {
 	}
 }
 
-func TestASupplierThatDoesNotDeduplicateIsAskedOnce(t *testing.T) {
+func TestSupplierThatDoesNotDeduplicateIsAskedOnce(t *testing.T) {
 	story(t, fulfilment.Traits{VisibilityDelay: visibilityDelay}, func(s *shop) {
 		s.supplier.Fault(esimtest.Order, fulfilmenttest.TimeoutBefore)
 		o := s.paid()
@@ -87,7 +87,7 @@ func TestASupplierThatDoesNotDeduplicateIsAskedOnce(t *testing.T) {
 	})
 }
 
-func TestADefiniteNoIsRefused(t *testing.T) {
+func TestDefiniteNoIsRefused(t *testing.T) {
 	for _, mode := range []fulfilmenttest.Mode{fulfilmenttest.Refused, fulfilmenttest.Rejected} {
 		t.Run(string(mode), func(t *testing.T) {
 			story(t, careful, func(s *shop) {
@@ -114,7 +114,7 @@ func TestStockThatRunsOutBehindThePaymentIsRefused(t *testing.T) {
 	})
 }
 
-func TestASilentSupplierEndsWithAPerson(t *testing.T) {
+func TestSilentSupplierEndsWithAPerson(t *testing.T) {
 	story(t, careful, func(s *shop) {
 		s.supplier.Fault(esimtest.Order, fulfilmenttest.StaysPending)
 		o := s.paid()
@@ -129,7 +129,7 @@ func TestASilentSupplierEndsWithAPerson(t *testing.T) {
 	})
 }
 
-func TestARequestWaitsForItsESIMAtMostAsLongAsItMay(t *testing.T) {
+func TestRequestWaitsForItsESIMAtMostAsLongAsItMay(t *testing.T) {
 	story(t, careful, func(s *shop) {
 		quick, began := s.paid(), time.Now()
 		if got := s.Await(s.Context(), quick, began.Add(esim.InlineWait)); got.Status != order.Fulfilled ||

@@ -52,7 +52,7 @@ func TestNobodyIsAskedToPayForWhatTheSupplierCannotMake(t *testing.T) {
 	}
 }
 
-func TestAFloatIsEnoughForSomePlansOnly(t *testing.T) {
+func TestFloatIsEnoughForSomePlansOnly(t *testing.T) {
 	story(t, careful, func(s *shop) {
 		s.supplier.SetFloat(1_000_000)
 		plans, err := s.Plans(s.Context(), esim.Filter{})
@@ -70,7 +70,7 @@ func TestAFloatIsEnoughForSomePlansOnly(t *testing.T) {
 	})
 }
 
-func TestTheSupplierIsAskedOnceAMoment(t *testing.T) {
+func TestSupplierIsAskedOnceAMoment(t *testing.T) {
 	story(t, careful, func(s *shop) {
 		before := s.supplier.Calls(esimtest.Check)
 		for range 20 {

@@ -68,7 +68,7 @@ func TestMaterialIsOpenedOnlyAsWhatItWasSealed(t *testing.T) {
 	}
 }
 
-func TestAKeyringThatCannotBeReadQuotesNothing(t *testing.T) {
+func TestKeyringThatCannotBeReadQuotesNothing(t *testing.T) {
 	key := strings.Repeat("ab", 32)
 	for _, text := range []string{"", key, "a:" + key[2:], "a:" + key + ",", "a:" + key + ",a:" + key, "a b:" + key, ":" +
 		key, "a:" + strings.Repeat("zz", 32)} {
@@ -79,7 +79,7 @@ func TestAKeyringThatCannotBeReadQuotesNothing(t *testing.T) {
 	}
 }
 
-func TestANewKeySealsEverythingAgain(t *testing.T) {
+func TestNewKeySealsEverythingAgain(t *testing.T) {
 	story(t, careful, func(s *shop) {
 		orders := []order.Order{s.paid(), s.paid(), s.paid()}
 		s.pass(10 * time.Second)
@@ -120,7 +120,7 @@ func TestCredentialsWaitForTheEnd(t *testing.T) {
 	})
 }
 
-func TestADeliveryTokenOpensOneOrderUntilItEnds(t *testing.T) {
+func TestDeliveryTokenOpensOneOrderUntilItEnds(t *testing.T) {
 	story(t, careful, func(s *shop) {
 		o, other := s.paid(), s.paid()
 		s.pass(time.Second)
@@ -183,7 +183,7 @@ func TestADeliveryTokenOpensOneOrderUntilItEnds(t *testing.T) {
 	})
 }
 
-func TestAnUnpaidOrderIsNotOpened(t *testing.T) {
+func TestUnpaidOrderIsNotOpened(t *testing.T) {
 	story(t, careful, func(s *shop) {
 		o := order.Order{ID: order.NewID(time.Now()), Kind: esim.Kind, Status: order.Settling, CreatedAt: time.Now()}
 		s.store.Put(o)
@@ -197,7 +197,7 @@ func TestAnUnpaidOrderIsNotOpened(t *testing.T) {
 	})
 }
 
-func TestThePicturesAreOfTheirSize(t *testing.T) {
+func TestPicturesAreOfTheirSize(t *testing.T) {
 	story(t, careful, func(s *shop) {
 		o := s.paid()
 		s.pass(time.Second)

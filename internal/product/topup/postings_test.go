@@ -37,7 +37,7 @@ func TestEveryTopupIsSplitToTheCent(t *testing.T) {
 	}
 }
 
-func TestAFulfilledOrderIsPostedByItsProduct(t *testing.T) {
+func TestFulfilledOrderIsPostedByItsProduct(t *testing.T) {
 	split := SplitOf(2500)
 	split.Card = uuid.UUID{1}
 	item, err := json.Marshal(split)

@@ -31,7 +31,7 @@ func TestReferencesOfLoadsNeverChange(t *testing.T) {
 	}
 }
 
-func TestTheLargestTopUpIsOneLoad(t *testing.T) {
+func TestLargestTopUpIsOneLoad(t *testing.T) {
 	if got := SplitOf(MaxOrder).Credit; got > card.MaxLoad {
 		t.Errorf("%s is more than is put on a card at once", got)
 	}

@@ -19,7 +19,7 @@ func (b *bench) profile() (fulfilment.Ref, esimaccessfake.Order) {
 	return ref, all[len(all)-1]
 }
 
-func TestAnUnusedProfileIsCancelledOnce(t *testing.T) {
+func TestUnusedProfileIsCancelledOnce(t *testing.T) {
 	b := start(t, esimaccessfake.Config{})
 	before := b.fake.Balance()
 	ref, made := b.profile()
@@ -69,7 +69,7 @@ func TestOnlyAnUnusedProfileIsCancelled(t *testing.T) {
 }
 
 // A profile may be installed between the look at it and its cancellation: the vendor decides.
-func TestTheVendorHasTheLastWordOnACancellation(t *testing.T) {
+func TestVendorHasTheLastWordOnACancellation(t *testing.T) {
 	s := scripted(t, byPath(map[string]string{
 		"query": `{"success":true,"errorCode":"0","obj":{"pager":{"total":1},"esimList":[{"esimTranNo":"231",` +
 			`"esimStatus":"GOT_RESOURCE","smdpStatus":"RELEASED"}]}}`,
@@ -84,7 +84,7 @@ func TestTheVendorHasTheLastWordOnACancellation(t *testing.T) {
 }
 
 // An answer that is lost leaves the outcome unknown, and the next call finds it.
-func TestALostCancellationIsReadBack(t *testing.T) {
+func TestLostCancellationIsReadBack(t *testing.T) {
 	for mode, done := range map[esimaccessfake.Mode]bool{
 		esimaccessfake.TimeoutAfter: true, esimaccessfake.ErrorAfter: true, esimaccessfake.Malformed: true,
 		esimaccessfake.TimeoutBefore: false, esimaccessfake.ErrorBefore: false, esimaccessfake.BusyBefore: false,

@@ -140,7 +140,7 @@ func TestPackagesThatAreNotWholeSettleNothing(t *testing.T) {
 	}
 }
 
-func TestAPackageAtTwoTermsIsNoCatalogue(t *testing.T) {
+func TestPackageAtTwoTermsIsNoCatalogue(t *testing.T) {
 	dearer := spain()
 	dearer.Price++
 	b := start(t, esimaccessfake.Config{Packages: []esimaccessfake.Package{spain(), spain()}})

@@ -29,7 +29,7 @@ func refusalCode(err error) string {
 	return ""
 }
 
-func TestAnOrderNamesThePriceThatItIsMadeAt(t *testing.T) {
+func TestOrderNamesThePriceThatItIsMadeAt(t *testing.T) {
 	b := start(t, esimaccessfake.Config{})
 	before := b.fake.Balance()
 	ref, p := b.ordered(france)
@@ -44,7 +44,7 @@ func TestAnOrderNamesThePriceThatItIsMadeAt(t *testing.T) {
 }
 
 // The price is read before the order; the vendor is the one that compares it.
-func TestAPriceThatChangesBeforeTheOrderIsRefused(t *testing.T) {
+func TestPriceThatChangesBeforeTheOrderIsRefused(t *testing.T) {
 	b := start(t, esimaccessfake.Config{})
 	b.fake.Fault("check", esimaccessfake.WrongAmount)
 	_, err := b.Order(t.Context(), request(france))
@@ -59,7 +59,7 @@ func TestAPriceThatChangesBeforeTheOrderIsRefused(t *testing.T) {
 	}
 }
 
-func TestTheVendorsRefusalsAreOurs(t *testing.T) {
+func TestVendorsRefusalsAreOurs(t *testing.T) {
 	b := start(t, esimaccessfake.Config{})
 	b.fake.Change(france, func(p *esimaccessfake.Package) { p.SoldOut = true })
 	if _, err := b.Order(t.Context(), request(france)); refusalCode(err) != esim.RefusedStock {
@@ -228,7 +228,7 @@ func TestOnlyADocumentedRefusalIsOne(t *testing.T) {
 	}
 }
 
-func TestAnOrderThatIsBeingAllocatedIsPending(t *testing.T) {
+func TestOrderThatIsBeingAllocatedIsPending(t *testing.T) {
 	s := scripted(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte(`{"success":false,"errorCode":"200010","errorMsg":"m"}`))
 	})

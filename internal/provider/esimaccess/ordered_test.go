@@ -20,7 +20,7 @@ func (b *bench) looks() map[string]func(context.Context, fulfilment.Ref) (esim.P
 	}
 }
 
-func TestAnOrderReadsAsItIsAtTheVendor(t *testing.T) {
+func TestOrderReadsAsItIsAtTheVendor(t *testing.T) {
 	for status, want := range map[string]esim.PurchaseState{
 		"CREATE": esim.PurchasePending, "PAYING": esim.PurchasePending, "PAID": esim.PurchasePending,
 		"GOT_RESOURCE": esim.PurchaseReady, "IN_USE": esim.PurchaseReady, "USED_UP": esim.PurchaseReady,
@@ -47,7 +47,7 @@ func TestAnOrderReadsAsItIsAtTheVendor(t *testing.T) {
 }
 
 // The price of a package may change after it was ordered, and the vendor shows nowhere what was paid.
-func TestAnOrderCostsWhatItWasMadeAt(t *testing.T) {
+func TestOrderCostsWhatItWasMadeAt(t *testing.T) {
 	b := start(t, esimaccessfake.Config{})
 	ref, _ := b.ordered(france)
 	b.fake.Settle()
@@ -61,7 +61,7 @@ func TestAnOrderCostsWhatItWasMadeAt(t *testing.T) {
 
 // What is being allocated is on no list: it is pending as long as its number is known, and unknown to a process that
 // has restarted until the allocation ends.
-func TestAnOrderThatIsNotListedYetIsNotLost(t *testing.T) {
+func TestOrderThatIsNotListedYetIsNotLost(t *testing.T) {
 	b := start(t, esimaccessfake.Config{HideAllocating: true})
 	ref, _ := b.ordered(france)
 	if got, err := b.Ordered(t.Context(), ref); err != nil || got.State != esim.PurchasePending || got.Code != france ||
@@ -107,7 +107,7 @@ func TestOnlyTheReferenceMakesAnOrderOurs(t *testing.T) {
 	}
 }
 
-func TestAnAmbiguousAnswerIsNoRecord(t *testing.T) {
+func TestAmbiguousAnswerIsNoRecord(t *testing.T) {
 	b := start(t, esimaccessfake.Config{})
 	ref, _ := b.ordered(france)
 	b.fake.Settle()
@@ -175,7 +175,7 @@ func TestActivationDataIsWhatDevicesTake(t *testing.T) {
 }
 
 // A profile that was topped up lists several packages; each says which order it is of.
-func TestTheOrderedPackageIsFoundAmongTopUps(t *testing.T) {
+func TestOrderedPackageIsFoundAmongTopUps(t *testing.T) {
 	ref := fulfilmenttest.NewRef()
 	const answer = `{"success":true,"errorCode":"0","obj":{"pager":{"total":1},"esimList":[{"esimTranNo":"231",` +
 		`"transactionId":"%[1]s-7500","esimStatus":"PAID","packageList":[{"packageCode":"TOPUP_1","transactionId":"x"},` +
@@ -225,7 +225,7 @@ func TestEveryPageOfTheLookbackIsSearched(t *testing.T) {
 	}
 }
 
-func TestAListThatDoesNotEndIsNoAnswer(t *testing.T) {
+func TestListThatDoesNotEndIsNoAnswer(t *testing.T) {
 	for name, body := range map[string]string{
 		"pages without items":      `{"success":true,"errorCode":"0","obj":{"pager":{"total":501},"esimList":[]}}`,
 		"no list of what there is": `{"success":true,"errorCode":"0","obj":{"pager":{"total":1},"esimList":null}}`,
@@ -246,7 +246,7 @@ func TestAListThatDoesNotEndIsNoAnswer(t *testing.T) {
 	}
 }
 
-func TestTheStatementHasNoActivationData(t *testing.T) {
+func TestStatementHasNoActivationData(t *testing.T) {
 	b := start(t, esimaccessfake.Config{})
 	ref, _ := b.ordered(france)
 	b.fake.Settle()

@@ -28,7 +28,7 @@ func TestVisibilityDelayIsTheVendors(t *testing.T) {
 	}
 }
 
-func TestAClientWithoutItsSecretIsNotMade(t *testing.T) {
+func TestClientWithoutItsSecretIsNotMade(t *testing.T) {
 	if _, err := esimaccess.AsSupplier().Dial(provider.Config{Key: secret.New("a")}); err == nil {
 		t.Error("requests without a signature are sent")
 	}

@@ -40,7 +40,7 @@ func TestTransactionsFitAndReadBack(t *testing.T) {
 	}
 }
 
-func TestTheLatestPlacementsAreRemembered(t *testing.T) {
+func TestLatestPlacementsAreRemembered(t *testing.T) {
 	p := newPlacements()
 	refs := make([]fulfilment.Ref, 3*maxPlacements)
 	for i := range refs {

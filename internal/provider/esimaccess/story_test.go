@@ -131,7 +131,7 @@ func (s *shop) want(o order.Order, state order.ProgressState, tried, made int) {
 // Profiles are allocated up to half a minute after they are ordered.
 const slow = 25 * time.Second
 
-func TestAPaidOrderBecomesAnESIM(t *testing.T) {
+func TestPaidOrderBecomesAnESIM(t *testing.T) {
 	for name, cfg := range map[string]esimaccessfake.Config{
 		"listed at once":           {AllocateAfter: slow},
 		"listed when it allocated": {AllocateAfter: slow, HideAllocating: true},
@@ -155,7 +155,7 @@ func TestAPaidOrderBecomesAnESIM(t *testing.T) {
 	}
 }
 
-func TestAnOrderWhoseAnswerIsLostIsReadBack(t *testing.T) {
+func TestOrderWhoseAnswerIsLostIsReadBack(t *testing.T) {
 	for name, cfg := range map[string]esimaccessfake.Config{
 		"listed at once":           {AllocateAfter: slow},
 		"listed when it allocated": {AllocateAfter: slow, HideAllocating: true},
@@ -172,7 +172,7 @@ func TestAnOrderWhoseAnswerIsLostIsReadBack(t *testing.T) {
 }
 
 // Nobody can tell an order that never arrived from one that is late. It is not sent again: a person looks.
-func TestAnOrderThatLeavesNoTraceIsLeftToAPerson(t *testing.T) {
+func TestOrderThatLeavesNoTraceIsLeftToAPerson(t *testing.T) {
 	story(t, esimaccessfake.Config{}, false, func(s *shop) {
 		s.lose = func(after bool) bool { return !after }
 		o := s.paid()
@@ -183,7 +183,7 @@ func TestAnOrderThatLeavesNoTraceIsLeftToAPerson(t *testing.T) {
 	})
 }
 
-func TestARefusedOrderIsOver(t *testing.T) {
+func TestRefusedOrderIsOver(t *testing.T) {
 	story(t, esimaccessfake.Config{}, false, func(s *shop) {
 		for _, p := range esimaccessfake.Catalogue() {
 			s.fake.Change(p.Code, func(p *esimaccessfake.Package) { p.SoldOut = true })

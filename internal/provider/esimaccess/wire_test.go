@@ -89,7 +89,7 @@ func TestNoSecondHasMoreRequestsThanTheVendorTakes(t *testing.T) {
 }
 
 // A call that would have to wait for longer than it may is not sent.
-func TestACallWithoutTimeIsNotSent(t *testing.T) {
+func TestCallWithoutTimeIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &direct{Handler: esimaccessfake.New(esimaccessfake.Config{})}
 		s := inBubble(t, d, 1)
@@ -125,7 +125,7 @@ func TestEveryRequestHasAnIDOfItsOwn(t *testing.T) {
 	})
 }
 
-func TestTheDeadlineIsTheCallers(t *testing.T) {
+func TestDeadlineIsTheCallers(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s := scripted(t, func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // only then does the server notice that the client has gone
@@ -211,7 +211,7 @@ func TestSecretsStayOutOfErrorsLogsAndSpans(t *testing.T) {
 	}
 }
 
-func TestTheVendorsTimestampIsOurClock(t *testing.T) {
+func TestVendorsTimestampIsOurClock(t *testing.T) {
 	b := start(t, esimaccessfake.Config{})
 	fast, err := esimaccess.Dial(esimaccess.Config{
 		URL: b.web.URL, HTTP: b.web.Client(), AccessCode: secret.New(esimaccessfake.DevAccessCode),

@@ -27,7 +27,7 @@ func TestVisibilityDelayIsTheVendors(t *testing.T) {
 	}
 }
 
-func TestAClientWithoutAJournalIsNotMade(t *testing.T) {
+func TestClientWithoutAJournalIsNotMade(t *testing.T) {
 	if _, err := esimgo.AsSupplier().Dial(provider.Config{
 		URL: "https://supplier.example/v2.4", Key: secret.New(esimgofake.DevKey),
 	}); err == nil {

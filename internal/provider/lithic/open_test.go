@@ -218,7 +218,7 @@ func TestStatesOfCards(t *testing.T) {
 	}
 }
 
-func TestALimitIsRefused(t *testing.T) {
+func TestLimitIsRefused(t *testing.T) {
 	b := start(t, lithicfake.Config{}, false)
 	o := opening(2500)
 	o.Limit = true

@@ -350,7 +350,7 @@ func TestCancelledWhileTheProgramIsDown(t *testing.T) {
 
 // This is I20: after the program has died and recovered, further starts find nothing left to do. The points are those
 // after which the world and the database differ most.
-func TestASecondRecoveryChangesNothing(t *testing.T) {
+func TestSecondRecoveryChangesNothing(t *testing.T) {
 	t.Parallel()
 	for _, point := range []string{"attempt.sent", "issuer.after_open", "fee.after_withdraw"} {
 		t.Run(point, func(t *testing.T) {

@@ -19,7 +19,7 @@ func wallet(t *testing.T) *roamcard.KeySigner {
 	return signer
 }
 
-func TestALostAnswerIsNotPaidTwice(t *testing.T) {
+func TestLostAnswerIsNotPaidTwice(t *testing.T) {
 	service := roamcardtest.New(roamcardtest.Config{})
 	service.Faults.LoseAnswer(roamcardtest.When{On: roamcardtest.Paid})
 	client, err := roamcard.New(roamcard.Config{
@@ -38,8 +38,8 @@ func TestALostAnswerIsNotPaidTwice(t *testing.T) {
 	}
 }
 
-// TestTheREADMEShowsATestThatRuns checks that the README shows nothing but what is above.
-func TestTheREADMEShowsATestThatRuns(t *testing.T) {
+// TestREADMEShowsATestThatRuns checks that the README shows nothing but what is above.
+func TestREADMEShowsATestThatRuns(t *testing.T) {
 	readme, err1 := os.ReadFile("../../README.md")
 	source, err2 := os.ReadFile("example_test.go")
 	if err1 != nil || err2 != nil {

@@ -36,9 +36,9 @@ func buyer(t *testing.T, s *roamcardtest.Service, changes ...func(*roamcard.Conf
 	return client
 }
 
-// TestTheFakeAnswersAsTheServiceDoes holds every answer of a walk through the API to the shapes that a real service
+// TestFakeAnswersAsTheServiceDoes holds every answer of a walk through the API to the shapes that a real service
 // gave.
-func TestTheFakeAnswersAsTheServiceDoes(t *testing.T) {
+func TestFakeAnswersAsTheServiceDoes(t *testing.T) {
 	s := roamcardtest.New(roamcardtest.Config{})
 	if err := s.Listen(); err != nil {
 		t.Fatal(err)
@@ -67,7 +67,7 @@ func TestTheFakeAnswersAsTheServiceDoes(t *testing.T) {
 	}
 }
 
-func TestAClientBuysAtTheFakeAsAtTheService(t *testing.T) {
+func TestClientBuysAtTheFakeAsAtTheService(t *testing.T) {
 	ctx, s := t.Context(), roamcardtest.New(roamcardtest.Config{})
 	c := buyer(t, s)
 	bought, err := c.Cards.Purchase(ctx, "card")
@@ -135,7 +135,7 @@ func TestTransactionsHavePages(t *testing.T) {
 	}
 }
 
-func TestAPoorWalletIsToldSo(t *testing.T) {
+func TestPoorWalletIsToldSo(t *testing.T) {
 	s := roamcardtest.New(roamcardtest.Config{Balance: 10})
 	if _, err := buyer(t, s).ESIM.Purchase(t.Context(), "", "k"); !errors.Is(err, roamcard.ErrInsufficientFunds) {
 		t.Error(err)

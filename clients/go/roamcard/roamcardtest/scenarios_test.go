@@ -212,8 +212,8 @@ func must[T any](value T, err error) T {
 	return value
 }
 
-// TestTheFakeBearsTheScenariosOut plays the scenarios that the clients of every language prove at the real service.
-func TestTheFakeBearsTheScenariosOut(t *testing.T) {
+// TestFakeBearsTheScenariosOut plays the scenarios that the clients of every language prove at the real service.
+func TestFakeBearsTheScenariosOut(t *testing.T) {
 	data, err := os.ReadFile("../../../testing/scenarios.json")
 	if err != nil {
 		t.Fatal(err)
