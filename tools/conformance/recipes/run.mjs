@@ -11,13 +11,14 @@ await writeFile(file, code);
 const { run } = await import(file).finally(() => rm(file));
 
 let answers = [];
+/** The second is the answer of a tool that takes long: on a busy machine any may. */
+const isUnclear = (a) => a?.status === 'processing' || a?.nextAction === 'wait_and_call_again';
 /** The next tool and its arguments, or nothing when the purchase is done. */
 function next() {
   const last = answers.at(-1);
   if (!last) return ['list_esim_plans', { countryCode: 'JP' }];
   if (last.plans) return ['buy_esim', { purchaseKey: key, planId: last.plans[0].planId }];
-  const unclear = last.status === 'processing' && answers.length < 60;
-  return unclear || answers.length === 2 ? ['get_order', { purchaseKey: key }] : undefined;
+  return (isUnclear(last) && answers.length < 60) || answers.length === 2 ? ['get_order', { purchaseKey: key }] : undefined;
 }
 
 const textOf = ({ output }) => {
@@ -31,7 +32,7 @@ const model = new MockLanguageModelV4({
       .filter(({ role }) => role === 'tool')
       .flatMap(({ content }) => content)
       .map((part) => JSON.parse(textOf(part)));
-    if (answers.at(-1)?.status === 'processing') await new Promise((resume) => setTimeout(resume, 500));
+    if (isUnclear(answers.at(-1))) await new Promise((resume) => setTimeout(resume, 500));
     const call = next();
     const content = call
       ? [{ type: 'tool-call', toolCallId: `call-${answers.length}`, toolName: call[0], input: JSON.stringify(call[1]) }]

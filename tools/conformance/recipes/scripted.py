@@ -24,7 +24,9 @@ class Script:
         last = self.answers[-1]
         if "plans" in last:
             return "buy_esim", {"purchaseKey": self.key, "planId": last["plans"][0]["planId"]}
-        if last.get("status") == "processing" and len(answers) < 60:
+        # The second is the answer of a tool that takes long: on a busy machine any may.
+        unclear = last.get("status") == "processing" or last.get("nextAction") == "wait_and_call_again"
+        if unclear and len(answers) < 60:
             time.sleep(0.5)
             return "get_order", {"purchaseKey": self.key}
         if len(answers) == 2:
