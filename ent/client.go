@@ -18,6 +18,7 @@ import (
 	"github.com/roamcard/roamcard/ent/attempt"
 	"github.com/roamcard/roamcard/ent/audit"
 	"github.com/roamcard/roamcard/ent/card"
+	"github.com/roamcard/roamcard/ent/cardlink"
 	"github.com/roamcard/roamcard/ent/chainwatermark"
 	"github.com/roamcard/roamcard/ent/challenge"
 	"github.com/roamcard/roamcard/ent/esimplan"
@@ -61,6 +62,8 @@ type Client struct {
 	Audit *AuditClient
 	// Card is the client for interacting with the Card builders.
 	Card *CardClient
+	// CardLink is the client for interacting with the CardLink builders.
+	CardLink *CardLinkClient
 	// ChainWatermark is the client for interacting with the ChainWatermark builders.
 	ChainWatermark *ChainWatermarkClient
 	// Challenge is the client for interacting with the Challenge builders.
@@ -135,6 +138,7 @@ func (c *Client) init() {
 	c.Attempt = NewAttemptClient(c.config)
 	c.Audit = NewAuditClient(c.config)
 	c.Card = NewCardClient(c.config)
+	c.CardLink = NewCardLinkClient(c.config)
 	c.ChainWatermark = NewChainWatermarkClient(c.config)
 	c.Challenge = NewChallengeClient(c.config)
 	c.EsimPlan = NewEsimPlanClient(c.config)
@@ -260,6 +264,7 @@ func (c *Client) Tx(ctx context.Context) (*Tx, error) {
 		Attempt:            NewAttemptClient(cfg),
 		Audit:              NewAuditClient(cfg),
 		Card:               NewCardClient(cfg),
+		CardLink:           NewCardLinkClient(cfg),
 		ChainWatermark:     NewChainWatermarkClient(cfg),
 		Challenge:          NewChallengeClient(cfg),
 		EsimPlan:           NewEsimPlanClient(cfg),
@@ -312,6 +317,7 @@ func (c *Client) BeginTx(ctx context.Context, opts *sql.TxOptions) (*Tx, error) 
 		Attempt:            NewAttemptClient(cfg),
 		Audit:              NewAuditClient(cfg),
 		Card:               NewCardClient(cfg),
+		CardLink:           NewCardLinkClient(cfg),
 		ChainWatermark:     NewChainWatermarkClient(cfg),
 		Challenge:          NewChallengeClient(cfg),
 		EsimPlan:           NewEsimPlanClient(cfg),
@@ -371,12 +377,13 @@ func (c *Client) Close() error {
 // In order to add hooks to a specific client, call: `client.Node.Use(...)`.
 func (c *Client) Use(hooks ...Hook) {
 	for _, n := range []interface{ Use(...Hook) }{
-		c.Attempt, c.Audit, c.Card, c.ChainWatermark, c.Challenge, c.EsimPlan,
-		c.EsimProfile, c.EsimSync, c.EsimToken, c.Event, c.Finding, c.IssuerLine,
-		c.Job, c.KillSwitch, c.LedgerEntry, c.LedgerPosting, c.Lock, c.Order,
-		c.Payment, c.RateLimit, c.Reconciliation, c.Refund, c.ReportedTransfer,
-		c.Reservation, c.ScreenedAddress, c.ScreeningList, c.Session, c.SupplierOrder,
-		c.Timeline, c.Transfer, c.TransferResolution, c.WebhookEvent, c.Worker,
+		c.Attempt, c.Audit, c.Card, c.CardLink, c.ChainWatermark, c.Challenge,
+		c.EsimPlan, c.EsimProfile, c.EsimSync, c.EsimToken, c.Event, c.Finding,
+		c.IssuerLine, c.Job, c.KillSwitch, c.LedgerEntry, c.LedgerPosting, c.Lock,
+		c.Order, c.Payment, c.RateLimit, c.Reconciliation, c.Refund,
+		c.ReportedTransfer, c.Reservation, c.ScreenedAddress, c.ScreeningList,
+		c.Session, c.SupplierOrder, c.Timeline, c.Transfer, c.TransferResolution,
+		c.WebhookEvent, c.Worker,
 	} {
 		n.Use(hooks...)
 	}
@@ -386,12 +393,13 @@ func (c *Client) Use(hooks ...Hook) {
 // In order to add interceptors to a specific client, call: `client.Node.Intercept(...)`.
 func (c *Client) Intercept(interceptors ...Interceptor) {
 	for _, n := range []interface{ Intercept(...Interceptor) }{
-		c.Attempt, c.Audit, c.Card, c.ChainWatermark, c.Challenge, c.EsimPlan,
-		c.EsimProfile, c.EsimSync, c.EsimToken, c.Event, c.Finding, c.IssuerLine,
-		c.Job, c.KillSwitch, c.LedgerEntry, c.LedgerPosting, c.Lock, c.Order,
-		c.Payment, c.RateLimit, c.Reconciliation, c.Refund, c.ReportedTransfer,
-		c.Reservation, c.ScreenedAddress, c.ScreeningList, c.Session, c.SupplierOrder,
-		c.Timeline, c.Transfer, c.TransferResolution, c.WebhookEvent, c.Worker,
+		c.Attempt, c.Audit, c.Card, c.CardLink, c.ChainWatermark, c.Challenge,
+		c.EsimPlan, c.EsimProfile, c.EsimSync, c.EsimToken, c.Event, c.Finding,
+		c.IssuerLine, c.Job, c.KillSwitch, c.LedgerEntry, c.LedgerPosting, c.Lock,
+		c.Order, c.Payment, c.RateLimit, c.Reconciliation, c.Refund,
+		c.ReportedTransfer, c.Reservation, c.ScreenedAddress, c.ScreeningList,
+		c.Session, c.SupplierOrder, c.Timeline, c.Transfer, c.TransferResolution,
+		c.WebhookEvent, c.Worker,
 	} {
 		n.Intercept(interceptors...)
 	}
@@ -406,6 +414,8 @@ func (c *Client) Mutate(ctx context.Context, m Mutation) (Value, error) {
 		return c.Audit.mutate(ctx, m)
 	case *CardMutation:
 		return c.Card.mutate(ctx, m)
+	case *CardLinkMutation:
+		return c.CardLink.mutate(ctx, m)
 	case *ChainWatermarkMutation:
 		return c.ChainWatermark.mutate(ctx, m)
 	case *ChallengeMutation:
@@ -867,6 +877,139 @@ func (c *CardClient) mutate(ctx context.Context, m *CardMutation) (Value, error)
 		return (&CardDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
 	default:
 		return nil, fmt.Errorf("ent: unknown Card mutation op: %q", m.Op())
+	}
+}
+
+// CardLinkClient is a client for the CardLink schema.
+type CardLinkClient struct {
+	config
+}
+
+// NewCardLinkClient returns a client for the CardLink from the given config.
+func NewCardLinkClient(c config) *CardLinkClient {
+	return &CardLinkClient{config: c}
+}
+
+// Use adds a list of mutation hooks to the hooks stack.
+// A call to `Use(f, g, h)` equals to `cardlink.Hooks(f(g(h())))`.
+func (c *CardLinkClient) Use(hooks ...Hook) {
+	c.hooks.CardLink = append(c.hooks.CardLink, hooks...)
+}
+
+// Intercept adds a list of query interceptors to the interceptors stack.
+// A call to `Intercept(f, g, h)` equals to `cardlink.Intercept(f(g(h())))`.
+func (c *CardLinkClient) Intercept(interceptors ...Interceptor) {
+	c.inters.CardLink = append(c.inters.CardLink, interceptors...)
+}
+
+// Create returns a builder for creating a CardLink entity.
+func (c *CardLinkClient) Create() *CardLinkCreate {
+	mutation := newCardLinkMutation(c.config, OpCreate)
+	return &CardLinkCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// CreateBulk returns a builder for creating a bulk of CardLink entities.
+func (c *CardLinkClient) CreateBulk(builders ...*CardLinkCreate) *CardLinkCreateBulk {
+	return &CardLinkCreateBulk{config: c.config, builders: builders}
+}
+
+// MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
+// a builder and applies setFunc on it.
+func (c *CardLinkClient) MapCreateBulk(slice any, setFunc func(*CardLinkCreate, int)) *CardLinkCreateBulk {
+	rv := reflect.ValueOf(slice)
+	if rv.Kind() != reflect.Slice {
+		return &CardLinkCreateBulk{err: fmt.Errorf("calling to CardLinkClient.MapCreateBulk with wrong type %T, need slice", slice)}
+	}
+	builders := make([]*CardLinkCreate, rv.Len())
+	for i := 0; i < rv.Len(); i++ {
+		builders[i] = c.Create()
+		setFunc(builders[i], i)
+	}
+	return &CardLinkCreateBulk{config: c.config, builders: builders}
+}
+
+// Update returns an update builder for CardLink.
+func (c *CardLinkClient) Update() *CardLinkUpdate {
+	mutation := newCardLinkMutation(c.config, OpUpdate)
+	return &CardLinkUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOne returns an update builder for the given entity.
+func (c *CardLinkClient) UpdateOne(_m *CardLink) *CardLinkUpdateOne {
+	mutation := newCardLinkMutation(c.config, OpUpdateOne, withCardLink(_m))
+	return &CardLinkUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOneID returns an update builder for the given id.
+func (c *CardLinkClient) UpdateOneID(id uuid.UUID) *CardLinkUpdateOne {
+	mutation := newCardLinkMutation(c.config, OpUpdateOne, withCardLinkID(id))
+	return &CardLinkUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// Delete returns a delete builder for CardLink.
+func (c *CardLinkClient) Delete() *CardLinkDelete {
+	mutation := newCardLinkMutation(c.config, OpDelete)
+	return &CardLinkDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// DeleteOne returns a builder for deleting the given entity.
+func (c *CardLinkClient) DeleteOne(_m *CardLink) *CardLinkDeleteOne {
+	return c.DeleteOneID(_m.ID)
+}
+
+// DeleteOneID returns a builder for deleting the given entity by its id.
+func (c *CardLinkClient) DeleteOneID(id uuid.UUID) *CardLinkDeleteOne {
+	builder := c.Delete().Where(cardlink.ID(id))
+	builder.mutation.id = &id
+	builder.mutation.op = OpDeleteOne
+	return &CardLinkDeleteOne{builder}
+}
+
+// Query returns a query builder for CardLink.
+func (c *CardLinkClient) Query() *CardLinkQuery {
+	return &CardLinkQuery{
+		config: c.config,
+		ctx:    &QueryContext{Type: TypeCardLink},
+		inters: c.Interceptors(),
+	}
+}
+
+// Get returns a CardLink entity by its id.
+func (c *CardLinkClient) Get(ctx context.Context, id uuid.UUID) (*CardLink, error) {
+	return c.Query().Where(cardlink.ID(id)).Only(ctx)
+}
+
+// GetX is like Get, but panics if an error occurs.
+func (c *CardLinkClient) GetX(ctx context.Context, id uuid.UUID) *CardLink {
+	obj, err := c.Get(ctx, id)
+	if err != nil {
+		panic(err)
+	}
+	return obj
+}
+
+// Hooks returns the client hooks.
+func (c *CardLinkClient) Hooks() []Hook {
+	return c.hooks.CardLink
+}
+
+// Interceptors returns the client interceptors.
+func (c *CardLinkClient) Interceptors() []Interceptor {
+	return c.inters.CardLink
+}
+
+func (c *CardLinkClient) mutate(ctx context.Context, m *CardLinkMutation) (Value, error) {
+	switch m.Op() {
+	case OpCreate:
+		return (&CardLinkCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdate:
+		return (&CardLinkUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdateOne:
+		return (&CardLinkUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpDelete, OpDeleteOne:
+		return (&CardLinkDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
+	default:
+		return nil, fmt.Errorf("ent: unknown CardLink mutation op: %q", m.Op())
 	}
 }
 
@@ -4863,18 +5006,18 @@ func (c *WorkerClient) mutate(ctx context.Context, m *WorkerMutation) (Value, er
 // hooks and interceptors per client, for fast access.
 type (
 	hooks struct {
-		Attempt, Audit, Card, ChainWatermark, Challenge, EsimPlan, EsimProfile,
-		EsimSync, EsimToken, Event, Finding, IssuerLine, Job, KillSwitch, LedgerEntry,
-		LedgerPosting, Lock, Order, Payment, RateLimit, Reconciliation, Refund,
-		ReportedTransfer, Reservation, ScreenedAddress, ScreeningList, Session,
+		Attempt, Audit, Card, CardLink, ChainWatermark, Challenge, EsimPlan,
+		EsimProfile, EsimSync, EsimToken, Event, Finding, IssuerLine, Job, KillSwitch,
+		LedgerEntry, LedgerPosting, Lock, Order, Payment, RateLimit, Reconciliation,
+		Refund, ReportedTransfer, Reservation, ScreenedAddress, ScreeningList, Session,
 		SupplierOrder, Timeline, Transfer, TransferResolution, WebhookEvent,
 		Worker []ent.Hook
 	}
 	inters struct {
-		Attempt, Audit, Card, ChainWatermark, Challenge, EsimPlan, EsimProfile,
-		EsimSync, EsimToken, Event, Finding, IssuerLine, Job, KillSwitch, LedgerEntry,
-		LedgerPosting, Lock, Order, Payment, RateLimit, Reconciliation, Refund,
-		ReportedTransfer, Reservation, ScreenedAddress, ScreeningList, Session,
+		Attempt, Audit, Card, CardLink, ChainWatermark, Challenge, EsimPlan,
+		EsimProfile, EsimSync, EsimToken, Event, Finding, IssuerLine, Job, KillSwitch,
+		LedgerEntry, LedgerPosting, Lock, Order, Payment, RateLimit, Reconciliation,
+		Refund, ReportedTransfer, Reservation, ScreenedAddress, ScreeningList, Session,
 		SupplierOrder, Timeline, Transfer, TransferResolution, WebhookEvent,
 		Worker []ent.Interceptor
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/roamcard/roamcard/ent/attempt"
 	"github.com/roamcard/roamcard/ent/audit"
 	"github.com/roamcard/roamcard/ent/card"
+	"github.com/roamcard/roamcard/ent/cardlink"
 	"github.com/roamcard/roamcard/ent/chainwatermark"
 	"github.com/roamcard/roamcard/ent/challenge"
 	"github.com/roamcard/roamcard/ent/esimplan"
@@ -108,6 +109,7 @@ func checkColumn(t, c string) error {
 			attempt.Table:            attempt.ValidColumn,
 			audit.Table:              audit.ValidColumn,
 			card.Table:               card.ValidColumn,
+			cardlink.Table:           cardlink.ValidColumn,
 			chainwatermark.Table:     chainwatermark.ValidColumn,
 			challenge.Table:          challenge.ValidColumn,
 			esimplan.Table:           esimplan.ValidColumn,

@@ -16,6 +16,7 @@ import (
 	"github.com/roamcard/roamcard/ent/attempt"
 	"github.com/roamcard/roamcard/ent/audit"
 	"github.com/roamcard/roamcard/ent/card"
+	"github.com/roamcard/roamcard/ent/cardlink"
 	"github.com/roamcard/roamcard/ent/chainwatermark"
 	"github.com/roamcard/roamcard/ent/challenge"
 	"github.com/roamcard/roamcard/ent/esimplan"
@@ -61,6 +62,7 @@ const (
 	TypeAttempt            = "Attempt"
 	TypeAudit              = "Audit"
 	TypeCard               = "Card"
+	TypeCardLink           = "CardLink"
 	TypeChainWatermark     = "ChainWatermark"
 	TypeChallenge          = "Challenge"
 	TypeEsimPlan           = "EsimPlan"
@@ -2761,6 +2763,795 @@ func (m *CardMutation) ClearEdge(name string) error {
 // It returns an error if the edge is not defined in the schema.
 func (m *CardMutation) ResetEdge(name string) error {
 	return fmt.Errorf("unknown Card edge %s", name)
+}
+
+// CardLinkMutation represents an operation that mutates the CardLink nodes in the graph.
+type CardLinkMutation struct {
+	config
+	op            Op
+	typ           string
+	id            *uuid.UUID
+	card_id       *uuid.UUID
+	owner         *string
+	token_hash    *[]byte
+	expires_at    *time.Time
+	opened_at     *time.Time
+	unlock_hash   *[]byte
+	unlock_before *time.Time
+	unlocked_at   *time.Time
+	clearedFields map[string]struct{}
+	done          bool
+	oldValue      func(context.Context) (*CardLink, error)
+	predicates    []predicate.CardLink
+}
+
+var _ ent.Mutation = (*CardLinkMutation)(nil)
+
+// cardlinkOption allows management of the mutation configuration using functional options.
+type cardlinkOption func(*CardLinkMutation)
+
+// newCardLinkMutation creates new mutation for the CardLink entity.
+func newCardLinkMutation(c config, op Op, opts ...cardlinkOption) *CardLinkMutation {
+	m := &CardLinkMutation{
+		config:        c,
+		op:            op,
+		typ:           TypeCardLink,
+		clearedFields: make(map[string]struct{}),
+	}
+	for _, opt := range opts {
+		opt(m)
+	}
+	return m
+}
+
+// withCardLinkID sets the ID field of the mutation.
+func withCardLinkID(id uuid.UUID) cardlinkOption {
+	return func(m *CardLinkMutation) {
+		var (
+			err   error
+			once  sync.Once
+			value *CardLink
+		)
+		m.oldValue = func(ctx context.Context) (*CardLink, error) {
+			once.Do(func() {
+				if m.done {
+					err = errors.New("querying old values post mutation is not allowed")
+				} else {
+					value, err = m.Client().CardLink.Get(ctx, id)
+				}
+			})
+			return value, err
+		}
+		m.id = &id
+	}
+}
+
+// withCardLink sets the old CardLink of the mutation.
+func withCardLink(node *CardLink) cardlinkOption {
+	return func(m *CardLinkMutation) {
+		m.oldValue = func(context.Context) (*CardLink, error) {
+			return node, nil
+		}
+		m.id = &node.ID
+	}
+}
+
+// Client returns a new `ent.Client` from the mutation. If the mutation was
+// executed in a transaction (ent.Tx), a transactional client is returned.
+func (m CardLinkMutation) Client() *Client {
+	client := &Client{config: m.config}
+	client.init()
+	return client
+}
+
+// Tx returns an `ent.Tx` for mutations that were executed in transactions;
+// it returns an error otherwise.
+func (m CardLinkMutation) Tx() (*Tx, error) {
+	if _, ok := m.driver.(*txDriver); !ok {
+		return nil, errors.New("ent: mutation is not running in a transaction")
+	}
+	tx := &Tx{config: m.config}
+	tx.init()
+	return tx, nil
+}
+
+// SetID sets the value of the id field. Note that this
+// operation is only accepted on creation of CardLink entities.
+func (m *CardLinkMutation) SetID(id uuid.UUID) {
+	m.id = &id
+}
+
+// ID returns the ID value in the mutation. Note that the ID is only available
+// if it was provided to the builder or after it was returned from the database.
+func (m *CardLinkMutation) ID() (id uuid.UUID, exists bool) {
+	if m.id == nil {
+		return
+	}
+	return *m.id, true
+}
+
+// IDs queries the database and returns the entity ids that match the mutation's predicate.
+// That means, if the mutation is applied within a transaction with an isolation level such
+// as sql.LevelSerializable, the returned ids match the ids of the rows that will be updated
+// or updated by the mutation.
+func (m *CardLinkMutation) IDs(ctx context.Context) ([]uuid.UUID, error) {
+	switch {
+	case m.op.Is(OpUpdateOne | OpDeleteOne):
+		id, exists := m.ID()
+		if exists {
+			return []uuid.UUID{id}, nil
+		}
+		fallthrough
+	case m.op.Is(OpUpdate | OpDelete):
+		return m.Client().CardLink.Query().Where(m.predicates...).IDs(ctx)
+	default:
+		return nil, fmt.Errorf("IDs is not allowed on %s operations", m.op)
+	}
+}
+
+// SetCardID sets the "card_id" field.
+func (m *CardLinkMutation) SetCardID(u uuid.UUID) {
+	m.card_id = &u
+}
+
+// CardID returns the value of the "card_id" field in the mutation.
+func (m *CardLinkMutation) CardID() (r uuid.UUID, exists bool) {
+	v := m.card_id
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldCardID returns the old "card_id" field's value of the CardLink entity.
+// If the CardLink object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *CardLinkMutation) OldCardID(ctx context.Context) (v uuid.UUID, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldCardID is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldCardID requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldCardID: %w", err)
+	}
+	return oldValue.CardID, nil
+}
+
+// ResetCardID resets all changes to the "card_id" field.
+func (m *CardLinkMutation) ResetCardID() {
+	m.card_id = nil
+}
+
+// SetOwner sets the "owner" field.
+func (m *CardLinkMutation) SetOwner(s string) {
+	m.owner = &s
+}
+
+// Owner returns the value of the "owner" field in the mutation.
+func (m *CardLinkMutation) Owner() (r string, exists bool) {
+	v := m.owner
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldOwner returns the old "owner" field's value of the CardLink entity.
+// If the CardLink object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *CardLinkMutation) OldOwner(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldOwner is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldOwner requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldOwner: %w", err)
+	}
+	return oldValue.Owner, nil
+}
+
+// ResetOwner resets all changes to the "owner" field.
+func (m *CardLinkMutation) ResetOwner() {
+	m.owner = nil
+}
+
+// SetTokenHash sets the "token_hash" field.
+func (m *CardLinkMutation) SetTokenHash(b []byte) {
+	m.token_hash = &b
+}
+
+// TokenHash returns the value of the "token_hash" field in the mutation.
+func (m *CardLinkMutation) TokenHash() (r []byte, exists bool) {
+	v := m.token_hash
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldTokenHash returns the old "token_hash" field's value of the CardLink entity.
+// If the CardLink object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *CardLinkMutation) OldTokenHash(ctx context.Context) (v []byte, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldTokenHash is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldTokenHash requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldTokenHash: %w", err)
+	}
+	return oldValue.TokenHash, nil
+}
+
+// ResetTokenHash resets all changes to the "token_hash" field.
+func (m *CardLinkMutation) ResetTokenHash() {
+	m.token_hash = nil
+}
+
+// SetExpiresAt sets the "expires_at" field.
+func (m *CardLinkMutation) SetExpiresAt(t time.Time) {
+	m.expires_at = &t
+}
+
+// ExpiresAt returns the value of the "expires_at" field in the mutation.
+func (m *CardLinkMutation) ExpiresAt() (r time.Time, exists bool) {
+	v := m.expires_at
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldExpiresAt returns the old "expires_at" field's value of the CardLink entity.
+// If the CardLink object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *CardLinkMutation) OldExpiresAt(ctx context.Context) (v time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldExpiresAt is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldExpiresAt requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldExpiresAt: %w", err)
+	}
+	return oldValue.ExpiresAt, nil
+}
+
+// ResetExpiresAt resets all changes to the "expires_at" field.
+func (m *CardLinkMutation) ResetExpiresAt() {
+	m.expires_at = nil
+}
+
+// SetOpenedAt sets the "opened_at" field.
+func (m *CardLinkMutation) SetOpenedAt(t time.Time) {
+	m.opened_at = &t
+}
+
+// OpenedAt returns the value of the "opened_at" field in the mutation.
+func (m *CardLinkMutation) OpenedAt() (r time.Time, exists bool) {
+	v := m.opened_at
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldOpenedAt returns the old "opened_at" field's value of the CardLink entity.
+// If the CardLink object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *CardLinkMutation) OldOpenedAt(ctx context.Context) (v *time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldOpenedAt is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldOpenedAt requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldOpenedAt: %w", err)
+	}
+	return oldValue.OpenedAt, nil
+}
+
+// ClearOpenedAt clears the value of the "opened_at" field.
+func (m *CardLinkMutation) ClearOpenedAt() {
+	m.opened_at = nil
+	m.clearedFields[cardlink.FieldOpenedAt] = struct{}{}
+}
+
+// OpenedAtCleared returns if the "opened_at" field was cleared in this mutation.
+func (m *CardLinkMutation) OpenedAtCleared() bool {
+	_, ok := m.clearedFields[cardlink.FieldOpenedAt]
+	return ok
+}
+
+// ResetOpenedAt resets all changes to the "opened_at" field.
+func (m *CardLinkMutation) ResetOpenedAt() {
+	m.opened_at = nil
+	delete(m.clearedFields, cardlink.FieldOpenedAt)
+}
+
+// SetUnlockHash sets the "unlock_hash" field.
+func (m *CardLinkMutation) SetUnlockHash(b []byte) {
+	m.unlock_hash = &b
+}
+
+// UnlockHash returns the value of the "unlock_hash" field in the mutation.
+func (m *CardLinkMutation) UnlockHash() (r []byte, exists bool) {
+	v := m.unlock_hash
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldUnlockHash returns the old "unlock_hash" field's value of the CardLink entity.
+// If the CardLink object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *CardLinkMutation) OldUnlockHash(ctx context.Context) (v *[]byte, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldUnlockHash is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldUnlockHash requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldUnlockHash: %w", err)
+	}
+	return oldValue.UnlockHash, nil
+}
+
+// ClearUnlockHash clears the value of the "unlock_hash" field.
+func (m *CardLinkMutation) ClearUnlockHash() {
+	m.unlock_hash = nil
+	m.clearedFields[cardlink.FieldUnlockHash] = struct{}{}
+}
+
+// UnlockHashCleared returns if the "unlock_hash" field was cleared in this mutation.
+func (m *CardLinkMutation) UnlockHashCleared() bool {
+	_, ok := m.clearedFields[cardlink.FieldUnlockHash]
+	return ok
+}
+
+// ResetUnlockHash resets all changes to the "unlock_hash" field.
+func (m *CardLinkMutation) ResetUnlockHash() {
+	m.unlock_hash = nil
+	delete(m.clearedFields, cardlink.FieldUnlockHash)
+}
+
+// SetUnlockBefore sets the "unlock_before" field.
+func (m *CardLinkMutation) SetUnlockBefore(t time.Time) {
+	m.unlock_before = &t
+}
+
+// UnlockBefore returns the value of the "unlock_before" field in the mutation.
+func (m *CardLinkMutation) UnlockBefore() (r time.Time, exists bool) {
+	v := m.unlock_before
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldUnlockBefore returns the old "unlock_before" field's value of the CardLink entity.
+// If the CardLink object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *CardLinkMutation) OldUnlockBefore(ctx context.Context) (v *time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldUnlockBefore is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldUnlockBefore requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldUnlockBefore: %w", err)
+	}
+	return oldValue.UnlockBefore, nil
+}
+
+// ClearUnlockBefore clears the value of the "unlock_before" field.
+func (m *CardLinkMutation) ClearUnlockBefore() {
+	m.unlock_before = nil
+	m.clearedFields[cardlink.FieldUnlockBefore] = struct{}{}
+}
+
+// UnlockBeforeCleared returns if the "unlock_before" field was cleared in this mutation.
+func (m *CardLinkMutation) UnlockBeforeCleared() bool {
+	_, ok := m.clearedFields[cardlink.FieldUnlockBefore]
+	return ok
+}
+
+// ResetUnlockBefore resets all changes to the "unlock_before" field.
+func (m *CardLinkMutation) ResetUnlockBefore() {
+	m.unlock_before = nil
+	delete(m.clearedFields, cardlink.FieldUnlockBefore)
+}
+
+// SetUnlockedAt sets the "unlocked_at" field.
+func (m *CardLinkMutation) SetUnlockedAt(t time.Time) {
+	m.unlocked_at = &t
+}
+
+// UnlockedAt returns the value of the "unlocked_at" field in the mutation.
+func (m *CardLinkMutation) UnlockedAt() (r time.Time, exists bool) {
+	v := m.unlocked_at
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldUnlockedAt returns the old "unlocked_at" field's value of the CardLink entity.
+// If the CardLink object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *CardLinkMutation) OldUnlockedAt(ctx context.Context) (v *time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldUnlockedAt is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldUnlockedAt requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldUnlockedAt: %w", err)
+	}
+	return oldValue.UnlockedAt, nil
+}
+
+// ClearUnlockedAt clears the value of the "unlocked_at" field.
+func (m *CardLinkMutation) ClearUnlockedAt() {
+	m.unlocked_at = nil
+	m.clearedFields[cardlink.FieldUnlockedAt] = struct{}{}
+}
+
+// UnlockedAtCleared returns if the "unlocked_at" field was cleared in this mutation.
+func (m *CardLinkMutation) UnlockedAtCleared() bool {
+	_, ok := m.clearedFields[cardlink.FieldUnlockedAt]
+	return ok
+}
+
+// ResetUnlockedAt resets all changes to the "unlocked_at" field.
+func (m *CardLinkMutation) ResetUnlockedAt() {
+	m.unlocked_at = nil
+	delete(m.clearedFields, cardlink.FieldUnlockedAt)
+}
+
+// Where appends a list predicates to the CardLinkMutation builder.
+func (m *CardLinkMutation) Where(ps ...predicate.CardLink) {
+	m.predicates = append(m.predicates, ps...)
+}
+
+// WhereP appends storage-level predicates to the CardLinkMutation builder. Using this method,
+// users can use type-assertion to append predicates that do not depend on any generated package.
+func (m *CardLinkMutation) WhereP(ps ...func(*sql.Selector)) {
+	p := make([]predicate.CardLink, len(ps))
+	for i := range ps {
+		p[i] = ps[i]
+	}
+	m.Where(p...)
+}
+
+// Op returns the operation name.
+func (m *CardLinkMutation) Op() Op {
+	return m.op
+}
+
+// SetOp allows setting the mutation operation.
+func (m *CardLinkMutation) SetOp(op Op) {
+	m.op = op
+}
+
+// Type returns the node type of this mutation (CardLink).
+func (m *CardLinkMutation) Type() string {
+	return m.typ
+}
+
+// Fields returns all fields that were changed during this mutation. Note that in
+// order to get all numeric fields that were incremented/decremented, call
+// AddedFields().
+func (m *CardLinkMutation) Fields() []string {
+	fields := make([]string, 0, 8)
+	if m.card_id != nil {
+		fields = append(fields, cardlink.FieldCardID)
+	}
+	if m.owner != nil {
+		fields = append(fields, cardlink.FieldOwner)
+	}
+	if m.token_hash != nil {
+		fields = append(fields, cardlink.FieldTokenHash)
+	}
+	if m.expires_at != nil {
+		fields = append(fields, cardlink.FieldExpiresAt)
+	}
+	if m.opened_at != nil {
+		fields = append(fields, cardlink.FieldOpenedAt)
+	}
+	if m.unlock_hash != nil {
+		fields = append(fields, cardlink.FieldUnlockHash)
+	}
+	if m.unlock_before != nil {
+		fields = append(fields, cardlink.FieldUnlockBefore)
+	}
+	if m.unlocked_at != nil {
+		fields = append(fields, cardlink.FieldUnlockedAt)
+	}
+	return fields
+}
+
+// Field returns the value of a field with the given name. The second boolean
+// return value indicates that this field was not set, or was not defined in the
+// schema.
+func (m *CardLinkMutation) Field(name string) (ent.Value, bool) {
+	switch name {
+	case cardlink.FieldCardID:
+		return m.CardID()
+	case cardlink.FieldOwner:
+		return m.Owner()
+	case cardlink.FieldTokenHash:
+		return m.TokenHash()
+	case cardlink.FieldExpiresAt:
+		return m.ExpiresAt()
+	case cardlink.FieldOpenedAt:
+		return m.OpenedAt()
+	case cardlink.FieldUnlockHash:
+		return m.UnlockHash()
+	case cardlink.FieldUnlockBefore:
+		return m.UnlockBefore()
+	case cardlink.FieldUnlockedAt:
+		return m.UnlockedAt()
+	}
+	return nil, false
+}
+
+// OldField returns the old value of the field from the database. An error is
+// returned if the mutation operation is not UpdateOne, or the query to the
+// database failed.
+func (m *CardLinkMutation) OldField(ctx context.Context, name string) (ent.Value, error) {
+	switch name {
+	case cardlink.FieldCardID:
+		return m.OldCardID(ctx)
+	case cardlink.FieldOwner:
+		return m.OldOwner(ctx)
+	case cardlink.FieldTokenHash:
+		return m.OldTokenHash(ctx)
+	case cardlink.FieldExpiresAt:
+		return m.OldExpiresAt(ctx)
+	case cardlink.FieldOpenedAt:
+		return m.OldOpenedAt(ctx)
+	case cardlink.FieldUnlockHash:
+		return m.OldUnlockHash(ctx)
+	case cardlink.FieldUnlockBefore:
+		return m.OldUnlockBefore(ctx)
+	case cardlink.FieldUnlockedAt:
+		return m.OldUnlockedAt(ctx)
+	}
+	return nil, fmt.Errorf("unknown CardLink field %s", name)
+}
+
+// SetField sets the value of a field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *CardLinkMutation) SetField(name string, value ent.Value) error {
+	switch name {
+	case cardlink.FieldCardID:
+		v, ok := value.(uuid.UUID)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetCardID(v)
+		return nil
+	case cardlink.FieldOwner:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetOwner(v)
+		return nil
+	case cardlink.FieldTokenHash:
+		v, ok := value.([]byte)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetTokenHash(v)
+		return nil
+	case cardlink.FieldExpiresAt:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetExpiresAt(v)
+		return nil
+	case cardlink.FieldOpenedAt:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetOpenedAt(v)
+		return nil
+	case cardlink.FieldUnlockHash:
+		v, ok := value.([]byte)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetUnlockHash(v)
+		return nil
+	case cardlink.FieldUnlockBefore:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetUnlockBefore(v)
+		return nil
+	case cardlink.FieldUnlockedAt:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetUnlockedAt(v)
+		return nil
+	}
+	return fmt.Errorf("unknown CardLink field %s", name)
+}
+
+// AddedFields returns all numeric fields that were incremented/decremented during
+// this mutation.
+func (m *CardLinkMutation) AddedFields() []string {
+	return nil
+}
+
+// AddedField returns the numeric value that was incremented/decremented on a field
+// with the given name. The second boolean return value indicates that this field
+// was not set, or was not defined in the schema.
+func (m *CardLinkMutation) AddedField(name string) (ent.Value, bool) {
+	return nil, false
+}
+
+// AddField adds the value to the field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *CardLinkMutation) AddField(name string, value ent.Value) error {
+	switch name {
+	}
+	return fmt.Errorf("unknown CardLink numeric field %s", name)
+}
+
+// ClearedFields returns all nullable fields that were cleared during this
+// mutation.
+func (m *CardLinkMutation) ClearedFields() []string {
+	var fields []string
+	if m.FieldCleared(cardlink.FieldOpenedAt) {
+		fields = append(fields, cardlink.FieldOpenedAt)
+	}
+	if m.FieldCleared(cardlink.FieldUnlockHash) {
+		fields = append(fields, cardlink.FieldUnlockHash)
+	}
+	if m.FieldCleared(cardlink.FieldUnlockBefore) {
+		fields = append(fields, cardlink.FieldUnlockBefore)
+	}
+	if m.FieldCleared(cardlink.FieldUnlockedAt) {
+		fields = append(fields, cardlink.FieldUnlockedAt)
+	}
+	return fields
+}
+
+// FieldCleared returns a boolean indicating if a field with the given name was
+// cleared in this mutation.
+func (m *CardLinkMutation) FieldCleared(name string) bool {
+	_, ok := m.clearedFields[name]
+	return ok
+}
+
+// ClearField clears the value of the field with the given name. It returns an
+// error if the field is not defined in the schema.
+func (m *CardLinkMutation) ClearField(name string) error {
+	switch name {
+	case cardlink.FieldOpenedAt:
+		m.ClearOpenedAt()
+		return nil
+	case cardlink.FieldUnlockHash:
+		m.ClearUnlockHash()
+		return nil
+	case cardlink.FieldUnlockBefore:
+		m.ClearUnlockBefore()
+		return nil
+	case cardlink.FieldUnlockedAt:
+		m.ClearUnlockedAt()
+		return nil
+	}
+	return fmt.Errorf("unknown CardLink nullable field %s", name)
+}
+
+// ResetField resets all changes in the mutation for the field with the given name.
+// It returns an error if the field is not defined in the schema.
+func (m *CardLinkMutation) ResetField(name string) error {
+	switch name {
+	case cardlink.FieldCardID:
+		m.ResetCardID()
+		return nil
+	case cardlink.FieldOwner:
+		m.ResetOwner()
+		return nil
+	case cardlink.FieldTokenHash:
+		m.ResetTokenHash()
+		return nil
+	case cardlink.FieldExpiresAt:
+		m.ResetExpiresAt()
+		return nil
+	case cardlink.FieldOpenedAt:
+		m.ResetOpenedAt()
+		return nil
+	case cardlink.FieldUnlockHash:
+		m.ResetUnlockHash()
+		return nil
+	case cardlink.FieldUnlockBefore:
+		m.ResetUnlockBefore()
+		return nil
+	case cardlink.FieldUnlockedAt:
+		m.ResetUnlockedAt()
+		return nil
+	}
+	return fmt.Errorf("unknown CardLink field %s", name)
+}
+
+// AddedEdges returns all edge names that were set/added in this mutation.
+func (m *CardLinkMutation) AddedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// AddedIDs returns all IDs (to other nodes) that were added for the given edge
+// name in this mutation.
+func (m *CardLinkMutation) AddedIDs(name string) []ent.Value {
+	return nil
+}
+
+// RemovedEdges returns all edge names that were removed in this mutation.
+func (m *CardLinkMutation) RemovedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// RemovedIDs returns all IDs (to other nodes) that were removed for the edge with
+// the given name in this mutation.
+func (m *CardLinkMutation) RemovedIDs(name string) []ent.Value {
+	return nil
+}
+
+// ClearedEdges returns all edge names that were cleared in this mutation.
+func (m *CardLinkMutation) ClearedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// EdgeCleared returns a boolean which indicates if the edge with the given name
+// was cleared in this mutation.
+func (m *CardLinkMutation) EdgeCleared(name string) bool {
+	return false
+}
+
+// ClearEdge clears the value of the edge with the given name. It returns an error
+// if that edge is not defined in the schema.
+func (m *CardLinkMutation) ClearEdge(name string) error {
+	return fmt.Errorf("unknown CardLink unique edge %s", name)
+}
+
+// ResetEdge resets all changes to the edge with the given name in this mutation.
+// It returns an error if the edge is not defined in the schema.
+func (m *CardLinkMutation) ResetEdge(name string) error {
+	return fmt.Errorf("unknown CardLink edge %s", name)
 }
 
 // ChainWatermarkMutation represents an operation that mutates the ChainWatermark nodes in the graph.

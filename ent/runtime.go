@@ -7,6 +7,7 @@ import (
 	"github.com/roamcard/roamcard/ent/attempt"
 	"github.com/roamcard/roamcard/ent/audit"
 	"github.com/roamcard/roamcard/ent/card"
+	"github.com/roamcard/roamcard/ent/cardlink"
 	"github.com/roamcard/roamcard/ent/chainwatermark"
 	"github.com/roamcard/roamcard/ent/challenge"
 	"github.com/roamcard/roamcard/ent/esimprofile"
@@ -87,6 +88,12 @@ func init() {
 	cardDescID := cardFields[0].Descriptor()
 	// card.DefaultID holds the default value on creation for the id field.
 	card.DefaultID = cardDescID.Default.(func() uuid.UUID)
+	cardlinkFields := schema.CardLink{}.Fields()
+	_ = cardlinkFields
+	// cardlinkDescID is the schema descriptor for id field.
+	cardlinkDescID := cardlinkFields[0].Descriptor()
+	// cardlink.DefaultID holds the default value on creation for the id field.
+	cardlink.DefaultID = cardlinkDescID.Default.(func() uuid.UUID)
 	chainwatermarkFields := schema.ChainWatermark{}.Fields()
 	_ = chainwatermarkFields
 	// chainwatermarkDescHeartbeat is the schema descriptor for heartbeat field.

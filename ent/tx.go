@@ -18,6 +18,8 @@ type Tx struct {
 	Audit *AuditClient
 	// Card is the client for interacting with the Card builders.
 	Card *CardClient
+	// CardLink is the client for interacting with the CardLink builders.
+	CardLink *CardLinkClient
 	// ChainWatermark is the client for interacting with the ChainWatermark builders.
 	ChainWatermark *ChainWatermarkClient
 	// Challenge is the client for interacting with the Challenge builders.
@@ -212,6 +214,7 @@ func (tx *Tx) init() {
 	tx.Attempt = NewAttemptClient(tx.config)
 	tx.Audit = NewAuditClient(tx.config)
 	tx.Card = NewCardClient(tx.config)
+	tx.CardLink = NewCardLinkClient(tx.config)
 	tx.ChainWatermark = NewChainWatermarkClient(tx.config)
 	tx.Challenge = NewChallengeClient(tx.config)
 	tx.EsimPlan = NewEsimPlanClient(tx.config)

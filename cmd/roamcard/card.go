@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/internal/agent"
 )
 
 func card() *cobra.Command {
@@ -166,17 +168,18 @@ func (b *buyer) cardReveal() *cobra.Command {
 		Use: "reveal [CARD]", Args: optionalArg, Short: "Show the card to the person at this machine",
 		ValidArgsFunction: firstArg(b.completeCards),
 		Long: "Shows number and code once: on the terminal's other screen, or on a page that this machine serves once.\n" +
-			"They never reach standard output, a file or a pipe.",
+			"They never reach standard output, a file or a pipe. Some issuers show cards in a browser only, on a page\n" +
+			"of the service.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var to roamcard.Presenter
 			switch present {
 			case "tty":
 				to = roamcard.TerminalPresenter{}
 			case "browser":
-				to = roamcard.BrowserPresenter{Open: func(_ context.Context, url string) error {
+				to = browser{roamcard.BrowserPresenter{Open: func(_ context.Context, url string) error {
 					openBrowser(cmd.ErrOrStderr(), url)
 					return nil
-				}}
+				}}}
 			default:
 				return fmt.Errorf("%w: --present is tty or browser", errUsage)
 			}
@@ -189,11 +192,18 @@ func (b *buyer) cardReveal() *cobra.Command {
 				return err
 			}
 			seen, err := client.Cards.Reveal(cmd.Context(), id, to)
+			if errors.Is(err, roamcard.ErrBrowserOnly) {
+				return fmt.Errorf("%w: use --present browser", err)
+			}
 			if err != nil {
 				return err
 			}
 			if b.asJSON {
 				return b.showJSON(cmd, seen)
+			}
+			if seen.Reason == roamcard.OpenedInBrowser {
+				fmt.Fprintln(cmd.ErrOrStderr(), "The browser shows the card, once.")
+				return nil
 			}
 			if !seen.Seen {
 				return fmt.Errorf("the card was not looked at: %s", seen.Reason)
@@ -204,6 +214,15 @@ func (b *buyer) cardReveal() *cobra.Command {
 	cmd.Flags().StringVar(&present, "present", "tty", "where to show it: tty or browser")
 	complete(cmd, "present", fixed("tty", "browser"))
 	return cmd
+}
+
+// browser shows a page of this machine, whose address it also prints, and opens one of the service without: who reads
+// it elsewhere could be the first to look.
+type browser struct{ roamcard.BrowserPresenter }
+
+// PresentPage implements roamcard.PagePresenter.
+func (browser) PresentPage(ctx context.Context, url string) (roamcard.Presented, error) {
+	return roamcard.BrowserPresenter{Open: agent.OpenBrowser(nil)}.PresentPage(ctx, url)
 }
 
 func cardText(w io.Writer, cards ...*roamcardv1.Card) {

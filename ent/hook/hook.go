@@ -45,6 +45,18 @@ func (f CardFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error)
 	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.CardMutation", m)
 }
 
+// The CardLinkFunc type is an adapter to allow the use of ordinary
+// function as CardLink mutator.
+type CardLinkFunc func(context.Context, *ent.CardLinkMutation) (ent.Value, error)
+
+// Mutate calls f(ctx, m).
+func (f CardLinkFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
+	if mv, ok := m.(*ent.CardLinkMutation); ok {
+		return f(ctx, mv)
+	}
+	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.CardLinkMutation", m)
+}
+
 // The ChainWatermarkFunc type is an adapter to allow the use of ordinary
 // function as ChainWatermark mutator.
 type ChainWatermarkFunc func(context.Context, *ent.ChainWatermarkMutation) (ent.Value, error)

@@ -149,6 +149,31 @@ var (
 			},
 		},
 	}
+	// CardLinksColumns holds the columns for the "card_links" table.
+	CardLinksColumns = []*schema.Column{
+		{Name: "id", Type: field.TypeUUID},
+		{Name: "card_id", Type: field.TypeUUID},
+		{Name: "owner", Type: field.TypeString},
+		{Name: "token_hash", Type: field.TypeBytes, Unique: true},
+		{Name: "expires_at", Type: field.TypeTime},
+		{Name: "opened_at", Type: field.TypeTime, Nullable: true},
+		{Name: "unlock_hash", Type: field.TypeBytes, Unique: true, Nullable: true},
+		{Name: "unlock_before", Type: field.TypeTime, Nullable: true},
+		{Name: "unlocked_at", Type: field.TypeTime, Nullable: true},
+	}
+	// CardLinksTable holds the schema information for the "card_links" table.
+	CardLinksTable = &schema.Table{
+		Name:       "card_links",
+		Columns:    CardLinksColumns,
+		PrimaryKey: []*schema.Column{CardLinksColumns[0]},
+		Indexes: []*schema.Index{
+			{
+				Name:    "cardlink_expires_at",
+				Unique:  false,
+				Columns: []*schema.Column{CardLinksColumns[4]},
+			},
+		},
+	}
 	// ChainWatermarksColumns holds the columns for the "chain_watermarks" table.
 	ChainWatermarksColumns = []*schema.Column{
 		{Name: "id", Type: field.TypeUUID},
@@ -1061,6 +1086,7 @@ var (
 		AttemptsTable,
 		AuditTable,
 		CardsTable,
+		CardLinksTable,
 		ChainWatermarksTable,
 		ChallengesTable,
 		EsimPlansTable,

@@ -15,6 +15,9 @@ type Audit func(*sql.Selector)
 // Card is the predicate function for card builders.
 type Card func(*sql.Selector)
 
+// CardLink is the predicate function for cardlink builders.
+type CardLink func(*sql.Selector)
+
 // ChainWatermark is the predicate function for chainwatermark builders.
 type ChainWatermark func(*sql.Selector)
 

@@ -16,7 +16,7 @@ import (
 // Shown is all that a model learns of a card or an eSIM that was shown.
 type Shown struct {
 	Shown  bool   `json:"shown" jsonschema:"whether the user has seen it"`
-	Reason string `json:"reason,omitempty" jsonschema:"why not: waiting_for_user, timeout, cancelled or no_window"`
+	Reason string `json:"reason,omitempty" jsonschema:"why not, or that it is not known: waiting_for_user, opened_in_browser, timeout, cancelled, browser_only or no_window"`
 }
 
 // waiting says that a window waits for the user.
@@ -94,6 +94,9 @@ func (s *Server) show(ctx context.Context, present presenting) (Shown, error) {
 func (s *Server) shown(seen roamcard.Presented, err error) (Shown, error) {
 	if errors.Is(err, errNoWindow) || errors.Is(err, roamcard.ErrNoTerminal) {
 		return Shown{Reason: "no_window"}, nil
+	}
+	if errors.Is(err, roamcard.ErrBrowserOnly) {
+		return Shown{Reason: "browser_only"}, nil
 	}
 	return Shown{Shown: seen.Seen, Reason: seen.Reason}, err
 }

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"net/http"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/product/card"
@@ -11,6 +12,7 @@ import (
 	"github.com/roamcard/roamcard/internal/settlement"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/transport/rpc"
+	"github.com/roamcard/roamcard/internal/transport/web"
 )
 
 func cardRegistration() Registration {
@@ -43,24 +45,34 @@ func (a *App) cards(p *Parts) (Made, error) {
 	if !offered && (capabilities.Freeze || capabilities.Transactions) {
 		return Made{}, errors.New("the card issuer declares controls for owners that its adapter does not have")
 	}
+	embed, offered := a.issuer.(card.Embed)
+	if !offered && capabilities.Reveal == card.RevealEmbed {
+		return Made{}, errors.New("the card issuer declares pages that show cards, and its adapter has none")
+	}
 	p.cards = card.New(card.Config{
 		Store: a.store.Cards(), Issuer: a.issuer, Vault: a.issuer, Stock: a.issuer, Roll: a.issuer, Traits: a.issuer.Traits(),
-		Capabilities: capabilities, Controls: controls, Log: a.log, Now: time.Now,
+		Capabilities: capabilities, Controls: controls, Embed: embed, Links: a.store.CardLinks(), Origin: c.BaseURL, Log: a.log, Now: time.Now,
 		Paused: c.IssuePaused, Switches: p.Switches, Payments: p.Payments,
 		Workers: p.Workers(settlement.Fulfilling, card.FeeJob),
 		Poll:    c.IssuerPoll, CallTimeout: c.IssuerCallTimeout, Deadline: c.IssuerDeadline,
 		UnsettledPercent: c.Fairness.UnsettledPercent, StatesEvery: c.IssuerStatesEvery,
 	})
-	return Made{
+	made := Made{
 		Product: p.cards, View: rpc.CardView(p.cards.Store), Describe: rpc.DescribeCards,
 		Serve: func(all *rpc.Services, s Selling) {
 			all.Cards = rpc.CardService{
 				Sales: s.Sales, Cards: p.cards, Controls: p.cards, Capabilities: capabilities, Credentials: p.cards,
-				Reveals: s.who, Availability: s.availability, Terms: c.terms(),
+				Links: p.cards, Reveals: s.who, Availability: s.availability, Terms: c.terms(),
 			}
 			all.Runtime.ReadyFor = card.Kind // top-ups depend on the same
 		},
-	}, nil
+	}
+	if capabilities.Reveal == card.RevealEmbed {
+		made.Routes = func(Selling) map[string]http.Handler {
+			return web.RevealPages(web.Config{Cards: p.cards, Parts: embed.PageParts(), Origin: c.BaseURL, Log: a.log})
+		}
+	}
+	return made, nil
 }
 
 // cardsProvided is what the issuer has made of cards.

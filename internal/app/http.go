@@ -12,6 +12,7 @@ import (
 	"github.com/roamcard/roamcard/gen"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/limit"
+	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/transport/discovery"
 	"github.com/roamcard/roamcard/internal/transport/edge"
 	"github.com/roamcard/roamcard/internal/transport/mcp"
@@ -69,7 +70,7 @@ func (a *App) serveHTTP(listener net.Listener, p *Parts) error {
 		Listener: listener, Addr: c.Addr, BaseURL: c.BaseURL, Services: services, REST: router,
 		Raw: raw, Limits: p.limits, Rates: rates,
 		MaxRequests: c.MaxRequests, MaxConns: c.MaxConns, MaxConnsPerAddress: c.MaxConnsPerAddress,
-		TrustedProxies: c.TrustedProxies, NoCORS: []string{"/api/admin/", rpc.OperatorPath},
+		TrustedProxies: c.TrustedProxies, NoCORS: []string{"/api/admin/", rpc.OperatorPath, card.LinkPath},
 		Log: a.log, Tracing: otel.GetTracerProvider(), Metrics: a.metrics, Now: time.Now,
 	})
 	if err != nil {

@@ -23,6 +23,7 @@ func productionSettings(issuer, supplier string) map[string]string {
 		},
 		"stripe": {
 			"issuer.url": "https://api.stripe.com", "issuer.key": "rk_live_1", "stripe.cardholder": "ich_1MzFMzK8rovbJBTu",
+			"stripe.publishable_key": "pk_live_1",
 		},
 	}[issuer])
 	maps.Copy(all, map[string]map[string]string{
@@ -67,6 +68,14 @@ func TestProductionTellsTheOneSettingThatIsWrong(t *testing.T) {
 			"stripe", "esim-go", map[string]string{"stripe.cardholder": ""},
 			"stripe.cardholder (ROAMCARD_STRIPE__CARDHOLDER) is not set, and issuer.provider names stripe: " +
 				"ID of the operator's own cardholder, in whose name all cards are",
+		},
+		"pages of another mode of Stripe": {
+			"stripe", "esim-go", map[string]string{"stripe.publishable_key": "pk_test_1"},
+			"stripe.publishable_key: it and issuer.key are of different modes of Stripe",
+		},
+		"a script over http": {
+			"stripe", "esim-go", map[string]string{"stripe.elements_url": "http://127.0.0.1/stripe.js"},
+			"stripe.elements_url: must be https in production",
 		},
 		"half of eSIM Access": {
 			"stripe", "esim-access", map[string]string{"esim_access.secret": ""},

@@ -36,6 +36,8 @@ type Config struct {
 	SessionTTL time.Duration
 	SignInTTL  time.Duration
 	RevealTTL  time.Duration
+	// RevealOnPage says that the issuer shows cards on a page only: a reveal is signed as such, and seals nothing.
+	RevealOnPage bool
 	// Limits counts the challenges that are stored, by address, and the reveals, by owner; nil does not limit.
 	Limits *limit.Limiter
 }
@@ -64,7 +66,7 @@ func New(cfg Config) (*Auth, error) {
 	}
 	return &Auth{
 		challenges: cfg.Challenges, sessions: cfg.Sessions,
-		site:            site{cfg.Domain, cfg.URI, cfg.ChainID},
+		site:            site{cfg.Domain, cfg.URI, cfg.ChainID, cfg.RevealOnPage},
 		now:             cfg.Now,
 		activityWallets: slices.Clone(cfg.ActivityWallets),
 		operators:       slices.Clone(cfg.Operators),

@@ -102,6 +102,8 @@ type site struct {
 	domain  string
 	uri     string
 	chainID uint64
+	// onPage says that reveals are by a link to a page.
+	onPage bool
 }
 
 // issue completes a challenge that starts now: identity, nonce, times and text.
@@ -128,6 +130,12 @@ func (s site) message(c Challenge) handshake.Message {
 	b := bindingOf(c)
 	m.Statement = "Reveal card " + b.cardID + " once. This shows the full card number and security code."
 	m.Resources = []string{"urn:roamcard:card:" + b.cardID, "urn:roamcard:session:" + b.sessionID}
+	if s.onPage {
+		// What is signed for a page cannot be used where the number is in the answer: a relay that claims that a service
+		// does not seal gains nothing.
+		m.Statement = "Reveal card " + b.cardID + " once, on a page of this service."
+		m.Resources = append(m.Resources, "urn:roamcard:reveal:page")
+	}
 	if b.recipientKey != "" {
 		m.Resources = append(m.Resources, "urn:roamcard:recipient-key:"+b.recipientKey)
 	}

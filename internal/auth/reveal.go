@@ -25,7 +25,8 @@ type RevealRequest struct {
 }
 
 // RevealChallenge makes the message whose signature reveals a card once, to the caller's session
-// and, when recipientKey is not nil, sealed to that X25519 key. The caller of this method has checked that the card is
+// and, when recipientKey is not nil, sealed to that X25519 key. A service whose issuer shows cards on a page only has
+// sealing_missing for a key, before anything is used. The caller of this method has checked that the card is
 // the session's. The typed data is nil unless the chosen scheme is EIP712.
 func (a *Auth) RevealChallenge(
 	ctx context.Context, caller Caller, cardID uuid.UUID, schemes []Scheme, recipientKey []byte,
@@ -36,6 +37,9 @@ func (a *Auth) RevealChallenge(
 	scheme, err := chooseScheme(schemes)
 	if err != nil {
 		return Challenge{}, nil, err
+	}
+	if recipientKey != nil && a.site.onPage {
+		return Challenge{}, nil, sealingMissing()
 	}
 	if recipientKey != nil && checkRecipientKey(recipientKey) != nil {
 		return Challenge{}, nil, recipientKeyFault()
@@ -56,6 +60,9 @@ func (a *Auth) RevealChallenge(
 func (a *Auth) Reveal(ctx context.Context, caller Caller, r RevealRequest) (recipientKey []byte, err error) {
 	if caller.Kind != KindWallet || !caller.Has(ScopeReveal) {
 		return nil, sessionInvalid()
+	}
+	if r.RecipientKey != nil && a.site.onPage {
+		return nil, sealingMissing()
 	}
 	now := a.now().UTC()
 	spent, err := a.challenges.Consume(ctx, r.IntentID, now, a.limits.Turn(limit.Reveal, caller.Wallet.Lower())...)
@@ -90,4 +97,9 @@ func (a *Auth) opens(c Challenge, caller Caller, r RevealRequest, now time.Time)
 func challengeInvalid() error {
 	return fault.New(fault.ChallengeInvalid,
 		"Ask for a new challenge: this one is unknown, expired, used, or not signed by its wallet.")
+}
+
+func sealingMissing() error {
+	return fault.New(fault.SealingMissing,
+		"The issuer shows card numbers on a page only: leave recipientKey out. GET /api/card/discovery says so.")
 }

@@ -376,3 +376,38 @@ func (o *opening) signInTwin(t *testing.T) string {
 	object["address"], object["nonce"], object["requestId"] = o.w.Address().String(), m.Nonce, m.RequestID
 	return o.w.SignTyped(document)
 }
+
+func TestRevealOnAPageIsSignedAsSuchAndSealsNothing(t *testing.T) {
+	for _, scheme := range bothSchemes {
+		t.Run(string(scheme), func(t *testing.T) {
+			d, w := newBench(t), authtest.NewWallet(t, "ada")
+			caller, _ := d.signIn(t, w)
+			page := d.with(t, func(c *auth.Config) { c.RevealOnPage = true })
+			key := recipientKey(t, 1)
+			if _, _, err := page.RevealChallenge(t.Context(), caller, cardOne, nil, key); fault.Of(err) != fault.SealingMissing {
+				t.Errorf("a challenge with a key: %v", err)
+			}
+			c, document, err := page.RevealChallenge(t.Context(), caller, cardOne, []auth.Scheme{scheme}, nil)
+			if err != nil || !strings.Contains(c.Message, "\n- urn:roamcard:reveal:page") {
+				t.Fatalf("%s, %v", c.Message, err)
+			}
+			request := auth.RevealRequest{CardID: cardOne, IntentID: c.ID, Signature: w.Sign(c, document), RecipientKey: key}
+			if _, err := page.Reveal(t.Context(), caller, request); fault.Of(err) != fault.SealingMissing {
+				t.Errorf("a reveal with a key: %v", err)
+			}
+			request.RecipientKey = nil
+			if key, err := page.Reveal(t.Context(), caller, request); err != nil || key != nil {
+				t.Errorf("Reveal = %x, %v", key, err)
+			}
+			// What is signed for a page reveals nothing where the number is in the answer.
+			c, document, err = page.RevealChallenge(t.Context(), caller, cardOne, []auth.Scheme{scheme}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.IntentID, request.Signature = c.ID, w.Sign(c, document)
+			if _, err := d.Reveal(t.Context(), caller, request); fault.Of(err) != fault.ChallengeInvalid {
+				t.Errorf("a signature for a page reveals in the open: %v", err)
+			}
+		})
+	}
+}

@@ -80,7 +80,7 @@ func TestTypedDataAgreesWithViem(t *testing.T) {
 	reveal.SessionID = uuid.MustParse("6a1f6c1e-90b3-4a5b-8a43-55b1de1b2c22")
 	reveal.RecipientKey = append(append([]byte{9}, make([]byte, 30)...), 0x3f)
 
-	here := site{"cards.example:8402", "https://cards.example:8402", 8453}
+	here := site{"cards.example:8402", "https://cards.example:8402", 8453, false}
 	v.Typed["signIn"].check(t, here.typed(signIn).digest(), signer)
 	v.Typed["reveal"].check(t, here.typed(reveal).digest(), signer)
 }

@@ -54,6 +54,7 @@ const (
 	WebhookRejected          Code = "webhook_rejected"
 	CardLocked               Code = "card_locked"
 	CardControlMissing       Code = "card_control_missing"
+	SealingMissing           Code = "sealing_missing"
 	RateLimited              Code = "rate_limited"
 	PaymentsUndecided        Code = "payments_undecided"
 	IssuePaused              Code = "issue_paused"
@@ -137,6 +138,8 @@ var catalogue = index(
 	Kind{CardLocked, http.StatusConflict, "The issuer has locked the card.", false, false, ContactSupport},
 	Kind{CardControlMissing, http.StatusConflict,
 		"The card's issuer does not offer this to owners.", false, false, FixRequest},
+	Kind{SealingMissing, http.StatusConflict,
+		"The card's issuer shows card numbers on a page only.", false, false, FixRequest},
 	Kind{TransferUnproven, http.StatusConflict,
 		"The chain does not show the payment's transfer in this transaction.", true, false, FixRequest},
 	Kind{PayerBlacklisted, http.StatusConflict,

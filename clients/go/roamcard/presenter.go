@@ -22,7 +22,7 @@ const (
 )
 
 // BrowserPresenter shows a card, or an eSIM, on a page that this machine serves once, on loopback, under an address
-// that cannot be guessed.
+// that cannot be guessed. A page of the service's that shows a card is opened as it is.
 type BrowserPresenter struct {
 	// Open brings a person to the page: it starts a browser, or prints the address.
 	Open func(ctx context.Context, url string) error
@@ -42,6 +42,14 @@ func (p BrowserPresenter) PresentESIM(ctx context.Context, e ESIM) (Presented, e
 	return p.present(ctx, pageOf("Your eSIM",
 		filled(`<dt><img src="%s" alt="%s" width="300"><dt>SM-DP+ address<dd>%s<dt>Activation code<dd>%s<dt>ICCID<dd>%s`,
 			e.QRPNG.Reveal(), e.LPA.Reveal(), e.SMDPAddress.Reveal(), e.MatchingID.Reveal(), e.ICCID.Reveal())))
+}
+
+// PresentPage implements PagePresenter.
+func (p BrowserPresenter) PresentPage(ctx context.Context, url string) (Presented, error) {
+	if err := p.Open(ctx, url); err != nil {
+		return Presented{}, fmt.Errorf("open the page: %w", err)
+	}
+	return Presented{Reason: OpenedInBrowser}, nil
 }
 
 // present shows a page.

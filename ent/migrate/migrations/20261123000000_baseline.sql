@@ -15,6 +15,14 @@ CREATE TABLE "audit" ("id" uuid NOT NULL, "at" timestamptz NOT NULL, "actor" cha
 CREATE UNIQUE INDEX "audit_once" ON "audit" ("actor", "action", "subject", "idempotency_key") WHERE ((idempotency_key)::text <> ''::text);
 -- create index "audit_subject_at" to table: "audit"
 CREATE INDEX "audit_subject_at" ON "audit" ("subject", "at");
+-- create "card_links" table
+CREATE TABLE "card_links" ("id" uuid NOT NULL, "card_id" uuid NOT NULL, "owner" character varying NOT NULL, "token_hash" bytea NOT NULL, "expires_at" timestamptz NOT NULL, "opened_at" timestamptz NULL, "unlock_hash" bytea NULL, "unlock_before" timestamptz NULL, "unlocked_at" timestamptz NULL, PRIMARY KEY ("id"));
+-- create index "card_links_token_hash_key" to table: "card_links"
+CREATE UNIQUE INDEX "card_links_token_hash_key" ON "card_links" ("token_hash");
+-- create index "card_links_unlock_hash_key" to table: "card_links"
+CREATE UNIQUE INDEX "card_links_unlock_hash_key" ON "card_links" ("unlock_hash");
+-- create index "cardlink_expires_at" to table: "card_links"
+CREATE INDEX "cardlink_expires_at" ON "card_links" ("expires_at");
 -- create "cards" table
 CREATE TABLE "cards" ("id" uuid NOT NULL, "order_id" character varying NOT NULL, "owner" character varying NOT NULL, "status" character varying NOT NULL, "reference" uuid NOT NULL, "load_usd_cents" bigint NOT NULL DEFAULT 2500, "account" character varying NOT NULL DEFAULT '', "last4" character varying NOT NULL DEFAULT '', "owner_frozen" boolean NOT NULL DEFAULT false, "moving_order" character varying NOT NULL DEFAULT '', "moving_job" uuid NULL, "moving_reference" uuid NULL, "moving_target_usd_cents" bigint NOT NULL DEFAULT 0, "created_at" timestamptz NOT NULL, "updated_at" timestamptz NOT NULL, PRIMARY KEY ("id", "owner"), CONSTRAINT "cards_status" CHECK ((status)::text = ANY ((ARRAY['PENDING'::character varying, 'ACTIVE'::character varying, 'FROZEN'::character varying, 'CLOSED'::character varying, 'FAILED'::character varying])::text[])));
 -- create index "card_order_id_owner_created_at" to table: "cards"
@@ -451,6 +459,14 @@ DROP INDEX "card_owner_created_at";
 DROP INDEX "card_order_id_owner_created_at";
 -- reverse: create "cards" table
 DROP TABLE "cards";
+-- reverse: create index "cardlink_expires_at" to table: "card_links"
+DROP INDEX "cardlink_expires_at";
+-- reverse: create index "card_links_unlock_hash_key" to table: "card_links"
+DROP INDEX "card_links_unlock_hash_key";
+-- reverse: create index "card_links_token_hash_key" to table: "card_links"
+DROP INDEX "card_links_token_hash_key";
+-- reverse: create "card_links" table
+DROP TABLE "card_links";
 -- reverse: create index "audit_subject_at" to table: "audit"
 DROP INDEX "audit_subject_at";
 -- reverse: create index "audit_once" to table: "audit"

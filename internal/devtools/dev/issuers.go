@@ -25,21 +25,25 @@ type fakeIssuer struct {
 	// make makes the vendor. Its books are in memory: they are empty after each start.
 	make func() http.Handler
 	key  string
-	own  map[string]string
+	// own are its settings; {url} in them is where it is.
+	own map[string]string
 }
 
 func fakeIssuers() []fakeIssuer {
 	return []fakeIssuer{
 		{
-			name: lithic.Name, make: func() http.Handler { return lithicfake.New(lithicfake.Config{Numbers: true}) },
+			name: lithic.Name, make: func() http.Handler { return lithicfake.New(lithicfake.Config{}) },
 			key: lithicfake.DevKey, own: map[string]string{
-				lithic.FloatKey: lithicfake.Float, lithic.ProgramKey: lithicfake.Program, lithic.RevealKey: "inline",
+				lithic.FloatKey: lithicfake.Float, lithic.ProgramKey: lithicfake.Program,
 				lithic.TransferKey: "TRANSFER/ACCOUNT_TO_ACCOUNT/load",
 			},
 		},
 		{
 			name: stripe.Name, make: func() http.Handler { return stripefake.New(stripefake.Config{}) },
-			key: stripefake.DevKey, own: map[string]string{stripe.CardholderKey: stripefake.DevCardholder},
+			key: stripefake.DevKey, own: map[string]string{
+				stripe.CardholderKey: stripefake.DevCardholder, stripe.PublishableKey: stripefake.DevPublishable,
+				stripe.ElementsKey: "{url}/elements.js",
+			},
 		},
 	}
 }
@@ -88,7 +92,7 @@ func UseIssuer(c *app.Config, name, sandboxURL string) error {
 		return fmt.Errorf("use the issuer %s: %w", name, err)
 	}
 	for key, text := range all[at].own {
-		if err := c.Set(key, text); err != nil {
+		if err := c.Set(key, strings.ReplaceAll(text, "{url}", c.IssuerURL)); err != nil {
 			return fmt.Errorf("use the issuer %s: %w", name, err)
 		}
 	}

@@ -108,7 +108,8 @@ func newLimit(t *testing.T) vendor {
 	}}
 	client, err := stripe.Dial(stripe.Config{
 		URL: vendorURL, Key: secret.New(stripefake.DevKey), Cardholder: stripefake.DevCardholder,
-		HTTP: &http.Client{Transport: v.line}, Timeout: callTimeout, VisibilityDelay: visibilityDelay,
+		Publishable: stripefake.DevPublishable,
+		HTTP:        &http.Client{Transport: v.line}, Timeout: callTimeout, VisibilityDelay: visibilityDelay,
 	})
 	if err != nil {
 		t.Fatal(err)

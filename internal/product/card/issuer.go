@@ -87,7 +87,8 @@ const (
 	RevealInline Reveal = "inline"
 	// RevealSealed: the issuer seals them to a key of ours, and Vault.Credentials returns them opened.
 	RevealSealed Reveal = "sealed"
-	// RevealEmbed: the issuer shows them in a frame on a page, and Vault.Credentials returns ErrEmbedOnly.
+	// RevealEmbed: the issuer shows them in frames on a page of ours, see Embed, and Vault.Credentials returns
+	// ErrEmbedOnly.
 	RevealEmbed Reveal = "embed"
 )
 

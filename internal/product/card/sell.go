@@ -27,7 +27,11 @@ type Config struct {
 	Roll Roll
 	// Controls is needed where the capabilities say so.
 	Controls Controls
-	Traits   fulfilment.Traits
+	// Embed and Links are needed where the capabilities say RevealEmbed, and Origin, which is that of our pages.
+	Embed  Embed
+	Links  Links
+	Origin string
+	Traits fulfilment.Traits
 	// Capabilities are the issuer's.
 	Capabilities Capabilities
 	// Log may be nil.

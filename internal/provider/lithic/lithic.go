@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/google/uuid"
@@ -64,6 +65,7 @@ type Transfer struct{ Category, Type, Subtype string }
 // Issuer is Lithic as the card domain sees it. It is safe for concurrent use.
 type Issuer struct {
 	wire            *wire.Client
+	base            *url.URL
 	float, program  uuid.UUID
 	account         uuid.UUID
 	transfers       Transfer
@@ -99,7 +101,7 @@ func Dial(cfg Config) (*Issuer, error) {
 			Tracer: cfg.Tracer, Metrics: cfg.Metrics,
 			Authorize: func(h http.Header, _ []byte) { h.Set("Authorization", cfg.Key.Reveal()) },
 		}),
-		float: cfg.Float, program: cfg.Program, account: cfg.Account, transfers: cfg.Transfer, inline: cfg.Inline,
+		base: base, float: cfg.Float, program: cfg.Program, account: cfg.Account, transfers: cfg.Transfer, inline: cfg.Inline,
 		visibilityDelay: cmp.Or(cfg.VisibilityDelay, defaultVisibilityDelay),
 	}, nil
 }

@@ -111,7 +111,8 @@ func route(r *http.Request) string {
 // routes are all requests that the adapter sends.
 var routes = []string{
 	"GET balance", "GET issuing/authorizations", "GET issuing/cardholders/{id}", "GET issuing/cards",
-	"GET issuing/cards/{id}", "GET issuing/transactions", "POST issuing/cards", "POST issuing/cards/{id}",
+	"GET issuing/cards/{id}", "GET issuing/transactions", "POST ephemeral_keys", "POST issuing/cards",
+	"POST issuing/cards/{id}",
 }
 
 func (j *judge) wantAllRoutes(t *testing.T) {
@@ -162,6 +163,9 @@ func (b *bench) story() {
 	b.fake.Unasked(a.ID, 1)
 	if listed := b.listed(a.ID, 90); len(listed) != 223 {
 		b.Errorf("%d transactions", len(listed))
+	}
+	if key, err := b.Unlock(b.Context(), a.ID, b.nonce(a.ID)); err != nil || key.IsZero() {
+		b.Errorf("unlock: %v", err)
 	}
 	_, _ = b.Account(b.Context(), fulfilmenttest.NewRef())
 	_, _ = b.Open(b.Context(), card.Opening{Ref: fulfilmenttest.NewRef(), Load: 1, Limit: true})
@@ -216,7 +220,7 @@ func TestFakesAnswersKeepToTheDocument(t *testing.T) {
 	doc, b := newDocument(t), start(t)
 	j := &judge{next: b.web.Client().Transport}
 	kinds := map[string]string{
-		"balance": "balance", "issuing/authorizations": "issuing.authorization",
+		"balance": "balance", "ephemeral_keys": "ephemeral_key", "issuing/authorizations": "issuing.authorization",
 		"issuing/cardholders/{id}": "issuing.cardholder", "issuing/cards": "issuing.card",
 		"issuing/cards/{id}": "issuing.card", "issuing/transactions": "issuing.transaction",
 	}

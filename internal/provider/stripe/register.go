@@ -11,23 +11,45 @@ import (
 // Name is what issuer.provider calls Stripe.
 const Name = "stripe"
 
-// CardholderKey is the issuer's own setting.
-const CardholderKey = Name + ".cardholder"
+// The issuer's own settings.
+const (
+	CardholderKey  = Name + ".cardholder"
+	PublishableKey = Name + ".publishable_key"
+	ElementsKey    = Name + ".elements_url"
+)
 
 // AsIssuer registers Stripe Issuing as a card issuer.
 func AsIssuer() provider.Issuer {
 	return provider.Issuer{
 		Registration: provider.Registration{
 			Name: Name, Real: true,
-			Settings: []provider.Setting{{
-				Key: CardholderKey, Help: "ID of the operator's own cardholder, in whose name all cards are",
-				Check: func(text string) error {
-					if !isID(text) {
-						return errors.New("is the ID of a cardholder, such as ich_1MzFMzK8rovbJBTu")
-					}
-					return nil
+			Settings: []provider.Setting{
+				{
+					Key: CardholderKey, Help: "ID of the operator's own cardholder, in whose name all cards are",
+					Check: func(text string) error {
+						if !isID(text) {
+							return errors.New("is the ID of a cardholder, such as ich_1MzFMzK8rovbJBTu")
+						}
+						return nil
+					},
 				},
-			}},
+				{
+					Key: PublishableKey, Help: "the account's publishable key, for pages that show cards",
+					Check: func(text string) error {
+						if !isPublishable(text) {
+							return errors.New("is a publishable key, which begins with pk_")
+						}
+						return nil
+					},
+				},
+				{
+					Key: ElementsKey, Help: "where pages load Stripe.js from", Default: elementsURL,
+					Check: func(text string) error {
+						_, err := elementsAt(text)
+						return err
+					},
+				},
+			},
 			Mistakes: func(c provider.Config) (wrong []error) {
 				if c.Production && strings.Contains(c.Key.Reveal(), "_test_") {
 					wrong = append(wrong, errors.New("issuer.key: the key is of Stripe's test mode; nothing it makes is real"))
@@ -35,13 +57,20 @@ func AsIssuer() provider.Issuer {
 				if _, err := parseBase(c.URL); err != nil && c.URL != "" {
 					wrong = append(wrong, fmt.Errorf("issuer.url: %w", err))
 				}
+				if c.Production && strings.HasPrefix(c.Own.Text(ElementsKey), "http://") {
+					wrong = append(wrong, fmt.Errorf("%s: must be https in production", ElementsKey))
+				}
+				if of := c.Own.Text(PublishableKey); of != "" &&
+					strings.Contains(of, "_test_") != strings.Contains(c.Key.Reveal(), "_test_") {
+					wrong = append(wrong, fmt.Errorf("%s: it and issuer.key are of different modes of Stripe", PublishableKey))
+				}
 				return wrong
 			},
 		},
 		Dial: func(c provider.Config) (provider.IssuerClient, error) {
 			i, err := Dial(Config{
 				URL: c.URL, Key: c.Key, Cardholder: c.Own.Text(CardholderKey), Timeout: c.CallTimeout,
-				VisibilityDelay: c.VisibilityDelay, Metrics: c.Metrics,
+				Publishable: c.Own.Text(PublishableKey), Elements: c.Own.Text(ElementsKey), VisibilityDelay: c.VisibilityDelay, Metrics: c.Metrics,
 			})
 			if err != nil {
 				return nil, err

@@ -50,11 +50,30 @@ func TestCardholderIsAnID(t *testing.T) {
 	}
 }
 
+func TestPublishableKeyIsNoSecretOneAndOfTheSameMode(t *testing.T) {
+	registered := stripe.AsIssuer()
+	for text, fine := range map[string]bool{"pk_test_1": true, "sk_test_1": false, "": false, "pk_<": false} {
+		if err := registered.Settings[1].Check(text); (err == nil) != fine {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	for text, fine := range map[string]bool{"pk_test_1": true, "pk_live_1": false} {
+		got := registered.Mistakes(provider.Config{
+			Key: secret.New("sk_test_1"), Own: provider.Values{stripe.PublishableKey: secret.New(text)},
+		})
+		if (len(got) == 0) != fine {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+}
+
 // TestDialledIssuerIsALimitIssuer whose numbers are shown on a page: what the program follows.
 func TestDialledIssuerIsALimitIssuer(t *testing.T) {
 	b := start(t)
 	client, err := stripe.AsIssuer().Dial(provider.Config{
-		URL: b.web.URL + "/", Key: secret.New("k"), Own: provider.Values{stripe.CardholderKey: secret.New("ich_1")},
+		URL: b.web.URL + "/", Key: secret.New("k"), Own: provider.Values{
+			stripe.CardholderKey: secret.New("ich_1"), stripe.PublishableKey: secret.New("pk_test_1"),
+		},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@
 //	SetFrozen ───▶ GET, POST issuing/cards/{id}  the state, and a mark in the metadata that the owner asked for it
 //	Transactions ▶ authorizations, transactions  what was authorized with what came of it, and what came unasked
 //	Stock ───────▶ all of these, and balance     what no card is allowed to spend
+//	Unlock ──────▶ POST ephemeral_keys           for a page on which Stripe.js shows the number
 //
 // There is no money on a card. Stripe keeps one balance for all cards, and enforces each card's limit.
 package stripe
@@ -49,6 +50,9 @@ type Config struct {
 	Key secret.Text
 	// Cardholder is the ID of the operator's own cardholder, in whose name all cards are.
 	Cardholder string
+	// Publishable is the account's publishable key, which pages show, and Elements the URL of Stripe.js; that of the
+	// version that the library pins if empty.
+	Publishable, Elements string
 	// HTTP may be nil. Only its transport is used: redirects, cookies and deadlines are ours.
 	HTTP *http.Client
 	// Timeout bounds one request; 10 s if zero.
@@ -69,7 +73,11 @@ type Config struct {
 // Issuer is Stripe Issuing as the card domain sees it: a provider.IssuerClient. It is safe for concurrent use.
 type Issuer struct {
 	wire
-	cardholder      string
+	cardholder  string
+	publishable string
+	elements    *url.URL
+	// api is the origin that Stripe.js calls.
+	api             string
 	visibilityDelay time.Duration
 	// known are all cards of the account, by our references.
 	known *references
@@ -93,11 +101,18 @@ func Dial(cfg Config) (*Issuer, error) {
 	if err == nil && !isID(cfg.Cardholder) {
 		err = errors.New("the cardholder is not an ID")
 	}
+	if err == nil && !isPublishable(cfg.Publishable) {
+		err = errors.New("the publishable key is none")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("dial Stripe: %w", err)
+	}
+	elements, err := elementsAt(cmp.Or(cfg.Elements, elementsURL))
 	if err != nil {
 		return nil, fmt.Errorf("dial Stripe: %w", err)
 	}
 	i := &Issuer{
-		wire: w, cardholder: cfg.Cardholder,
+		wire: w, cardholder: cfg.Cardholder, publishable: cfg.Publishable, elements: elements, api: w.origin,
 		visibilityDelay: cmp.Or(cfg.VisibilityDelay, defaultVisibilityDelay),
 	}
 	i.known = newReferences(i.listCards)
@@ -117,7 +132,7 @@ func dial(cfg Config) (wire, error) {
 		return wire{}, errors.New("there is no key")
 	}
 	w := wire{
-		host: base.Host, key: cfg.Key, now: cfg.Now, tracer: cfg.Tracer, metrics: cfg.Metrics,
+		host: base.Host, origin: base.Scheme + "://" + base.Host, key: cfg.Key, now: cfg.Now, tracer: cfg.Tracer, metrics: cfg.Metrics,
 		timeout: cmp.Or(cfg.Timeout, defaultTimeout),
 	}
 	through := http.DefaultTransport

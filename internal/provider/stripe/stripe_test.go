@@ -73,6 +73,7 @@ func (b *bench) dialWith(cfg stripe.Config) *stripe.Issuer {
 	b.Helper()
 	cfg.URL, cfg.Now = b.web.URL, b.clock.now
 	cfg.Key, cfg.Cardholder = secret.New(stripefake.DevKey), stripefake.DevCardholder
+	cfg.Publishable, cfg.Elements = stripefake.DevPublishable, b.web.URL+"/elements.js"
 	i, err := stripe.Dial(cfg)
 	if err != nil {
 		b.Fatalf("dial: %v", err)
@@ -460,12 +461,21 @@ func TestNothingIsDialledThatIsNotSafe(t *testing.T) {
 		"a path of a cardholder": {
 			URL: "https://stripe.example", Key: secret.New("k"), Cardholder: "../balance",
 		},
+		"a secret key for pages": {
+			URL: "https://stripe.example", Key: secret.New("k"), Cardholder: "ich_1", Publishable: "sk_1",
+		},
+		"a script over http": {
+			URL: "https://stripe.example", Key: secret.New("k"), Cardholder: "ich_1", Elements: "http://js.example/",
+		},
 	} {
+		if cfg.Publishable == "" {
+			cfg.Publishable = "pk_1"
+		}
 		if _, err := stripe.Dial(cfg); err == nil {
 			t.Errorf("%s is dialled", name)
 		}
 	}
-	if _, err := stripe.Dial(stripe.Config{Key: secret.New("k"), Cardholder: "ich_1"}); err != nil {
+	if _, err := stripe.Dial(stripe.Config{Key: secret.New("k"), Cardholder: "ich_1", Publishable: "pk_1"}); err != nil {
 		t.Errorf("the vendor itself: %v", err)
 	}
 }

@@ -28,6 +28,7 @@ const maxAnswer = 8 << 20
 type wire struct {
 	backend stripego.Backend
 	host    string
+	origin  string
 	key     secret.Text
 	timeout time.Duration
 	now     func() time.Time

@@ -46,6 +46,23 @@ func Start(t testing.TB) Server {
 	return Server{shared.ready, t}
 }
 
+// StartIssuer starts a server of the test's own, which sells the cards of an issuer.
+func StartIssuer(t testing.TB, issuer string) Server {
+	t.Helper()
+	r, stop, err := dev.Start(context.Background(), dev.Config{
+		Addr: "127.0.0.1:0", Issuer: issuer, Log: dev.Logger(io.Discard, ""), Out: io.Discard,
+	})
+	if err != nil {
+		t.Fatalf("start a development server: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := stop(); err != nil {
+			t.Errorf("the development server: %v", err)
+		}
+	})
+	return Server{r, t}
+}
+
 func start() (dev.Ready, func() error, error) {
 	if path := os.Getenv("ROAMCARD_READY"); path != "" {
 		r, err := dev.ReadReady(path)

@@ -17,10 +17,10 @@ import (
 // lithicFloat is what the account has that cards are loaded from.
 const lithicFloat = 10_000_000
 
-// newLithicWorld sells cards of Lithic, which the fake plays.
-func newLithicWorld(t *testing.T) (*world, *lithicfake.Server) {
+// newLithicWorld sells cards of Lithic, which the fake plays, and reveals them in this way.
+func newLithicWorld(t *testing.T, reveal string) (*world, *lithicfake.Server) {
 	t.Helper()
-	fake := lithicfake.New(lithicfake.Config{Float: lithicFloat, Numbers: true})
+	fake := lithicfake.New(lithicfake.Config{Float: lithicFloat, Numbers: reveal == "inline"})
 	web := httptest.NewServer(fake)
 	t.Cleanup(web.Close)
 	return newWorld(t, plan{change: func(c *app.Config) {
@@ -28,7 +28,7 @@ func newLithicWorld(t *testing.T) (*world, *lithicfake.Server) {
 		c.IssuerProvider, c.IssuerURL, c.IssuerKey = lithic.Name, web.URL, secret.New(lithicfake.DevKey)
 		c.Own = provider.Values{
 			lithic.FloatKey: secret.New(lithicfake.Float), lithic.ProgramKey: secret.New(lithicfake.Program),
-			lithic.TransferKey: secret.New("TRANSFER/ACCOUNT_TO_ACCOUNT/load"), lithic.RevealKey: secret.New("inline"),
+			lithic.TransferKey: secret.New("TRANSFER/ACCOUNT_TO_ACCOUNT/load"), lithic.RevealKey: secret.New(reveal),
 		}
 	}}), fake
 }
@@ -61,7 +61,7 @@ func wantBooks(t *testing.T, fake *lithicfake.Server, cards, transfers int) {
 
 func TestBuyerUsesACardOfLithic(t *testing.T) {
 	t.Parallel()
-	w, fake := newLithicWorld(t)
+	w, fake := newLithicWorld(t, "inline")
 	b := w.buyer()
 	o := b.buyCard("a-card-of-lithic-1")
 	b.topUp("a-load-of-lithic-1", 2500).into(t, 200, nil)
@@ -95,7 +95,7 @@ func TestBuyerUsesACardOfLithic(t *testing.T) {
 // TestAnswersOfLithicThatAreLostCostNothingTwice: of each step the answer is lost once, or the request before it.
 func TestAnswersOfLithicThatAreLostCostNothingTwice(t *testing.T) {
 	t.Parallel()
-	w, fake := newLithicWorld(t)
+	w, fake := newLithicWorld(t, "inline")
 	b := w.buyer()
 	fake.Fault("open", lithicfake.TimeoutAfter)
 	fake.Fault("move", lithicfake.TimeoutBefore)
@@ -119,7 +119,7 @@ func TestAnswersOfLithicThatAreLostCostNothingTwice(t *testing.T) {
 
 func TestOwnerFreezesACardOfLithic(t *testing.T) {
 	t.Parallel()
-	w, fake := newLithicWorld(t)
+	w, fake := newLithicWorld(t, "inline")
 	b := w.buyer()
 	o := b.buyCard("a-card-of-lithic-1")
 	w.awaitSettled(30 * time.Second)

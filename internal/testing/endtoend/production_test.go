@@ -50,6 +50,7 @@ func realIssuers() map[string]realProvider {
 		stripe.Name: {
 			vendor: stripefake.New(stripefake.Config{Key: liveKey}), settings: map[string]string{
 				"issuer.key": liveKey, stripe.CardholderKey: stripefake.DevCardholder,
+				stripe.PublishableKey: "pk_live_roamcard",
 			},
 		},
 	}

@@ -27,6 +27,7 @@ func newStripeWorld(t *testing.T, p plan) (*world, *stripefake.Server) {
 		c.IssuerURL, c.IssuerKey = web.URL, secret.New(stripefake.DevKey)
 		for key, text := range map[string]string{
 			"issuer.provider": stripe.Name, stripe.CardholderKey: stripefake.DevCardholder,
+			stripe.PublishableKey: stripefake.DevPublishable, stripe.ElementsKey: web.URL + "/elements.js",
 		} {
 			if err := c.Set(key, text); err != nil {
 				t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"google.golang.org/protobuf/proto"
@@ -20,6 +21,7 @@ import (
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -32,7 +34,9 @@ type CardService struct {
 	// Capabilities are the issuer's.
 	Capabilities card.Capabilities
 	Credentials  CardCredentials
-	Reveals      Reveals
+	// Links is needed where the issuer shows cards on a page.
+	Links   CardLinks
+	Reveals Reveals
 	// Availability has the kinds of cards and top-ups.
 	Availability map[order.Kind]availability.Product
 	Terms        payment.Terms
@@ -60,6 +64,11 @@ type CardControls interface {
 // CardCredentials asks the issuer for the number and security code of an owner's card. Nothing keeps them.
 type CardCredentials interface {
 	Credentials(ctx context.Context, id uuid.UUID, owner x402.Address) (card.Credentials, error)
+}
+
+// CardLinks makes links to pages that show a card once.
+type CardLinks interface {
+	Link(ctx context.Context, id uuid.UUID, owner x402.Address) (url secret.Text, expiresAt time.Time, err error)
 }
 
 // Reveals lets an owner sign for each reveal of a card.
@@ -289,16 +298,24 @@ func (s CardService) RevealCard(
 	if err != nil {
 		return nil, err
 	}
-	secret, err := s.Credentials.Credentials(ctx, id, who.Wallet)
+	res = &roamcardv1.RevealCardResponse{CardId: id.String()}
+	if s.Capabilities.Reveal == card.RevealEmbed {
+		url, expiresAt, err := s.Links.Link(ctx, id, who.Wallet)
+		if err != nil {
+			return nil, err
+		}
+		res.Embed = &roamcardv1.CardPage{Url: url.Reveal(), ExpiresAt: timestamp(expiresAt)}
+		return res, nil
+	}
+	credentials, err := s.Credentials.Credentials(ctx, id, who.Wallet)
 	if err != nil {
 		return nil, err
 	}
-	res = &roamcardv1.RevealCardResponse{CardId: id.String()}
 	if key == nil {
-		res.Credentials = credentialsMessage(secret)
+		res.Credentials = credentialsMessage(credentials)
 		return res, nil
 	}
-	res.Sealed, err = seal(key, id, secret)
+	res.Sealed, err = seal(key, id, credentials)
 	return res, err
 }
 
@@ -357,13 +374,21 @@ func (s CardService) GetCardDiscovery(
 			CardIssueFeeUsdCents: uint32(card.Fee), ExpectedAvailableAfterIssueUsdCents: uint32(card.Remaining),
 			Poll: []string{"GET /api/orders/{orderId}", "GET /api/cards"},
 		},
-		Credentials: &roamcardv1.CardCredentialTerms{
-			OwnerOnly: true, NoStore: true, FreshSignatureRequired: true,
-			Challenge: "POST /api/cards/{id}/reveal-challenge", Reveal: "POST /api/cards/{id}/reveal",
-			Sealing: "HPKE base mode, " + handshake.SealSuite + "; info \"" + handshake.RevealInfo +
-				"\", aad the card id",
-		},
+		Credentials: credentialTerms(s.Capabilities),
 	}, nil
+}
+
+// credentialTerms are how the number and the code of a card reach its owner.
+func credentialTerms(of card.Capabilities) *roamcardv1.CardCredentialTerms {
+	sealing := "HPKE base mode, " + handshake.SealSuite + "; info \"" + handshake.RevealInfo + "\", aad the card id"
+	if of.Reveal == card.RevealEmbed {
+		sealing = "none"
+	}
+	return &roamcardv1.CardCredentialTerms{
+		OwnerOnly: true, NoStore: true, FreshSignatureRequired: true,
+		Challenge: "POST /api/cards/{id}/reveal-challenge", Reveal: "POST /api/cards/{id}/reveal",
+		Sealing: sealing, RevealKind: string(of.Reveal),
+	}
 }
 
 // cardTerms is how something about cards is paid for.

@@ -466,8 +466,12 @@ type CardCredentialTerms struct {
 	FreshSignatureRequired bool                   `protobuf:"varint,3,opt,name=fresh_signature_required,json=freshSignatureRequired,proto3" json:"fresh_signature_required,omitempty"`
 	Challenge              string                 `protobuf:"bytes,4,opt,name=challenge,proto3" json:"challenge,omitempty"`
 	Reveal                 string                 `protobuf:"bytes,5,opt,name=reveal,proto3" json:"reveal,omitempty"`
-	// The sealing that `recipientKey` selects.
-	Sealing       string `protobuf:"bytes,6,opt,name=sealing,proto3" json:"sealing,omitempty"`
+	// The sealing that `recipientKey` selects; `none` where cards are revealed by `embed`.
+	Sealing string `protobuf:"bytes,6,opt,name=sealing,proto3" json:"sealing,omitempty"`
+	// How the issuer reveals cards: `inline` or `sealed`, where the answer has the number and the code, or has them
+	// sealed to `recipientKey`; or `embed`, where it has a URL of a page of this service that shows them once, in a browser,
+	// in frames of the issuer's. Then `recipientKey` answers 409 `sealing_missing`.
+	RevealKind    string `protobuf:"bytes,7,opt,name=reveal_kind,json=revealKind,proto3" json:"reveal_kind,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -540,6 +544,13 @@ func (x *CardCredentialTerms) GetReveal() string {
 func (x *CardCredentialTerms) GetSealing() string {
 	if x != nil {
 		return x.Sealing
+	}
+	return ""
+}
+
+func (x *CardCredentialTerms) GetRevealKind() string {
+	if x != nil {
+		return x.RevealKind
 	}
 	return ""
 }
@@ -2254,7 +2265,9 @@ type RevealCardResponse struct {
 	// In the open, when no recipient key was named.
 	Credentials *CardCredentials `protobuf:"bytes,2,opt,name=credentials,proto3" json:"credentials,omitempty"`
 	// Sealed to the recipient key, when one was.
-	Sealed        *SealedCredentials `protobuf:"bytes,3,opt,name=sealed,proto3" json:"sealed,omitempty"`
+	Sealed *SealedCredentials `protobuf:"bytes,3,opt,name=sealed,proto3" json:"sealed,omitempty"`
+	// The page that shows them, when the issuer reveals cards by `embed`; the other two are absent then.
+	Embed         *CardPage `protobuf:"bytes,4,opt,name=embed,proto3" json:"embed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2310,6 +2323,68 @@ func (x *RevealCardResponse) GetSealed() *SealedCredentials {
 	return nil
 }
 
+func (x *RevealCardResponse) GetEmbed() *CardPage {
+	if x != nil {
+		return x.Embed
+	}
+	return nil
+}
+
+// A page of this service that shows a card once.
+type CardPage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// On the service's own origin. It is a secret: whoever opens it first sees the card. Open it in a browser.
+	Url string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	// Until when it can be opened.
+	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CardPage) Reset() {
+	*x = CardPage{}
+	mi := &file_roamcard_v1_card_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CardPage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CardPage) ProtoMessage() {}
+
+func (x *CardPage) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_card_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CardPage.ProtoReflect.Descriptor instead.
+func (*CardPage) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *CardPage) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *CardPage) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
 // What a merchant asks for. Never stored, logged or cached by the service.
 type CardCredentials struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -2325,7 +2400,7 @@ type CardCredentials struct {
 
 func (x *CardCredentials) Reset() {
 	*x = CardCredentials{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[37]
+	mi := &file_roamcard_v1_card_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2337,7 +2412,7 @@ func (x *CardCredentials) String() string {
 func (*CardCredentials) ProtoMessage() {}
 
 func (x *CardCredentials) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[37]
+	mi := &file_roamcard_v1_card_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2350,7 +2425,7 @@ func (x *CardCredentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CardCredentials.ProtoReflect.Descriptor instead.
 func (*CardCredentials) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{37}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *CardCredentials) GetNumber() string {
@@ -2397,7 +2472,7 @@ type SealedCredentials struct {
 
 func (x *SealedCredentials) Reset() {
 	*x = SealedCredentials{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[38]
+	mi := &file_roamcard_v1_card_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2409,7 +2484,7 @@ func (x *SealedCredentials) String() string {
 func (*SealedCredentials) ProtoMessage() {}
 
 func (x *SealedCredentials) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[38]
+	mi := &file_roamcard_v1_card_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2422,7 +2497,7 @@ func (x *SealedCredentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SealedCredentials.ProtoReflect.Descriptor instead.
 func (*SealedCredentials) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{38}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *SealedCredentials) GetSuite() string {
@@ -2487,7 +2562,7 @@ const file_roamcard_v1_card_proto_rawDesc = "" +
 	"\tallowlist\x18\x04 \x01(\bR\tallowlist\x126\n" +
 	"\x18card_issue_fee_usd_cents\x18\x05 \x01(\rR\x14cardIssueFeeUsdCents\x12U\n" +
 	"(expected_available_after_issue_usd_cents\x18\x06 \x01(\rR#expectedAvailableAfterIssueUsdCents\x12\x12\n" +
-	"\x04poll\x18\a \x03(\tR\x04poll\"\xd9\x01\n" +
+	"\x04poll\x18\a \x03(\tR\x04poll\"\xfa\x01\n" +
 	"\x13CardCredentialTerms\x12\x1d\n" +
 	"\n" +
 	"owner_only\x18\x01 \x01(\bR\townerOnly\x12\x19\n" +
@@ -2495,7 +2570,9 @@ const file_roamcard_v1_card_proto_rawDesc = "" +
 	"\x18fresh_signature_required\x18\x03 \x01(\bR\x16freshSignatureRequired\x12\x1c\n" +
 	"\tchallenge\x18\x04 \x01(\tR\tchallenge\x12\x16\n" +
 	"\x06reveal\x18\x05 \x01(\tR\x06reveal\x12\x18\n" +
-	"\asealing\x18\x06 \x01(\tR\asealing\"\xa2\x01\n" +
+	"\asealing\x18\x06 \x01(\tR\asealing\x12\x1f\n" +
+	"\vreveal_kind\x18\a \x01(\tR\n" +
+	"revealKind\"\xa2\x01\n" +
 	"\x10CardControlTerms\x12\x1b\n" +
 	"\x06freeze\x18\x01 \x01(\tH\x00R\x06freeze\x88\x01\x01\x12\x1f\n" +
 	"\bunfreeze\x18\x02 \x01(\tH\x01R\bunfreeze\x88\x01\x01\x12'\n" +
@@ -2622,11 +2699,16 @@ const file_roamcard_v1_card_proto_rawDesc = "" +
 	"\x0emessage_scheme\x18\x04 \x01(\tB\x15\xbaH\x12r\x10R\x06eip191R\x06eip712H\x00R\rmessageScheme\x88\x01\x01\x12^\n" +
 	"\rrecipient_key\x18\x05 \x01(\tB4\xbaH1r/\x10+\x18,2)^[A-Za-z0-9+/_-]{42}[AEIMQUYcgkosw048]=?$H\x01R\frecipientKey\x88\x01\x01B\x11\n" +
 	"\x0f_message_schemeB\x10\n" +
-	"\x0e_recipient_key\"\xa5\x01\n" +
+	"\x0e_recipient_key\"\xd2\x01\n" +
 	"\x12RevealCardResponse\x12\x17\n" +
 	"\acard_id\x18\x01 \x01(\tR\x06cardId\x12>\n" +
 	"\vcredentials\x18\x02 \x01(\v2\x1c.roamcard.v1.CardCredentialsR\vcredentials\x126\n" +
-	"\x06sealed\x18\x03 \x01(\v2\x1e.roamcard.v1.SealedCredentialsR\x06sealed\"\xa6\x01\n" +
+	"\x06sealed\x18\x03 \x01(\v2\x1e.roamcard.v1.SealedCredentialsR\x06sealed\x12+\n" +
+	"\x05embed\x18\x04 \x01(\v2\x15.roamcard.v1.CardPageR\x05embed\"\\\n" +
+	"\bCardPage\x12\x15\n" +
+	"\x03url\x18\x01 \x01(\tB\x03\x80\x01\x01R\x03url\x129\n" +
+	"\n" +
+	"expires_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"\xa6\x01\n" +
 	"\x0fCardCredentials\x12\x1b\n" +
 	"\x06number\x18\x01 \x01(\tB\x03\x80\x01\x01R\x06number\x12&\n" +
 	"\fexpiry_month\x18\x02 \x01(\rB\x03\x80\x01\x01R\vexpiryMonth\x12$\n" +
@@ -2638,7 +2720,7 @@ const file_roamcard_v1_card_proto_rawDesc = "" +
 	"\x03enc\x18\x02 \x01(\tR\x03enc\x12\x1e\n" +
 	"\n" +
 	"ciphertext\x18\x03 \x01(\tR\n" +
-	"ciphertext2\xb9\x1b\n" +
+	"ciphertext2\xdb\x1b\n" +
 	"\vCardService\x12\x96\x01\n" +
 	"\x10GetCardDiscovery\x12$.roamcard.v1.GetCardDiscoveryRequest\x1a%.roamcard.v1.GetCardDiscoveryResponse\"5\x8a\xb5\x18\x13\b\x01:\x0fdependency_down\x82\xd3\xe4\x93\x02\x15\x12\x13/api/card/discovery\x90\x02\x01\x12\xbe\x04\n" +
 	"\fPurchaseCard\x12 .roamcard.v1.PurchaseCardRequest\x1a!.roamcard.v1.PurchaseCardResponse\"\xe8\x03\x8a\xb5\x18\xbf\x03\b\x02\x18\x01(\x010\x80 :\x10payment_required:\x10payment_rejected:\x11payment_unclaimed:\x11payment_malformed:\x13card_already_exists:\rterms_changed:\x11order_not_payable:\x16idempotency_key_reused:\x1aauthorization_already_used:\fissue_paused:\x0fbin_unavailable:\x13workers_unavailable:\x11float_unavailable:\x0efloat_reserved:\x12payments_undecided:\x12settlement_unknown:\x0fdependency_down:\x11payer_blacklisted:\x12payer_not_accepted:\ftoken_paused:\x0faccount_blocked:\x10facilitator_down:\x0fchain_unsettledB\x06\b\xc4\x13\x10\xc4\x13\x82\xd3\xe4\x93\x02\x1e:\x01*b\x05order\"\x12/api/card/purchase\x12\xc9\x02\n" +
@@ -2654,10 +2736,10 @@ const file_roamcard_v1_card_proto_rawDesc = "" +
 	"\n" +
 	"FreezeCard\x12\x1e.roamcard.v1.FreezeCardRequest\x1a\x1f.roamcard.v1.FreezeCardResponse\"\x8c\x01\x8a\xb5\x18d\b\x03\x12\x05cards(\x01:\x0fsession_invalid:\x0ecard_not_found:\x0fcard_not_active:\x14card_control_missing:\x0fdependency_down\x82\xd3\xe4\x93\x02\x1eb\x04card\"\x16/api/cards/{id}/freeze\x12\xf1\x01\n" +
 	"\fUnfreezeCard\x12 .roamcard.v1.UnfreezeCardRequest\x1a!.roamcard.v1.UnfreezeCardResponse\"\x9b\x01\x8a\xb5\x18q\b\x03\x12\x05cards(\x01:\x0fsession_invalid:\x0ecard_not_found:\x0fcard_not_active:\vcard_locked:\x14card_control_missing:\x0fdependency_down\x82\xd3\xe4\x93\x02 b\x04card\"\x18/api/cards/{id}/unfreeze\x12\xeb\x01\n" +
-	"\x14ListCardTransactions\x12(.roamcard.v1.ListCardTransactionsRequest\x1a).roamcard.v1.ListCardTransactionsResponse\"~\x8a\xb5\x18S\b\x03\x12\x05cards(\x01:\x0fsession_invalid:\x0ecard_not_found:\x14card_control_missing:\x0fdependency_down\x82\xd3\xe4\x93\x02\x1e\x12\x1c/api/cards/{id}/transactions\x90\x02\x01\x12\xdd\x01\n" +
-	"\x15CreateRevealChallenge\x12).roamcard.v1.CreateRevealChallengeRequest\x1a*.roamcard.v1.CreateRevealChallengeResponse\"m\x8a\xb5\x18>\b\x03\x12\x06reveal(\x01:\x0fsession_invalid:\x0ecard_not_found:\x0fcard_not_active\x82\xd3\xe4\x93\x02%:\x01*\" /api/cards/{id}/reveal-challenge\x12\xdf\x01\n" +
+	"\x14ListCardTransactions\x12(.roamcard.v1.ListCardTransactionsRequest\x1a).roamcard.v1.ListCardTransactionsResponse\"~\x8a\xb5\x18S\b\x03\x12\x05cards(\x01:\x0fsession_invalid:\x0ecard_not_found:\x14card_control_missing:\x0fdependency_down\x82\xd3\xe4\x93\x02\x1e\x12\x1c/api/cards/{id}/transactions\x90\x02\x01\x12\xee\x01\n" +
+	"\x15CreateRevealChallenge\x12).roamcard.v1.CreateRevealChallengeRequest\x1a*.roamcard.v1.CreateRevealChallengeResponse\"~\x8a\xb5\x18O\b\x03\x12\x06reveal(\x01:\x0fsession_invalid:\x0ecard_not_found:\x0fcard_not_active:\x0fsealing_missing\x82\xd3\xe4\x93\x02%:\x01*\" /api/cards/{id}/reveal-challenge\x12\xf0\x01\n" +
 	"\n" +
-	"RevealCard\x12\x1e.roamcard.v1.RevealCardRequest\x1a\x1f.roamcard.v1.RevealCardResponse\"\x8f\x01\x8a\xb5\x18j\b\x03\x12\x06reveal(\x01:\x0fsession_invalid:\x11challenge_invalid:\x0ecard_not_found:\x0fcard_not_active:\x0fdependency_downR\x06reveal\x82\xd3\xe4\x93\x02\x1b:\x01*\"\x16/api/cards/{id}/revealB\xa5\x01\n" +
+	"RevealCard\x12\x1e.roamcard.v1.RevealCardRequest\x1a\x1f.roamcard.v1.RevealCardResponse\"\xa0\x01\x8a\xb5\x18{\b\x03\x12\x06reveal(\x01:\x0fsession_invalid:\x11challenge_invalid:\x0ecard_not_found:\x0fcard_not_active:\x0fsealing_missing:\x0fdependency_downR\x06reveal\x82\xd3\xe4\x93\x02\x1b:\x01*\"\x16/api/cards/{id}/revealB\xa5\x01\n" +
 	"\x0fcom.roamcard.v1B\tCardProtoP\x01Z:github.com/roamcard/roamcard/gen/go/roamcard/v1;roamcardv1\xa2\x02\x03RXX\xaa\x02\vRoamcard.V1\xca\x02\vRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\fRoamcard::V1b\x06proto3"
 
 var (
@@ -2672,7 +2754,7 @@ func file_roamcard_v1_card_proto_rawDescGZIP() []byte {
 	return file_roamcard_v1_card_proto_rawDescData
 }
 
-var file_roamcard_v1_card_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_roamcard_v1_card_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_roamcard_v1_card_proto_goTypes = []any{
 	(*GetCardDiscoveryRequest)(nil),       // 0: roamcard.v1.GetCardDiscoveryRequest
 	(*GetCardDiscoveryResponse)(nil),      // 1: roamcard.v1.GetCardDiscoveryResponse
@@ -2711,11 +2793,12 @@ var file_roamcard_v1_card_proto_goTypes = []any{
 	(*CreateRevealChallengeResponse)(nil), // 34: roamcard.v1.CreateRevealChallengeResponse
 	(*RevealCardRequest)(nil),             // 35: roamcard.v1.RevealCardRequest
 	(*RevealCardResponse)(nil),            // 36: roamcard.v1.RevealCardResponse
-	(*CardCredentials)(nil),               // 37: roamcard.v1.CardCredentials
-	(*SealedCredentials)(nil),             // 38: roamcard.v1.SealedCredentials
-	(*Order)(nil),                         // 39: roamcard.v1.Order
-	(*timestamppb.Timestamp)(nil),         // 40: google.protobuf.Timestamp
-	(*structpb.Struct)(nil),               // 41: google.protobuf.Struct
+	(*CardPage)(nil),                      // 37: roamcard.v1.CardPage
+	(*CardCredentials)(nil),               // 38: roamcard.v1.CardCredentials
+	(*SealedCredentials)(nil),             // 39: roamcard.v1.SealedCredentials
+	(*Order)(nil),                         // 40: roamcard.v1.Order
+	(*timestamppb.Timestamp)(nil),         // 41: google.protobuf.Timestamp
+	(*structpb.Struct)(nil),               // 42: google.protobuf.Struct
 }
 var file_roamcard_v1_card_proto_depIdxs = []int32{
 	2,  // 0: roamcard.v1.GetCardDiscoveryResponse.payment:type_name -> roamcard.v1.CardPaymentTerms
@@ -2723,57 +2806,59 @@ var file_roamcard_v1_card_proto_depIdxs = []int32{
 	4,  // 2: roamcard.v1.GetCardDiscoveryResponse.issuance:type_name -> roamcard.v1.CardIssuanceTerms
 	5,  // 3: roamcard.v1.GetCardDiscoveryResponse.credentials:type_name -> roamcard.v1.CardCredentialTerms
 	6,  // 4: roamcard.v1.GetCardDiscoveryResponse.controls:type_name -> roamcard.v1.CardControlTerms
-	39, // 5: roamcard.v1.PurchaseCardResponse.order:type_name -> roamcard.v1.Order
-	39, // 6: roamcard.v1.CreateCardOrderResponse.order:type_name -> roamcard.v1.Order
+	40, // 5: roamcard.v1.PurchaseCardResponse.order:type_name -> roamcard.v1.Order
+	40, // 6: roamcard.v1.CreateCardOrderResponse.order:type_name -> roamcard.v1.Order
 	2,  // 7: roamcard.v1.GetTopupDiscoveryResponse.payment:type_name -> roamcard.v1.CardPaymentTerms
 	13, // 8: roamcard.v1.GetTopupDiscoveryResponse.ownership:type_name -> roamcard.v1.TopupOwnership
 	14, // 9: roamcard.v1.GetTopupDiscoveryResponse.limits:type_name -> roamcard.v1.TopupLimits
 	15, // 10: roamcard.v1.GetTopupDiscoveryResponse.funding:type_name -> roamcard.v1.TopupFunding
-	39, // 11: roamcard.v1.TopUpCardResponse.order:type_name -> roamcard.v1.Order
+	40, // 11: roamcard.v1.TopUpCardResponse.order:type_name -> roamcard.v1.Order
 	20, // 12: roamcard.v1.ListCardsResponse.cards:type_name -> roamcard.v1.Card
-	40, // 13: roamcard.v1.Card.created_at:type_name -> google.protobuf.Timestamp
+	41, // 13: roamcard.v1.Card.created_at:type_name -> google.protobuf.Timestamp
 	20, // 14: roamcard.v1.EnsureCardResponse.card:type_name -> roamcard.v1.Card
-	40, // 15: roamcard.v1.GetCardBalanceResponse.as_of:type_name -> google.protobuf.Timestamp
+	41, // 15: roamcard.v1.GetCardBalanceResponse.as_of:type_name -> google.protobuf.Timestamp
 	20, // 16: roamcard.v1.FreezeCardResponse.card:type_name -> roamcard.v1.Card
 	20, // 17: roamcard.v1.UnfreezeCardResponse.card:type_name -> roamcard.v1.Card
 	31, // 18: roamcard.v1.ListCardTransactionsResponse.transactions:type_name -> roamcard.v1.CardTransaction
-	40, // 19: roamcard.v1.CardTransaction.at:type_name -> google.protobuf.Timestamp
+	41, // 19: roamcard.v1.CardTransaction.at:type_name -> google.protobuf.Timestamp
 	32, // 20: roamcard.v1.CardTransaction.merchant:type_name -> roamcard.v1.CardMerchant
-	41, // 21: roamcard.v1.CreateRevealChallengeResponse.typed_data:type_name -> google.protobuf.Struct
-	40, // 22: roamcard.v1.CreateRevealChallengeResponse.expires_at:type_name -> google.protobuf.Timestamp
-	37, // 23: roamcard.v1.RevealCardResponse.credentials:type_name -> roamcard.v1.CardCredentials
-	38, // 24: roamcard.v1.RevealCardResponse.sealed:type_name -> roamcard.v1.SealedCredentials
-	0,  // 25: roamcard.v1.CardService.GetCardDiscovery:input_type -> roamcard.v1.GetCardDiscoveryRequest
-	7,  // 26: roamcard.v1.CardService.PurchaseCard:input_type -> roamcard.v1.PurchaseCardRequest
-	9,  // 27: roamcard.v1.CardService.CreateCardOrder:input_type -> roamcard.v1.CreateCardOrderRequest
-	11, // 28: roamcard.v1.CardService.GetTopupDiscovery:input_type -> roamcard.v1.GetTopupDiscoveryRequest
-	16, // 29: roamcard.v1.CardService.TopUpCard:input_type -> roamcard.v1.TopUpCardRequest
-	18, // 30: roamcard.v1.CardService.ListCards:input_type -> roamcard.v1.ListCardsRequest
-	21, // 31: roamcard.v1.CardService.EnsureCard:input_type -> roamcard.v1.EnsureCardRequest
-	23, // 32: roamcard.v1.CardService.GetCardBalance:input_type -> roamcard.v1.GetCardBalanceRequest
-	25, // 33: roamcard.v1.CardService.FreezeCard:input_type -> roamcard.v1.FreezeCardRequest
-	27, // 34: roamcard.v1.CardService.UnfreezeCard:input_type -> roamcard.v1.UnfreezeCardRequest
-	29, // 35: roamcard.v1.CardService.ListCardTransactions:input_type -> roamcard.v1.ListCardTransactionsRequest
-	33, // 36: roamcard.v1.CardService.CreateRevealChallenge:input_type -> roamcard.v1.CreateRevealChallengeRequest
-	35, // 37: roamcard.v1.CardService.RevealCard:input_type -> roamcard.v1.RevealCardRequest
-	1,  // 38: roamcard.v1.CardService.GetCardDiscovery:output_type -> roamcard.v1.GetCardDiscoveryResponse
-	8,  // 39: roamcard.v1.CardService.PurchaseCard:output_type -> roamcard.v1.PurchaseCardResponse
-	10, // 40: roamcard.v1.CardService.CreateCardOrder:output_type -> roamcard.v1.CreateCardOrderResponse
-	12, // 41: roamcard.v1.CardService.GetTopupDiscovery:output_type -> roamcard.v1.GetTopupDiscoveryResponse
-	17, // 42: roamcard.v1.CardService.TopUpCard:output_type -> roamcard.v1.TopUpCardResponse
-	19, // 43: roamcard.v1.CardService.ListCards:output_type -> roamcard.v1.ListCardsResponse
-	22, // 44: roamcard.v1.CardService.EnsureCard:output_type -> roamcard.v1.EnsureCardResponse
-	24, // 45: roamcard.v1.CardService.GetCardBalance:output_type -> roamcard.v1.GetCardBalanceResponse
-	26, // 46: roamcard.v1.CardService.FreezeCard:output_type -> roamcard.v1.FreezeCardResponse
-	28, // 47: roamcard.v1.CardService.UnfreezeCard:output_type -> roamcard.v1.UnfreezeCardResponse
-	30, // 48: roamcard.v1.CardService.ListCardTransactions:output_type -> roamcard.v1.ListCardTransactionsResponse
-	34, // 49: roamcard.v1.CardService.CreateRevealChallenge:output_type -> roamcard.v1.CreateRevealChallengeResponse
-	36, // 50: roamcard.v1.CardService.RevealCard:output_type -> roamcard.v1.RevealCardResponse
-	38, // [38:51] is the sub-list for method output_type
-	25, // [25:38] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	42, // 21: roamcard.v1.CreateRevealChallengeResponse.typed_data:type_name -> google.protobuf.Struct
+	41, // 22: roamcard.v1.CreateRevealChallengeResponse.expires_at:type_name -> google.protobuf.Timestamp
+	38, // 23: roamcard.v1.RevealCardResponse.credentials:type_name -> roamcard.v1.CardCredentials
+	39, // 24: roamcard.v1.RevealCardResponse.sealed:type_name -> roamcard.v1.SealedCredentials
+	37, // 25: roamcard.v1.RevealCardResponse.embed:type_name -> roamcard.v1.CardPage
+	41, // 26: roamcard.v1.CardPage.expires_at:type_name -> google.protobuf.Timestamp
+	0,  // 27: roamcard.v1.CardService.GetCardDiscovery:input_type -> roamcard.v1.GetCardDiscoveryRequest
+	7,  // 28: roamcard.v1.CardService.PurchaseCard:input_type -> roamcard.v1.PurchaseCardRequest
+	9,  // 29: roamcard.v1.CardService.CreateCardOrder:input_type -> roamcard.v1.CreateCardOrderRequest
+	11, // 30: roamcard.v1.CardService.GetTopupDiscovery:input_type -> roamcard.v1.GetTopupDiscoveryRequest
+	16, // 31: roamcard.v1.CardService.TopUpCard:input_type -> roamcard.v1.TopUpCardRequest
+	18, // 32: roamcard.v1.CardService.ListCards:input_type -> roamcard.v1.ListCardsRequest
+	21, // 33: roamcard.v1.CardService.EnsureCard:input_type -> roamcard.v1.EnsureCardRequest
+	23, // 34: roamcard.v1.CardService.GetCardBalance:input_type -> roamcard.v1.GetCardBalanceRequest
+	25, // 35: roamcard.v1.CardService.FreezeCard:input_type -> roamcard.v1.FreezeCardRequest
+	27, // 36: roamcard.v1.CardService.UnfreezeCard:input_type -> roamcard.v1.UnfreezeCardRequest
+	29, // 37: roamcard.v1.CardService.ListCardTransactions:input_type -> roamcard.v1.ListCardTransactionsRequest
+	33, // 38: roamcard.v1.CardService.CreateRevealChallenge:input_type -> roamcard.v1.CreateRevealChallengeRequest
+	35, // 39: roamcard.v1.CardService.RevealCard:input_type -> roamcard.v1.RevealCardRequest
+	1,  // 40: roamcard.v1.CardService.GetCardDiscovery:output_type -> roamcard.v1.GetCardDiscoveryResponse
+	8,  // 41: roamcard.v1.CardService.PurchaseCard:output_type -> roamcard.v1.PurchaseCardResponse
+	10, // 42: roamcard.v1.CardService.CreateCardOrder:output_type -> roamcard.v1.CreateCardOrderResponse
+	12, // 43: roamcard.v1.CardService.GetTopupDiscovery:output_type -> roamcard.v1.GetTopupDiscoveryResponse
+	17, // 44: roamcard.v1.CardService.TopUpCard:output_type -> roamcard.v1.TopUpCardResponse
+	19, // 45: roamcard.v1.CardService.ListCards:output_type -> roamcard.v1.ListCardsResponse
+	22, // 46: roamcard.v1.CardService.EnsureCard:output_type -> roamcard.v1.EnsureCardResponse
+	24, // 47: roamcard.v1.CardService.GetCardBalance:output_type -> roamcard.v1.GetCardBalanceResponse
+	26, // 48: roamcard.v1.CardService.FreezeCard:output_type -> roamcard.v1.FreezeCardResponse
+	28, // 49: roamcard.v1.CardService.UnfreezeCard:output_type -> roamcard.v1.UnfreezeCardResponse
+	30, // 50: roamcard.v1.CardService.ListCardTransactions:output_type -> roamcard.v1.ListCardTransactionsResponse
+	34, // 51: roamcard.v1.CardService.CreateRevealChallenge:output_type -> roamcard.v1.CreateRevealChallengeResponse
+	36, // 52: roamcard.v1.CardService.RevealCard:output_type -> roamcard.v1.RevealCardResponse
+	40, // [40:53] is the sub-list for method output_type
+	27, // [27:40] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_roamcard_v1_card_proto_init() }
@@ -2798,7 +2883,7 @@ func file_roamcard_v1_card_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_roamcard_v1_card_proto_rawDesc), len(file_roamcard_v1_card_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   39,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

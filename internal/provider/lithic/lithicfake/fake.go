@@ -65,6 +65,7 @@ type Server struct {
 	purchases []*Purchase
 	events    []event
 	keys      map[string]kept // by Idempotency-Key
+	sessions  map[string]*session
 	requests  map[string]int
 }
 
@@ -79,7 +80,7 @@ func New(cfg Config) *Server {
 	s := &Server{
 		key: cmp.Or(cfg.Key, DevKey), now: cfg.Now, replays: cfg.Replays, numbers: cfg.Numbers,
 		pageSize: cmp.Or(cfg.PageSize, 100), float: cmp.Or(cfg.Float, defaultFloat), mux: http.NewServeMux(),
-		keys: map[string]kept{}, requests: map[string]int{},
+		keys: map[string]kept{}, sessions: map[string]*session{}, requests: map[string]int{},
 	}
 	if s.now == nil {
 		s.now = time.Now
@@ -88,6 +89,8 @@ func New(cfg Config) *Server {
 	s.mux.HandleFunc("GET /v1/cards", s.serve(listing, s.getCards))
 	s.mux.HandleFunc("GET /v1/cards/{token}", s.serve(always("sensitive"), s.getCard))
 	s.mux.HandleFunc("PATCH /v1/cards/{token}", s.serve(always("state"), s.patchCard))
+	s.mux.HandleFunc("POST /v1/cards/{token}/embed", s.serve(always("embed"), s.postEmbed))
+	s.mux.HandleFunc("GET /v1/embed", s.getEmbed)
 	s.mux.HandleFunc("GET /v1/cards/{token}/balances", s.serve(always("balance"), s.getBalance))
 	s.mux.HandleFunc("GET /v1/financial_accounts/{token}/balances", s.serve(always("stock"), s.getFloat))
 	s.mux.HandleFunc("GET /v1/card_programs/{token}", s.serve(always("program"), s.getProgram))
@@ -116,8 +119,8 @@ func local(do http.HandlerFunc) http.HandlerFunc {
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
-// Requests counts what arrived, by operation: open, account, accounts, sensitive, state, balance, stock, program, move,
-// transfers, moved, events, purchases.
+// Requests counts what arrived, by operation: open, account, accounts, sensitive, embed, frame, state, balance, stock,
+// program, move, transfers, moved, events, purchases.
 func (s *Server) Requests() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -22,6 +22,8 @@ import (
 type Config struct {
 	// Key is what clients present, and Cardholder the one holder that there is; DevKey and DevCardholder if empty.
 	Key, Cardholder string
+	// Publishable is what pages present; DevPublishable if empty.
+	Publishable string
 	// Now is time.Now if nil.
 	Now func() time.Time
 	// Balance is what the account has for cards, in cents; 100,000 dollars if zero.
@@ -30,8 +32,9 @@ type Config struct {
 
 // The credentials of a server that is configured with none.
 const (
-	DevKey        = "sk_test_roamcard"
-	DevCardholder = "ich_1Roamcard0Programme0Holder"
+	DevKey         = "sk_test_roamcard"
+	DevPublishable = "pk_test_roamcard"
+	DevCardholder  = "ich_1Roamcard0Programme0Holder"
 )
 
 const (
@@ -43,12 +46,14 @@ const (
 // Server is the vendor. It is safe for concurrent use.
 type Server struct {
 	key, cardholder string
+	publishable     string
 	now             func() time.Time
 	mux             *http.ServeMux
 	faults          spoil.Queue[Mode]
 
 	mu       sync.Mutex
 	books    books
+	looks    map[string]*look // by nonce
 	requests map[string]int
 }
 
@@ -56,6 +61,7 @@ type Server struct {
 func New(cfg Config) *Server {
 	s := &Server{
 		key: cmp.Or(cfg.Key, DevKey), cardholder: cmp.Or(cfg.Cardholder, DevCardholder), now: cfg.Now,
+		publishable: cmp.Or(cfg.Publishable, DevPublishable), looks: map[string]*look{},
 		mux: http.NewServeMux(), requests: map[string]int{},
 		books: books{
 			Balance: cmp.Or(cfg.Balance, defaultBalance), Holder: "active", Keys: map[string]kept{},
@@ -73,6 +79,10 @@ func New(cfg Config) *Server {
 	s.mux.HandleFunc("GET /v1/issuing/transactions", s.serve("transactions", s.listTransactions))
 	s.mux.HandleFunc("GET /v1/issuing/cardholders/{id}", s.serve("cardholder", s.getHolder))
 	s.mux.HandleFunc("GET /v1/balance", s.serve("balance", s.getBalance))
+	s.mux.HandleFunc("POST /v1/ephemeral_keys", s.serve("embed", s.postKey))
+	s.mux.HandleFunc("GET /elements.js", s.script)
+	s.mux.HandleFunc("POST /elements/nonce", s.postNonce)
+	s.mux.HandleFunc("GET /elements/frame", s.frame)
 	s.mux.HandleFunc("/", s.serve("unknown", func(c call) (any, error) {
 		return nil, &problem{
 			http.StatusNotFound, "invalid_request_error", "", "", "Unrecognized request URL (" + c.path + ").",
@@ -90,7 +100,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.Serve
 const opUpdate = "move"
 
 // Requests counts what arrived, by operation: open, move, lock, card, cards, authorizations, transactions, cardholder,
-// balance.
+// balance, embed, nonce, frame.
 func (s *Server) Requests() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,8 +121,8 @@ func invalid(code, param, message string) error {
 
 // call is one request.
 type call struct {
-	path, id string
-	form     *form
+	path, id, version string
+	form              *form
 }
 
 // answer is what a request is answered with.
@@ -196,7 +206,10 @@ func (s *Server) run(r *http.Request, body string, do func(call) (any, error)) a
 		}
 		return first.Answer
 	}
-	c := call{path: r.URL.Path, id: r.PathValue("id"), form: &form{values: values, used: map[string]bool{}}}
+	c := call{
+		path: r.URL.Path, id: r.PathValue("id"), version: r.Header.Get("Stripe-Version"),
+		form: &form{values: values, used: map[string]bool{}},
+	}
 	a := answered(do(c))
 	// What fails its validation is not remembered.
 	if key != "" && a.Status == http.StatusOK {

@@ -358,7 +358,12 @@ class CardCredentialTerms(Model):
     challenge: str
     reveal: str
     sealing: str
-    """The sealing that `recipientKey` selects."""
+    """The sealing that `recipientKey` selects; `none` where cards are revealed by `embed`."""
+    reveal_kind: str
+    """How the issuer reveals cards: `inline` or `sealed`, where the answer has the number and the code, or has them
+    sealed to `recipientKey`; or `embed`, where it has a URL of a page of this service that shows them once, in a browser,
+    in frames of the issuer's. Then `recipientKey` answers 409 `sealing_missing`.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -106,8 +106,9 @@ type CardServiceClient interface {
 	ListCardTransactions(context.Context, *v1.ListCardTransactionsRequest) (*v1.ListCardTransactionsResponse, error)
 	// Makes a single-use challenge; its signature by the owner reveals the card once.
 	CreateRevealChallenge(context.Context, *v1.CreateRevealChallengeRequest) (*v1.CreateRevealChallengeResponse, error)
-	// Reveals the card's number and code, in the open or sealed to `recipientKey`. For a secure
-	// local presenter, never for a model's context. A challenge dies on first use, right or wrong.
+	// Reveals the card's number and code, in the open or sealed to `recipientKey`, or on a page, as the discovery's
+	// `revealKind` says. For a secure local presenter, never for a model's context. A challenge dies on first use, right or
+	// wrong.
 	RevealCard(context.Context, *v1.RevealCardRequest) (*v1.RevealCardResponse, error)
 }
 
@@ -379,8 +380,9 @@ type CardServiceHandler interface {
 	ListCardTransactions(context.Context, *v1.ListCardTransactionsRequest) (*v1.ListCardTransactionsResponse, error)
 	// Makes a single-use challenge; its signature by the owner reveals the card once.
 	CreateRevealChallenge(context.Context, *v1.CreateRevealChallengeRequest) (*v1.CreateRevealChallengeResponse, error)
-	// Reveals the card's number and code, in the open or sealed to `recipientKey`. For a secure
-	// local presenter, never for a model's context. A challenge dies on first use, right or wrong.
+	// Reveals the card's number and code, in the open or sealed to `recipientKey`, or on a page, as the discovery's
+	// `revealKind` says. For a secure local presenter, never for a model's context. A challenge dies on first use, right or
+	// wrong.
 	RevealCard(context.Context, *v1.RevealCardRequest) (*v1.RevealCardResponse, error)
 }
 

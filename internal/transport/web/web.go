@@ -1,0 +1,201 @@
+// Package web serves pages for people, who see them in a browser where agents and programs cannot see what they show.
+package web
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"html/template"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/secret"
+)
+
+// Cards show cards on pages, by links that work once.
+type Cards interface {
+	// OpenLink uses a link; unlock is its page's token. card.ErrNotFound and card.ErrLinkUsed say that it is none.
+	OpenLink(ctx context.Context, token string) (shown card.Shown, unlock secret.Text, err error)
+	// Unlock uses the page's token.
+	Unlock(ctx context.Context, token, nonce string) (secret.Text, error)
+}
+
+// Config is what pages that show cards are made of.
+type Config struct {
+	Cards Cards
+	Parts card.PageParts
+	// Origin is ours.
+	Origin string
+	Log    *slog.Logger
+}
+
+// RevealPages are the handlers of pages that show cards, by patterns of http.ServeMux.
+func RevealPages(c Config) map[string]http.Handler {
+	p := pages{Config: c, policy: policy(c.Parts)}
+	routes := map[string]http.Handler{
+		"GET " + card.LinkPath + "{token}":        http.HandlerFunc(p.open),
+		"GET " + card.LinkPath + "page/style.css": file("text/css; charset=utf-8", style()),
+	}
+	if c.Parts.VendorScript != "" {
+		routes["GET "+card.LinkPath+"page/script.js"] = file("text/javascript; charset=utf-8", c.Parts.Script)
+		routes["POST "+card.LinkPath+"page/unlock"] = http.HandlerFunc(p.unlock)
+	}
+	return routes
+}
+
+//go:embed reveal.html reveal.css
+var files embed.FS
+
+var page = template.Must(template.ParseFS(files, "reveal.html"))
+
+func style() []byte {
+	content, _ := files.ReadFile("reveal.css") // it is embedded
+	return content
+}
+
+// pages shows cards in frames of their issuer's.
+type pages struct {
+	Config
+	policy string
+}
+
+// policy is the Content-Security-Policy of a page with these parts: nothing but what they name and ours.
+func policy(of card.PageParts) string {
+	rules := []string{"default-src 'none'", "style-src 'self'", "base-uri 'none'", "form-action 'none'",
+		"frame-ancestors 'none'"}
+	if len(of.Frames) > 0 {
+		rules = append(rules, "frame-src "+strings.Join(of.Frames, " "))
+	}
+	if of.VendorScript != "" {
+		rules = append(rules, "script-src 'self' "+strings.Join(of.Scripts, " "),
+			"connect-src 'self' "+strings.Join(of.Connects, " "))
+	}
+	return strings.Join(rules, "; ")
+}
+
+// content fills reveal.html.
+type content struct {
+	Title, Text  string
+	Frames       []card.Frame
+	Values       []card.Value
+	VendorScript string
+}
+
+// open shows a card to the navigation of a person, once. What is no such navigation uses nothing.
+func (p pages) open(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet {
+		w.Header().Set("Allow", http.MethodGet)
+		p.say(w, http.StatusMethodNotAllowed, "This page is opened in a browser.")
+		return
+	}
+	if dest := r.Header.Get("Sec-Fetch-Dest"); (dest != "" && dest != "document") ||
+		strings.Contains(r.Header.Get("Sec-Purpose")+r.Header.Get("Purpose"), "prefetch") {
+		p.say(w, http.StatusForbidden, "This page is opened by itself, in a window of its own.")
+		return
+	}
+	shown, unlock, err := p.Cards.OpenLink(r.Context(), r.PathValue("token"))
+	if err != nil {
+		status, text := p.refused(r.Context(), err)
+		p.say(w, status, text)
+		return
+	}
+	c := content{
+		Title: "Your card", Text: "Shown once, for a minute. Close this window when you are done.", Frames: shown.Frames,
+		Values: shown.Values, VendorScript: p.Parts.VendorScript,
+	}
+	if c.VendorScript != "" {
+		c.Values = append(c.Values, card.Value{Name: "unlock", Content: unlock.Reveal()})
+	}
+	// The window forgets the card by itself: it loads what is left of the link, which is that it was used.
+	w.Header().Set("Refresh", "60")
+	p.write(w, http.StatusOK, c)
+}
+
+// refused is the status and the text of what went wrong.
+func (p pages) refused(ctx context.Context, err error) (status int, text string) {
+	switch f, ok := fault.As(err); {
+	case errors.Is(err, card.ErrNotFound):
+		return http.StatusNotFound, "There is nothing here. Ask for the card again."
+	case errors.Is(err, card.ErrLinkUsed):
+		return http.StatusGone, "This link was used or has expired. Ask for the card again."
+	case ok:
+		if f.Status >= http.StatusInternalServerError {
+			p.Log.WarnContext(ctx, "a card was not shown", "error", err)
+		}
+		return f.Status, f.Detail + " Ask for the card again."
+	default:
+		p.Log.ErrorContext(ctx, "a card was not shown", "error", err)
+		return http.StatusInternalServerError, "The card cannot be shown now. Ask for it again."
+	}
+}
+
+func (p pages) say(w http.ResponseWriter, status int, text string) {
+	p.write(w, status, content{Title: "Card", Text: text})
+}
+
+func (p pages) write(w http.ResponseWriter, status int, c content) {
+	var b bytes.Buffer
+	if err := page.Execute(&b, c); err != nil {
+		http.Error(w, "internal error", http.StatusInternalServerError)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Content-Security-Policy", p.policy)
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Robots-Tag", "noindex")
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes()) // the browser may have gone
+}
+
+// maxUnlock is longer than any token with its nonce.
+const maxUnlock = 2 << 10
+
+// unlock answers the script of a page that was opened, once.
+func (p pages) unlock(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	if !p.own(r) {
+		w.WriteHeader(http.StatusForbidden)
+		return
+	}
+	var asked struct{ Token, Nonce string }
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxUnlock))
+	if err != nil || json.Unmarshal(body, &asked) != nil || asked.Token == "" || asked.Nonce == "" {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	key, err := p.Cards.Unlock(r.Context(), asked.Token, asked.Nonce)
+	if err != nil {
+		status, _ := p.refused(r.Context(), err)
+		w.WriteHeader(status)
+		return
+	}
+	_ = json.NewEncoder(w).Encode(map[string]string{"secret": key.Reveal()}) // the browser may have gone
+}
+
+// own reports whether a request is one of our page's script.
+func (p pages) own(r *http.Request) bool {
+	if origin := r.Header.Get("Origin"); origin != p.Origin {
+		return false
+	}
+	site := r.Header.Get("Sec-Fetch-Site")
+	return (site == "" || site == "same-origin") && strings.HasPrefix(r.Header.Get("Content-Type"), "application/json")
+}
+
+func file(kind string, content []byte) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", kind)
+		_, _ = w.Write(content) // the browser may have gone
+	})
+}
