@@ -6,8 +6,13 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/roamcard/roamcard/clients/go/roamcard"
+	"github.com/roamcard/roamcard/internal/agent"
+	"github.com/roamcard/roamcard/internal/testing/devserver"
 )
 
 func asJSON(t *testing.T, v any) json.RawMessage {
@@ -113,5 +118,73 @@ func TestAgentWithoutAWindowShowsNothing(t *testing.T) {
 	if got := a.call("show_esim", map[string]any{"orderId": a.settles("esim").Order.OrderID}); got.Failed || got.Shown ||
 		got.Reason != "no_window" {
 		t.Errorf("%+v", got)
+	}
+}
+
+// An issuer that shows cards on a page only: the browser gets the page's address, and neither the model nor who reads
+// what the command prints.
+func TestCardOfAnEmbedIssuerIsShownByTheBrowserOnly(t *testing.T) {
+	t.Parallel()
+	s := newStageAt(t, devserver.StartIssuer(t, "stripe"))
+	window := filepath.Join(t.TempDir(), "window")
+	s.settings.Browser = []string{"env", "TEST_BROWSER=" + window, os.Args[0]}
+	a := s.serve("", nil)
+	if got := a.call("buy_card", map[string]any{"purchaseKey": "card"}); got.Failed {
+		t.Fatalf("%+v", got)
+	}
+	until(t, func() bool { return a.settles("card").Order.Status == "fulfilled" })
+	// opened is the secret part of the address of the page that the browser has got.
+	opened := func() string {
+		t.Helper()
+		var page []byte
+		until(t, func() bool {
+			page, _ = os.ReadFile(window)
+			return strings.Contains(string(page), "</html>")
+		})
+		if err := os.Remove(window); err != nil {
+			t.Fatal(err)
+		}
+		address, shown, _ := strings.Cut(string(page), "\n")
+		if !strings.HasPrefix(address, s.BaseURL+"/reveal/") || !strings.Contains(shown, `<meta name="unlock"`) {
+			t.Fatalf("the browser shows %d bytes", len(shown))
+		}
+		return address[len(s.BaseURL)+len("/reveal/"):]
+	}
+	if got := a.call("show_card", nil); got.Failed || got.Shown || got.Reason != roamcard.OpenedInBrowser {
+		t.Fatalf("%+v\n%s", got, a.stderr)
+	}
+	secret := opened()
+	_ = a.Close()
+	if strings.Contains(a.wire.String()+a.stderr.String(), secret) {
+		t.Error("the session or the log has the page's address")
+	}
+	s.settings.Presenter = agent.Terminal
+	terminal := s.serve("", nil)
+	if got := terminal.call("show_card", nil); got.Failed || got.Shown || got.Reason != "browser_only" {
+		t.Errorf("on a terminal: %+v", got)
+	}
+	_ = terminal.Close()
+
+	if runtime.GOOS != "linux" {
+		t.Skip("the desktop's browser is stood in for on Linux only")
+	}
+	bin := t.TempDir()
+	script := "#!/bin/sh\nTEST_COMMAND= TEST_BROWSER='" + window + "' exec '" + os.Args[0] + "' \"$1\"\n"
+	if err := os.WriteFile(filepath.Join(bin, "xdg-open"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	reveal := func(present string) (string, error) {
+		cmd := s.command("", "card", "reveal", "--present", present)
+		cmd.Env = append(cmd.Env, "ROAMCARD_URL="+s.BaseURL, "DISPLAY=:0", "PATH="+bin+":"+os.Getenv("PATH"))
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	out, err := reveal("browser")
+	if secret := opened(); err != nil || strings.Contains(out, secret) ||
+		!strings.Contains(out, "The browser shows the card") {
+		t.Errorf("the command: %v %s", err, out)
+	}
+	if out, err := reveal("tty"); err == nil || !strings.Contains(out, "in a browser only: use --present browser") {
+		t.Errorf("the command on a terminal: %v %s", err, out)
 	}
 }

@@ -84,7 +84,12 @@ type stage struct {
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	s := &stage{Server: devserver.Start(t), t: t, dir: t.TempDir()}
+	return newStageAt(t, devserver.Start(t))
+}
+
+func newStageAt(t *testing.T, at devserver.Server) *stage {
+	t.Helper()
+	s := &stage{Server: at, t: t, dir: t.TempDir()}
 	s.key, s.signer = s.Wallet(1_000_000_000)
 	if err := os.WriteFile(filepath.Join(s.dir, "wallet"), []byte(s.key), 0o600); err != nil {
 		t.Fatal(err)

@@ -51,7 +51,8 @@ func (a *App) cards(p *Parts) (Made, error) {
 	}
 	p.cards = card.New(card.Config{
 		Store: a.store.Cards(), Issuer: a.issuer, Vault: a.issuer, Stock: a.issuer, Roll: a.issuer, Traits: a.issuer.Traits(),
-		Capabilities: capabilities, Controls: controls, Embed: embed, Links: a.store.CardLinks(), Origin: c.BaseURL, Log: a.log, Now: time.Now,
+		Capabilities: capabilities, Controls: controls, Embed: embed, Links: a.store.CardLinks(), Origin: c.BaseURL,
+		Log: a.log, Now: time.Now,
 		Paused: c.IssuePaused, Switches: p.Switches, Payments: p.Payments,
 		Workers: p.Workers(settlement.Fulfilling, card.FeeJob),
 		Poll:    c.IssuerPoll, CallTimeout: c.IssuerCallTimeout, Deadline: c.IssuerDeadline,

@@ -67,7 +67,8 @@ func TestCardLinkExpires(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := links.OpenLink(t.Context(), late.Token, unlocks, now, now.Add(time.Minute)); !errors.Is(err, card.ErrLinkUsed) {
+	if _, err := links.OpenLink(t.Context(), late.Token, unlocks, now,
+		now.Add(time.Minute)); !errors.Is(err, card.ErrLinkUsed) {
 		t.Errorf("an expired link: %v", err)
 	}
 	if _, err := links.OpenLink(t.Context(), [32]byte{2}, unlocks, now, now.Add(time.Minute)); err != nil {

@@ -1,7 +1,7 @@
 // The wallet's card: bought, topped up, read, and shown to a person.
 import { type Call, type CallOptions, type Listing, listing, type PageOptions } from "./call.js";
 import { type Connection, newKey, present } from "./connection.js";
-import { RevealError, RoamcardError } from "./errors.js";
+import { ApiError, RevealError, RoamcardError } from "./errors.js";
 import { type Orders, type Paid, paid, PaidOrder, type PurchaseOptions, type WaitOptions } from "./orders.js";
 import type { Presented, Presenter } from "./presenter.js";
 import {
@@ -10,7 +10,7 @@ import {
   type CardTransaction,
   type Order,
   plain,
-  type SealedCredentials,
+  type Revealed,
 } from "./results.js";
 import { schemeOf, signChallenge } from "./session.js";
 
@@ -112,33 +112,61 @@ export class Cards {
 
   /**
    * Shows a card's number and code to a person. The service seals them to a key that the presenter makes for this once;
-   * the caller learns whether they were seen, and nothing else.
+   * the caller learns whether they were seen, and nothing else. Where the issuer shows cards on a page only, the
+   * presenter opens that page of the service's in a browser.
    */
   async reveal(
     cardId: string,
     { present: presenter, ...options }: CallOptions & { present: Presenter },
   ): Promise<Presented> {
     const showing = await presenter.prepare();
-    const sealed = await this.#sealed(cardId, showing.recipientKey, options);
-    return showing.show(cardId, sealed, options.signal);
+    const { recipientKey } = showing;
+    const key = recipientKey.replace(/=+$/, "").replaceAll("+", "-").replaceAll("/", "_");
+    let answer: Revealed;
+    try {
+      answer = await this.#revealed({ id: cardId, recipientKey }, options, {
+        members: { cardId, recipientKey: key }, resources: [`urn:roamcard:recipient-key:${key}`],
+      });
+    } catch (error) {
+      if (error instanceof ApiError && error.code === "sealing_missing")
+        return this.#onPage(cardId, presenter, options);
+      throw error;
+    }
+    if (!answer.sealed) throw new RevealError("the card came unsealed; it was thrown away");
+    return showing.show(cardId, answer.sealed, options.signal);
   }
 
-  #sealed(id: string, recipientKey: string, options: CallOptions): Promise<SealedCredentials> {
+  // What is signed says that it is for a page: it is of no use to what lies between and only claims that the service
+  // does not seal.
+  async #onPage(id: string, presenter: Presenter, options: CallOptions): Promise<Presented> {
+    if (!presenter.openPage) throw new RevealError("the issuer of this service's cards shows them in a browser only");
+    const { embed } = await this.#revealed({ id }, options, {
+      members: { cardId: id, recipientKey: "", statement: `Reveal card ${id} once, on a page of this service.` },
+      resources: ["urn:roamcard:reveal:page"],
+    });
+    // The address is a secret: nothing here quotes it.
+    const page = URL.canParse(embed?.url ?? "") ? new URL(embed?.url ?? "") : undefined;
+    if (!page || page.origin !== new URL(this.#connection.origin).origin || page.username || page.password)
+      throw new RevealError("the page of the card is not the service's; it was not opened");
+    return presenter.openPage(page.href, options.signal);
+  }
+
+  #revealed(
+    request: { id: string; recipientKey?: string },
+    options: CallOptions,
+    { members, resources }: { members: Record<string, string>; resources: string[] },
+  ): Promise<Revealed> {
     const { cards, signer, origin } = this.#connection;
     return this.#connection.call(options, async (wire) => {
       const challenge = await cards.createRevealChallenge(
-        { id, recipientKey, preferredMessageSchemes: [schemeOf(signer)] },
+        { ...request, preferredMessageSchemes: [schemeOf(signer)] },
         wire,
       );
-      const key = recipientKey.replace(/=+$/, "").replaceAll("+", "-").replaceAll("/", "_");
       const signature = await signChallenge(signer, challenge, {
-        origin, primaryType: "RevealCard", members: { cardId: id, recipientKey: key },
-        resources: [`urn:roamcard:card:${id}`, `urn:roamcard:recipient-key:${key}`],
+        origin, primaryType: "RevealCard", members, resources: [`urn:roamcard:card:${request.id}`, ...resources],
       });
       const { intentId, messageScheme } = challenge;
-      const { sealed } = await cards.revealCard({ id, intentId, signature, messageScheme, recipientKey }, wire);
-      if (!sealed) throw new RevealError("the card came unsealed; it was thrown away");
-      return sealed;
+      return cards.revealCard({ ...request, intentId, signature, messageScheme }, wire);
     });
   }
 }

@@ -6,6 +6,11 @@ import type { Secret } from "./secret.js";
 export interface Presenter {
   /** Makes the key pair that this one card is sealed to. */
   prepare(): Promise<Showing>;
+  /**
+   * Opens a page of the service's in a browser, for cards whose issuer shows them on a page only. The address is a
+   * secret like the card: it goes to the browser and nowhere else. Without it such cards cannot be shown.
+   */
+  openPage?(url: string, signal?: AbortSignal): Promise<Presented>;
 }
 
 /** One card about to be shown. */
@@ -21,8 +26,11 @@ export interface EsimPresenter {
   presentEsim(esim: Secret<EsimCredentials>, signal?: AbortSignal): Promise<Presented>;
 }
 
-/** Whether a card or an eSIM was seen. It never says what was on it. */
+/**
+ * Whether a card or an eSIM was seen. It never says what was on it. Of a page of the service's, which is opened in the
+ * browser, that is not known.
+ */
 export interface Presented {
   presented: boolean;
-  reason?: "timeout" | "closed" | "no_terminal";
+  reason?: "timeout" | "closed" | "no_terminal" | "opened_in_browser";
 }

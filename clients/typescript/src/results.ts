@@ -124,6 +124,8 @@ export interface CardBalance extends Plain<card.GetCardBalanceResponse> {}
 export interface CardTransaction extends Plain<card.CardTransaction> {}
 /** A card, sealed to the key of a presenter. */
 export interface SealedCredentials extends Plain<card.SealedCredentials> {}
+/** What an owner's signature gives: with it a presenter shows the card. */
+export interface Revealed extends Plain<card.RevealCardResponse> {}
 export interface CardDiscovery extends Plain<card.GetCardDiscoveryResponse> {}
 export interface TopupDiscovery extends Plain<card.GetTopupDiscoveryResponse> {}
 /** A plan that can be bought now. */

@@ -35,8 +35,8 @@ type PageParts struct {
 	// VendorScript is the URL of the vendor's script, below one of Scripts; empty without one.
 	VendorScript string
 	// Script is the adapter's own, which is served from our origin. It finds the values of Shown and the token for Unlock
-	// (unlock) in the page's meta elements, and the elements number, expiry and code to fill. To unlock, it posts the token
-	// and the nonce as JSON to "unlock" next to it, and gets the secret.
+	// (unlock) in the page's meta elements, and the elements number, expiry and code to fill. To unlock, it posts the
+	// token and the nonce as JSON to "unlock" next to it, and gets the secret.
 	Script []byte
 }
 

@@ -47,7 +47,8 @@ func TestRequestsAndAnswersMatchTheDocument(t *testing.T) {
 	if _, err := b.Credentials(t.Context(), a.ID); err != nil {
 		t.Errorf("credentials: %v", err)
 	}
-	if _, err := b.Show(t.Context(), a.ID, card.Look{Origin: "https://cards.example", Until: b.clock.now().Add(time.Minute)}); err != nil {
+	if _, err := b.Show(t.Context(), a.ID,
+		card.Look{Origin: "https://cards.example", Until: b.clock.now().Add(time.Minute)}); err != nil {
 		t.Errorf("show: %v", err)
 	}
 	b.clock.pass(time.Second)
@@ -73,7 +74,7 @@ func TestRequestsAndAnswersMatchTheDocument(t *testing.T) {
 	for what, least := range map[string]int{
 		"POST /v1/cards": 4, "GET /v1/cards": 8, "GET /v1/cards/" + a.ID: 2, "PATCH /v1/cards/" + closed: 1,
 		"PATCH /v1/cards/" + a.ID: 3, "GET /v1/transactions": 5,
-		"POST /v1/cards/" + a.ID + "/embed": 1,
+		"POST /v1/cards/" + a.ID + "/embed":   1,
 		"GET /v1/cards/" + a.ID + "/balances": 3, "GET /v1/financial_accounts/" + lithicfake.Float + "/balances": 1,
 		"GET /v1/card_programs/" + lithicfake.Program: 1, "POST /v1/book_transfers": 8, "GET /v1/book_transfers": 2,
 		"GET /v1/book_transfers/" + m.Ref.String(): 2, "GET /v1/events": 2,

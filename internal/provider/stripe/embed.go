@@ -16,8 +16,8 @@ import (
 	"github.com/roamcard/roamcard/internal/secret"
 )
 
-// elementsURL is Stripe.js of the API version that the library pins: a key and the elements that use it are to be of the
-// same.
+// elementsURL is Stripe.js of the API version that the library pins: a key and the elements that use it are to be of
+// the same.
 const elementsURL = "https://js.stripe.com/" + stripego.APIMajorVersion + "/stripe.js"
 
 //go:embed embed.js
@@ -39,7 +39,8 @@ func (i *Issuer) Show(_ context.Context, account string, _ card.Look) (card.Show
 	if !isID(account) {
 		return card.Shown{}, fmt.Errorf("show a card: %w", unclear("the card's ID is none of the vendor's"))
 	}
-	return card.Shown{Values: []card.Value{{Name: "publishable-key", Content: i.publishable}, {Name: "card", Content: account}}},
+	return card.Shown{Values: []card.Value{{Name: "publishable-key", Content: i.publishable},
+			{Name: "card", Content: account}}},
 		nil
 }
 
@@ -49,7 +50,8 @@ var isNonce = regexp.MustCompile(`^[A-Za-z0-9_-]{1,500}$`)
 // Unlock implements card.Embed: an ephemeral key for one card and one nonce. Its version is the library's own.
 func (i *Issuer) Unlock(ctx context.Context, account, nonce string) (secret.Text, error) {
 	if !isID(account) || !isNonce.MatchString(nonce) {
-		return secret.Text{}, fmt.Errorf("make an ephemeral key: %w", unclear("the card or the nonce is none of the vendor's"))
+		return secret.Text{},
+			fmt.Errorf("make an ephemeral key: %w", unclear("the card or the nonce is none of the vendor's"))
 	}
 	p := &stripego.EphemeralKeyCreateParams{
 		IssuingCard: stripego.String(account), Nonce: stripego.String(nonce),

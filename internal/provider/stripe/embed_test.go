@@ -38,7 +38,8 @@ func TestCardIsShownByAKeyForOneNonce(t *testing.T) {
 		}
 	}
 	shown, err := b.Show(t.Context(), a.ID, card.Look{})
-	if err != nil || len(shown.Frames) > 0 || len(shown.Values) != 2 || shown.Values[0].Content != stripefake.DevPublishable {
+	if err != nil || len(shown.Frames) > 0 || len(shown.Values) != 2 ||
+		shown.Values[0].Content != stripefake.DevPublishable {
 		t.Errorf("%+v, %v", shown, err)
 	}
 	nonce := b.nonce(a.ID)

@@ -70,7 +70,8 @@ func AsIssuer() provider.Issuer {
 		Dial: func(c provider.Config) (provider.IssuerClient, error) {
 			i, err := Dial(Config{
 				URL: c.URL, Key: c.Key, Cardholder: c.Own.Text(CardholderKey), Timeout: c.CallTimeout,
-				Publishable: c.Own.Text(PublishableKey), Elements: c.Own.Text(ElementsKey), VisibilityDelay: c.VisibilityDelay, Metrics: c.Metrics,
+				Publishable: c.Own.Text(PublishableKey), Elements: c.Own.Text(ElementsKey), VisibilityDelay: c.VisibilityDelay,
+				Metrics: c.Metrics,
 			})
 			if err != nil {
 				return nil, err

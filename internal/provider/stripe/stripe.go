@@ -132,7 +132,8 @@ func dial(cfg Config) (wire, error) {
 		return wire{}, errors.New("there is no key")
 	}
 	w := wire{
-		host: base.Host, origin: base.Scheme + "://" + base.Host, key: cfg.Key, now: cfg.Now, tracer: cfg.Tracer, metrics: cfg.Metrics,
+		host: base.Host, origin: base.Scheme + "://" + base.Host, key: cfg.Key, now: cfg.Now, tracer: cfg.Tracer,
+		metrics: cfg.Metrics,
 		timeout: cmp.Or(cfg.Timeout, defaultTimeout),
 	}
 	through := http.DefaultTransport

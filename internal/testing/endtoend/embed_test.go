@@ -123,7 +123,8 @@ func TestLithicCardIsShownOnAPageOnce(t *testing.T) {
 	shown := b.browse(path)
 	if shown.status != 200 || len(shown.frames) != 4 || shown.header.Get("Referrer-Policy") != "no-referrer" ||
 		shown.header.Get("Cache-Control") != "no-store" || shown.header.Get("Access-Control-Allow-Origin") != "" ||
-		!strings.Contains(shown.header.Get("Content-Security-Policy"), "frame-ancestors 'none'; frame-src "+w.config.IssuerURL) {
+		!strings.Contains(shown.header.Get("Content-Security-Policy"), "frame-ancestors 'none'; frame-src "+
+			w.config.IssuerURL) {
 		t.Fatalf("the page: %d, %d frames, %v", shown.status, len(shown.frames), shown.header)
 	}
 	if strings.Contains(string(shown.body), made.Number) {
@@ -170,7 +171,8 @@ func TestStripeCardIsShownOnAPageOnce(t *testing.T) {
 
 	shown := b.browse(b.link(o.Issuance.CardID))
 	made := vendor.Cards()[0]
-	if shown.status != 200 || shown.meta["card"] != made.ID || shown.meta["publishable-key"] != stripefake.DevPublishable ||
+	if shown.status != 200 || shown.meta["card"] != made.ID ||
+		shown.meta["publishable-key"] != stripefake.DevPublishable ||
 		!strings.Contains(string(shown.body), `<script src="`+w.config.IssuerURL+`/elements.js" defer>`) {
 		t.Fatalf("the page: %d %v", shown.status, shown.meta)
 	}

@@ -65,7 +65,8 @@ func ask(h http.Handler, method, path, body string, header ...string) *httptest.
 	return w
 }
 
-var framed = card.Shown{Frames: []card.Frame{{Title: "Number", URL: secret.New("https://vendor.example/f?session=s&type=n")}}}
+var framed = card.Shown{Frames: []card.Frame{{Title: "Number",
+	URL: secret.New("https://vendor.example/f?session=s&type=n")}}}
 
 func TestRevealPageIsShownOnce(t *testing.T) {
 	c := &cards{shown: framed}
@@ -188,7 +189,8 @@ func TestRevealPageSaysWhatWentWrongAndNothingMore(t *testing.T) {
 		{errors.New("inner"), http.StatusInternalServerError, "cannot be shown now"},
 	} {
 		got := ask(serve(&cards{fails: v.fails}, card.PageParts{}), http.MethodGet, "/reveal/once", "")
-		if text := got.Body.String(); got.Code != v.code || !strings.Contains(text, v.says) || strings.Contains(text, "inner") {
+		if text := got.Body.String(); got.Code != v.code || !strings.Contains(text, v.says) ||
+			strings.Contains(text, "inner") {
 			t.Errorf("%v: %d %s", v.fails, got.Code, text)
 		}
 	}

@@ -49,7 +49,15 @@ from .journal import Book, Entry, Journal, MemoryStore, SignedAuthorization, Sto
 from .model import Model
 from .payer import Events
 from .policy import Policy, Quote, Quoted
-from .presenters import EsimPresenter, PagePresenter, Presented, Presenter, Showing, TerminalPresenter
+from .presenters import (
+    BrowserPresenter,
+    EsimPresenter,
+    PagePresenter,
+    Presented,
+    Presenter,
+    Showing,
+    TerminalPresenter,
+)
 from .results import EsimOrder, PaidOrder, Pending, Resumed
 from .secret import Secret
 from .signers import CommandSigner, EthAccountSigner, NoWallet, OutsideWallet, Signer
@@ -65,6 +73,7 @@ __all__ = [
     "AsyncPayingInterceptor",
     "AsyncRoamcard",
     "Book",
+    "BrowserPresenter",
     "Card",
     "CardMerchant",
     "CardOrder",

@@ -36,6 +36,7 @@ from ._gen.roamcard.v1.card_pb import (
     ListCardTransactionsRequest,
     PurchaseCardRequest,
     RevealCardRequest,
+    RevealCardResponse,
     TopUpCardRequest,
     UnfreezeCardRequest,
 )
@@ -65,7 +66,7 @@ from .money import units_of_cents
 from .paging import Slice, Source
 from .payer import CARD_PATH, ESIM_PATH, PAY_PATH, TOPUP_PATH, Events, Payer, Published, Purchase
 from .policy import Policy, Quoted
-from .presenters import EsimPresenter, Presented, Presenter
+from .presenters import BrowserPresenter, EsimPresenter, Presented, Presenter
 from .programs import (
     Answer,
     Call,
@@ -343,25 +344,57 @@ class Core:
     def reveal(self, card_id: str, presenter: Presenter) -> Program[Presented]:
         showing = presenter.prepare()
         key = showing.recipient_key
-        request = CreateRevealChallengeRequest(
-            id=card_id, preferred_message_schemes=[scheme_of(self.signer)], recipient_key=key
-        )
-        challenge = yield from owned("cards", "create_reveal_challenge", request)
         bound = key.rstrip("=").replace("+", "-").replace("/", "_")
         purpose = Purpose(
             self.origin, "RevealCard", (f"urn:roamcard:card:{card_id}", f"urn:roamcard:recipient-key:{bound}"),
             {"cardId": card_id, "recipientKey": bound},
         )  # fmt: skip
-        signature = yield Do(lambda: _sign(self.signer, challenge, purpose))
-        answer = yield from owned("cards", "reveal_card", RevealCardRequest(
-            id=card_id, intent_id=challenge.intent_id, signature=signature, message_scheme=challenge.message_scheme,
-            recipient_key=key,
-        ))  # fmt: skip
+        try:
+            answer = yield from self._revealed(card_id, key, purpose)
+        except ApiError as error:
+            if error.code != "sealing_missing":
+                raise
+            return (yield from self._reveal_on_page(card_id, presenter))
         sealed = answer.sealed
         if sealed is None:
             raise RevealError("the card came unsealed; it was thrown away")
         presented: Presented = yield Do(lambda: showing.show(card_id, sealed.suite, sealed.enc, sealed.ciphertext))
         return presented
+
+    def _reveal_on_page(self, card_id: str, presenter: Presenter) -> Program[Presented]:
+        """Opens the service's page of a card.
+
+        What is signed says that it is for a page: it is of no use to what lies between and only claims that the service
+        does not seal.
+        """
+        if not isinstance(presenter, BrowserPresenter):
+            raise RevealError("the issuer of this service's cards shows them in a browser only")
+        purpose = Purpose(
+            self.origin, "RevealCard", (f"urn:roamcard:card:{card_id}", "urn:roamcard:reveal:page"),
+            {
+                "cardId": card_id, "recipientKey": "",
+                "statement": f"Reveal card {card_id} once, on a page of this service.",
+            },
+        )  # fmt: skip
+        answer = yield from self._revealed(card_id, None, purpose)
+        url = answer.embed.url if answer.embed else ""
+        if not url.startswith(self.origin + "/"):
+            # The address is a secret: nothing here quotes it.
+            raise RevealError("the page of the card is not the service's; it was not opened")
+        presented: Presented = yield Do(lambda: presenter.open_page(url))
+        return presented
+
+    def _revealed(self, card_id: str, key: str | None, purpose: Purpose) -> Program[RevealCardResponse]:
+        request = CreateRevealChallengeRequest(
+            id=card_id, preferred_message_schemes=[scheme_of(self.signer)], recipient_key=key
+        )
+        challenge = yield from owned("cards", "create_reveal_challenge", request)
+        signature = yield Do(lambda: _sign(self.signer, challenge, purpose))
+        answer: RevealCardResponse = yield from owned("cards", "reveal_card", RevealCardRequest(
+            id=card_id, intent_id=challenge.intent_id, signature=signature, message_scheme=challenge.message_scheme,
+            recipient_key=key,
+        ))  # fmt: skip
+        return answer
 
     # eSIMs.
 

@@ -13,7 +13,7 @@ import webbrowser
 from collections.abc import Callable
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Literal, Protocol, TextIO, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, TextIO, TypeAlias, TypeVar, runtime_checkable
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from pyhpke import AEADId, CipherSuite, KDFId, KEMId, KEMKey, PyHPKEError
@@ -34,7 +34,8 @@ class Presented(Model):
     """Whether a card was seen. It never says what was on it."""
 
     presented: bool
-    reason: Literal["timeout", "no_terminal"] | None = None
+    reason: Literal["timeout", "no_terminal", "opened_in_browser"] | None = None
+    """Why not, or that it is not known: a page of the service's was opened in the browser."""
 
 
 class Showing(Protocol):
@@ -54,6 +55,15 @@ class Presenter(Protocol):
     """Shows cards to a person."""
 
     def prepare(self) -> Showing: ...
+
+
+@runtime_checkable
+class BrowserPresenter(Presenter, Protocol):
+    """Shows cards to a person, also those whose issuer shows them on a page of the service's only."""
+
+    def open_page(self, url: str) -> Presented:
+        """Opens that page in a browser. Its address is a secret like the card, and goes nowhere else."""
+        ...
 
 
 class EsimPresenter(Protocol):
@@ -143,6 +153,12 @@ class PagePresenter:
     def present_esim(self, esim: Secret[EsimCredentials]) -> Presented:
         """Shows an eSIM."""
         return self._show(_esim_html(_opened(esim)))
+
+    def open_page(self, url: str) -> Presented:
+        """Opens a page of the service's, which shows a card once."""
+        if self._open(url) is False:
+            raise RevealError("no browser can be opened here")
+        return Presented(False, "opened_in_browser")
 
     def _view(self, card: _Card) -> Presented:
         return self._show(_card_html(card))

@@ -3,6 +3,7 @@ import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { RevealError } from "../errors.js";
 import { openEsim } from "../esim-parts.js";
 import type { EsimPresenter, Presented, Presenter } from "../presenter.js";
 import type { EsimCredentials } from "../results.js";
@@ -23,15 +24,21 @@ const headers = {
 /**
  * Shows the card, or the eSIM with its QR code, in a page that this process serves on loopback, at an address nobody
  * can guess, one time; it is gone after that, or after a minute. `open` takes the address to the person: the system's
- * browser when absent. Whoever has the address can see the page once, so give it to nobody but the person.
+ * browser when absent. Whoever has the address can see the page once, so give it to nobody but the person. A page of
+ * the service's, for cards whose issuer shows them there only, is opened as it is.
  */
 export function pagePresenter({
-  open = openBrowser,
+  open,
   timeoutMs = 60_000,
 }: { open?: (url: string) => unknown; timeoutMs?: number } = {}): Presenter & EsimPresenter {
+  const openLocal = open ?? openBrowser;
   return {
-    ...sealedPresenter((card, signal) => new Page(cardHtml(card)).shown(open, timeoutMs, signal)),
-    presentEsim: async (esim, signal) => new Page(esimHtml(openEsim(esim))).shown(open, timeoutMs, signal),
+    async openPage(url) {
+      await (open ?? startBrowser)(url);
+      return { presented: false, reason: "opened_in_browser" };
+    },
+    ...sealedPresenter((card, signal) => new Page(cardHtml(card)).shown(openLocal, timeoutMs, signal)),
+    presentEsim: async (esim, signal) => new Page(esimHtml(openEsim(esim))).shown(openLocal, timeoutMs, signal),
   };
 }
 
@@ -122,9 +129,16 @@ dd{font:1.6rem ui-monospace,monospace;margin:0 0 1rem}p{max-width:26rem}</style>
 }
 
 function openBrowser(url: string): void {
+  // Without a browser the address goes to the person's terminal, never to what reads this process's output.
+  void startBrowser(url).catch(() => process.stderr.isTTY && process.stderr.write(`Open ${url} to see it.\n`));
+}
+
+function startBrowser(url: string): Promise<void> {
   const command = { darwin: "open", win32: "explorer" }[process.platform as string] ?? "xdg-open";
   const child = spawn(command, [url], { stdio: "ignore", detached: true });
-  // Without a browser the address goes to the person's terminal, never to what reads this process's output.
-  child.once("error", () => process.stderr.isTTY && process.stderr.write(`Open ${url} to see it.\n`));
   child.unref();
+  return new Promise((done, fail) => {
+    child.once("spawn", done);
+    child.once("error", () => fail(new RevealError("no browser can be opened here")));
+  });
 }
