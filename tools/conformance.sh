@@ -154,6 +154,7 @@ step "MCP bundle" bundle
 ROAMCARD_BUNDLE=$work/bundle ROAMCARD_SETTINGS=$work/agent.json tests "MCP bundle's contents" bundle.test.mjs
 if [[ $(uname -sm) == "Linux x86_64" ]]; then
   tests "browser" docs.test.mjs
+  tests "browser, cards on pages" reveal.test.mjs
 else
   echo "--- browser: left out, its npm package is for Linux on x86_64"
 fi

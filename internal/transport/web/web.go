@@ -184,13 +184,13 @@ func (p pages) unlock(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]string{"secret": key.Reveal()}) // the browser may have gone
 }
 
-// own reports whether a request is one of our page's script.
+// own reports whether a request is one of our page's script. A browser does not tell the origin of a page that sends no
+// referrer; it says by Sec-Fetch-Site, which no script can set, that it is the same.
 func (p pages) own(r *http.Request) bool {
-	if origin := r.Header.Get("Origin"); origin != p.Origin {
-		return false
-	}
-	site := r.Header.Get("Sec-Fetch-Site")
-	return (site == "" || site == "same-origin") && strings.HasPrefix(r.Header.Get("Content-Type"), "application/json")
+	origin, site := r.Header.Get("Origin"), r.Header.Get("Sec-Fetch-Site")
+	same := origin == p.Origin && site == "" ||
+		site == "same-origin" && (origin == p.Origin || origin == "" || origin == "null")
+	return same && strings.HasPrefix(r.Header.Get("Content-Type"), "application/json")
 }
 
 func file(kind string, content []byte) http.Handler {

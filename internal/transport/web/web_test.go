@@ -150,6 +150,8 @@ func TestRevealPageIsUnlockedOnceByItsOwnScript(t *testing.T) {
 	for name, r := range map[string]*httptest.ResponseRecorder{
 		"another origin": ask(h, http.MethodPost, "/reveal/page/unlock", body, "Content-Type", kind, "Origin",
 			"https://evil.example"),
+		"an origin that is not told": ask(h, http.MethodPost, "/reveal/page/unlock", body, "Content-Type", kind, "Origin",
+			"null"),
 		"no origin": ask(h, http.MethodPost, "/reveal/page/unlock", body, "Content-Type", kind),
 		"another site": ask(h, http.MethodPost, "/reveal/page/unlock", body, "Content-Type", kind, "Origin", origin,
 			"Sec-Fetch-Site", "cross-site"),
@@ -166,8 +168,7 @@ func TestRevealPageIsUnlockedOnceByItsOwnScript(t *testing.T) {
 		}
 	}
 	for n, want := range []int{http.StatusOK, http.StatusGone} {
-		got := ask(h, http.MethodPost, "/reveal/page/unlock", body, "Content-Type", kind, "Origin", origin,
-			"Sec-Fetch-Site", "same-origin")
+		got := ask(h, http.MethodPost, "/reveal/page/unlock", body, "Content-Type", kind, "Sec-Fetch-Site", "same-origin")
 		if got.Code != want || strings.Contains(got.Body.String(), `{"secret":"the key"}`) != (n == 0) ||
 			got.Header().Get("Cache-Control") != "no-store" {
 			t.Errorf("%d: %d %s", n, got.Code, got.Body)

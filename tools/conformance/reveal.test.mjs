@@ -1,0 +1,102 @@
+// A browser opens the page that shows a card of an issuer that shows cards on a page only: once, and nobody frames it.
+import assert from "node:assert/strict";
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { chmod, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { setTimeout as pause } from "node:timers/promises";
+import { promisify } from "node:util";
+import chromium from "@sparticuz/chromium";
+import puppeteer from "puppeteer-core";
+
+const bin = process.env.ROAMCARD_BIN;
+const run = promisify(execFile);
+let browser;
+
+before(async () => {
+  browser = await puppeteer.launch({ executablePath: await chromium.executablePath(), args: chromium.args, headless: "shell" });
+});
+after(() => browser?.close());
+
+/** A development server that sells the cards of an issuer, and links to a card of it. */
+async function cardOf(issuer, t) {
+  const dir = await mkdtemp(join(tmpdir(), "reveal-"));
+  await chmod(dir, 0o755); // PostgreSQL may run as another user, who has to get in
+  const ready = join(dir, "ready.json");
+  const dev = spawn(bin, ["dev", "--issuer", issuer, "--addr", "127.0.0.1:0", "--data", join(dir, "data"), "--ready-file", ready], {
+    stdio: "ignore",
+  });
+  t.after(async () => {
+    dev.kill();
+    if (dev.exitCode === null) await once(dev, "exit");
+    await rm(dir, { recursive: true, force: true });
+  });
+  const [desktop, window] = [join(dir, "xdg-open"), join(dir, "window")];
+  await writeFile(desktop, `#!/bin/sh\nprintf %s "$1" >"${window}.new" && mv "${window}.new" "${window}"\n`);
+  await chmod(desktop, 0o755);
+  await until(() => readFile(ready));
+  const { baseUrl, sandboxUrl } = JSON.parse(await readFile(ready, "utf8"));
+  const env = { ...process.env, HOME: dir, ROAMCARD_READY_FILE: ready, DISPLAY: ":0", PATH: `${dir}:${process.env.PATH}` };
+  await run(bin, ["card", "buy", "--key", "one", "--yes", "--max", "60", "--wait"], { env });
+  const link = async () => {
+    await rm(window, { force: true });
+    await run(bin, ["card", "reveal", "--present", "browser"], { env });
+    return until(() => readFile(window, "utf8"));
+  };
+  return { link, own: [baseUrl, sandboxUrl].map((url) => new URL(url).origin), baseUrl };
+}
+
+/** What a read that fails until it is there gives. */
+async function until(read) {
+  for (let left = 600; ; left--) {
+    try {
+      return await read();
+    } catch (error) {
+      if (left === 0) throw error;
+      await pause(200);
+    }
+  }
+}
+
+for (const [issuer, frames] of Object.entries({ lithic: 4, stripe: 3 }))
+  test(`a card of ${issuer} is shown once, in the issuer's frames`, { timeout: 300_000 }, async (t) => {
+    const { link, own, baseUrl } = await cardOf(issuer, t);
+    const address = await link();
+    assert.ok(address.startsWith(`${baseUrl}/reveal/`));
+
+    // A page of another origin frames it: nothing is shown, and the link is not used.
+    const thief = createServer((_, response) => response.setHeader("content-type", "text/html").end(`<iframe src="${address}"></iframe>`));
+    t.after(() => thief.close());
+    await once(thief.listen(0, "127.0.0.1"), "listening");
+    const theirs = await browser.newPage();
+    await theirs.goto(`http://127.0.0.1:${thief.address().port}/`, { waitUntil: "networkidle0" });
+    for (const frame of theirs.frames().slice(1)) assert.equal(await frame.$("iframe, #number"), null);
+    await theirs.close();
+
+    const page = await browser.newPage();
+    const [asked, complaints] = [[], []];
+    page.on("request", (request) => asked.push(request.url()));
+    page.on("console", (message) => message.type() === "error" && complaints.push(message.text()));
+    page.on("pageerror", (error) => complaints.push(String(error)));
+    const first = await page.goto(address, { waitUntil: "networkidle0" });
+    assert.equal(first.status(), 200);
+    await page.waitForFunction((n) => document.querySelectorAll("iframe").length === n, { timeout: 60_000 }, frames);
+    const shown = [];
+    for (const frame of page.frames().slice(1)) {
+      await frame.waitForSelector("#app");
+      shown.push(await frame.$eval("#app", (element) => element.textContent));
+    }
+    assert.equal(shown.filter((text) => /^\d{16}$/.test(text)).length, 1, "one frame has the number");
+    assert.equal(shown.filter((text) => /^\d{3}$/.test(text)).length, 1, "one frame has the code");
+    assert.deepEqual(asked.filter((url) => !own.includes(new URL(url).origin)), []);
+    assert.deepEqual(complaints.filter((text) => !/favicon/.test(text)), []);
+    assert.ok(!(await page.content()).includes(shown.find((text) => /^\d{16}$/.test(text))), "our page has the number");
+
+    const again = await page.reload({ waitUntil: "networkidle0" });
+    assert.equal(again.status(), 410);
+    assert.equal(page.frames().length, 1);
+    assert.equal((await page.goto(address)).status(), 410);
+  });
