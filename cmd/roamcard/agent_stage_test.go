@@ -49,17 +49,24 @@ func standIn() {
 	}
 }
 
+// browse is a browser whose person presses the button of the page, when it has one.
 func browse(url, file string) error {
-	res, err := http.Get(url)
-	if err != nil {
-		return err
+	page, err := load(http.Get(url))
+	if bytes.Contains(page, []byte(`<form method="post">`)) {
+		page, err = load(http.Post(url, "application/x-www-form-urlencoded", nil))
 	}
-	defer func() { _ = res.Body.Close() }()
-	page, err := io.ReadAll(res.Body)
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(file, append([]byte(url+"\n"), page...), 0o600)
+}
+
+func load(res *http.Response, err error) ([]byte, error) {
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = res.Body.Close() }()
+	return io.ReadAll(res.Body)
 }
 
 // instead is a network where one address leads to another, so that a client sees the service's own.

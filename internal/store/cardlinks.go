@@ -30,6 +30,8 @@ const (
 		WITH old AS (SELECT id FROM card_links WHERE expires_at < $1 ORDER BY expires_at LIMIT 100 FOR UPDATE SKIP LOCKED)
 		DELETE FROM card_links WHERE id IN (SELECT id FROM old)`
 
+	checkLinkSQL = `SELECT opened_at IS NULL AND expires_at > $2 FROM card_links WHERE token_hash = $1`
+
 	openLinkSQL = `
 		UPDATE card_links SET opened_at = $3, unlock_hash = $2, unlock_before = $4
 		WHERE token_hash = $1 AND opened_at IS NULL AND expires_at > $3
@@ -54,6 +56,21 @@ func (c CardLinks) CreateLink(ctx context.Context, l card.Link) error {
 		return fmt.Errorf("store a card's link: %w", err)
 	}
 	return nil
+}
+
+// CheckLink implements card.Links.
+func (c CardLinks) CheckLink(ctx context.Context, token [32]byte, now time.Time) error {
+	var opens bool
+	switch err := c.s.pool.QueryRow(ctx, checkLinkSQL, token[:], now).Scan(&opens); {
+	case errors.Is(err, pgx.ErrNoRows):
+		return card.ErrNotFound
+	case err != nil:
+		return fmt.Errorf("look at a card's link: %w", mapError(err))
+	case !opens:
+		return card.ErrLinkUsed
+	default:
+		return nil
+	}
 }
 
 // OpenLink implements card.Links.

@@ -24,6 +24,11 @@ func TestCardLinkIsOpenedOnceAndUnlockedOnce(t *testing.T) {
 	if err := links.CreateLink(t.Context(), l); err != nil {
 		t.Fatal(err)
 	}
+	for range 2 { // looking uses nothing
+		if err := links.CheckLink(t.Context(), l.Token, now); err != nil {
+			t.Fatal(err)
+		}
+	}
 	var opened, unlocked atomic.Int64
 	race := func(won *atomic.Int64, use func(n byte) (card.Link, error)) {
 		var all sync.WaitGroup
@@ -50,6 +55,12 @@ func TestCardLinkIsOpenedOnceAndUnlockedOnce(t *testing.T) {
 	if opened.Load() != 1 || unlocked.Load() != 1 {
 		t.Errorf("opened %d times, unlocked %d times", opened.Load(), unlocked.Load())
 	}
+	if err := links.CheckLink(t.Context(), l.Token, now); !errors.Is(err, card.ErrLinkUsed) {
+		t.Errorf("a look at a used link: %v", err)
+	}
+	if err := links.CheckLink(t.Context(), [32]byte{2}, now); !errors.Is(err, card.ErrNotFound) {
+		t.Errorf("a look at a link that is none: %v", err)
+	}
 	if _, err := links.OpenLink(t.Context(), [32]byte{2}, [32]byte{3}, now, now); !errors.Is(err, card.ErrNotFound) {
 		t.Errorf("a link that is none: %v", err)
 	}
@@ -66,6 +77,9 @@ func TestCardLinkExpires(t *testing.T) {
 		if err := links.CreateLink(t.Context(), l); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := links.CheckLink(t.Context(), late.Token, now); !errors.Is(err, card.ErrLinkUsed) {
+		t.Errorf("a look at an expired link: %v", err)
 	}
 	if _, err := links.OpenLink(t.Context(), late.Token, unlocks, now,
 		now.Add(time.Minute)); !errors.Is(err, card.ErrLinkUsed) {

@@ -49,6 +49,20 @@ async function cardOf(issuer, t) {
   return { link, own: [baseUrl, sandboxUrl].map((url) => new URL(url).origin), baseUrl };
 }
 
+/** How much each of these shows in a frame of a page of another origin. */
+async function framedElsewhere(t, ...addresses) {
+  const html = addresses.map((address) => `<iframe src="${address.replaceAll("&", "&amp;")}"></iframe>`).join("");
+  const thief = createServer((_, response) => response.setHeader("content-type", "text/html").end(html));
+  t.after(() => thief.close());
+  await once(thief.listen(0, "127.0.0.1"), "listening");
+  const theirs = await browser.newPage();
+  await theirs.goto(`http://127.0.0.1:${thief.address().port}/`, { waitUntil: "networkidle0" });
+  const shown = [];
+  for (const frame of theirs.frames().slice(1)) shown.push((await frame.$$("iframe, button, #number, #app")).length);
+  await theirs.close();
+  return shown;
+}
+
 /** What a read that fails until it is there gives. */
 async function until(read) {
   for (let left = 600; ; left--) {
@@ -64,24 +78,30 @@ async function until(read) {
 for (const [issuer, frames] of Object.entries({ lithic: 4, stripe: 3 }))
   test(`a card of ${issuer} is shown once, in the issuer's frames`, { timeout: 300_000 }, async (t) => {
     const { link, own, baseUrl } = await cardOf(issuer, t);
-    const address = await link();
+    const [late, address] = [await link(), await link()];
     assert.ok(address.startsWith(`${baseUrl}/reveal/`));
 
     // A page of another origin frames it: nothing is shown, and the link is not used.
-    const thief = createServer((_, response) => response.setHeader("content-type", "text/html").end(`<iframe src="${address}"></iframe>`));
-    t.after(() => thief.close());
-    await once(thief.listen(0, "127.0.0.1"), "listening");
-    const theirs = await browser.newPage();
-    await theirs.goto(`http://127.0.0.1:${thief.address().port}/`, { waitUntil: "networkidle0" });
-    for (const frame of theirs.frames().slice(1)) assert.equal(await frame.$("iframe, #number"), null);
-    await theirs.close();
+    assert.deepEqual(await framedElsewhere(t, address), [0]);
+    // Neither does it show the issuer's frames, whose addresses somebody has taken from a page.
+    if (issuer === "lithic") {
+      const taken = await (await fetch(await link(), { method: "POST" })).text();
+      const urls = [...taken.matchAll(/<iframe src="([^"]+)"/g)].map(([, url]) => url.replaceAll("&amp;", "&"));
+      assert.deepEqual(await framedElsewhere(t, ...urls), [0, 0, 0, 0]);
+    }
 
     const page = await browser.newPage();
     const [asked, complaints] = [[], []];
     page.on("request", (request) => asked.push(request.url()));
     page.on("console", (message) => message.type() === "error" && complaints.push(message.text()));
     page.on("pageerror", (error) => complaints.push(String(error)));
-    const first = await page.goto(address, { waitUntil: "networkidle0" });
+    // Whoever loads the link ahead, as chat clients do, uses nothing.
+    for (const headers of [{}, { "sec-purpose": "prefetch" }, { "sec-fetch-dest": "iframe" }])
+      assert.ok(!/<iframe|name="unlock"/.test(await (await fetch(address, { headers })).text()));
+    const offered = await page.goto(address, { waitUntil: "networkidle0" });
+    assert.equal(offered.status(), 200);
+    assert.equal(page.frames().length, 1);
+    const [first] = await Promise.all([page.waitForNavigation({ waitUntil: "networkidle0" }), page.click("button")]);
     assert.equal(first.status(), 200);
     await page.waitForFunction((n) => document.querySelectorAll("iframe").length === n, { timeout: 60_000 }, frames);
     const shown = [];
@@ -95,6 +115,14 @@ for (const [issuer, frames] of Object.entries({ lithic: 4, stripe: 3 }))
     assert.deepEqual(complaints.filter((text) => !/favicon/.test(text)), []);
     assert.ok(!(await page.content()).includes(shown.find((text) => /^\d{16}$/.test(text))), "our page has the number");
 
+    // The window forgets the card after a minute, and the link that nobody has opened has expired by then.
+    if (issuer === "lithic") {
+      const forgotten = await page.waitForNavigation({ timeout: 90_000, waitUntil: "networkidle0" });
+      assert.equal(forgotten.status(), 410);
+      assert.equal(page.frames().length, 1);
+      assert.equal((await page.goto(late)).status(), 410);
+      return;
+    }
     const again = await page.reload({ waitUntil: "networkidle0" });
     assert.equal(again.status(), 410);
     assert.equal(page.frames().length, 1);

@@ -81,6 +81,9 @@ var ErrLinkUsed = errors.New("the link was used or has expired")
 type Links interface {
 	// CreateLink stores a new link.
 	CreateLink(ctx context.Context, l Link) error
+	// CheckLink is nil while a link can be opened, which it changes nothing about: ErrLinkUsed after it and when the link
+	// has expired, ErrNotFound when there is none.
+	CheckLink(ctx context.Context, token [32]byte, now time.Time) error
 	// OpenLink is one guarded update: it marks a link opened, and stores the hash of the token that the page unlocks with
 	// before a time. It is nil for exactly one caller; ErrLinkUsed after it and when the link has expired, ErrNotFound
 	// when there is none.
@@ -110,6 +113,18 @@ func (c *Cards) Link(ctx context.Context, id uuid.UUID, owner x402.Address) (sec
 		return secret.Text{}, time.Time{}, fmt.Errorf("store the link: %w", err)
 	}
 	return secret.New(c.Origin + LinkPath + token.Reveal()), l.ExpiresAt, nil
+}
+
+// CheckLink is nil while a link can be opened; ErrLinkUsed or ErrNotFound otherwise. It uses nothing.
+func (c *Cards) CheckLink(ctx context.Context, token string) error {
+	hash, ok := hashOf(token)
+	if !ok {
+		return ErrNotFound
+	}
+	if err := c.Links.CheckLink(ctx, hash, c.Now().UTC()); err != nil {
+		return fmt.Errorf("look at the link: %w", err)
+	}
+	return nil
 }
 
 // OpenLink uses a link, and begins to show its card. unlock is the page's token for Unlock. Whatever goes wrong, the

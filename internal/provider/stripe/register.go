@@ -51,18 +51,18 @@ func AsIssuer() provider.Issuer {
 				},
 			},
 			Mistakes: func(c provider.Config) (wrong []error) {
-				if c.Production && strings.Contains(c.Key.Reveal(), "_test_") {
+				testing, of := strings.Contains(c.Key.Reveal(), "_test_"), c.Own.Text(PublishableKey)
+				switch {
+				case c.Production && testing:
 					wrong = append(wrong, errors.New("issuer.key: the key is of Stripe's test mode; nothing it makes is real"))
+				case of != "" && strings.Contains(of, "_test_") != testing:
+					wrong = append(wrong, fmt.Errorf("%s: it and issuer.key are of different modes of Stripe", PublishableKey))
 				}
 				if _, err := parseBase(c.URL); err != nil && c.URL != "" {
 					wrong = append(wrong, fmt.Errorf("issuer.url: %w", err))
 				}
 				if c.Production && strings.HasPrefix(c.Own.Text(ElementsKey), "http://") {
 					wrong = append(wrong, fmt.Errorf("%s: must be https in production", ElementsKey))
-				}
-				if of := c.Own.Text(PublishableKey); of != "" &&
-					strings.Contains(of, "_test_") != strings.Contains(c.Key.Reveal(), "_test_") {
-					wrong = append(wrong, fmt.Errorf("%s: it and issuer.key are of different modes of Stripe", PublishableKey))
 				}
 				return wrong
 			},

@@ -1,17 +1,24 @@
 package endtoend_test
 
 import (
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
 	"html"
 	"io"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/provider/stripe/stripefake"
+	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
 // page is a page that shows a card, as a browser gets it.
@@ -26,11 +33,23 @@ var (
 	metas   = regexp.MustCompile(`<meta name="([a-z-]+)" content="([^"]*)">`)
 )
 
-// browse opens a page of the service's.
+// browse opens a page of the service's, and presses its button.
 func (b *buyer) browse(path string) page {
 	b.w.t.Helper()
+	offered := b.load(get(path))
+	if offered.status != 200 {
+		return offered
+	}
+	if len(offered.frames) > 0 || offered.meta["unlock"] != "" || !strings.Contains(string(offered.body), "<button ") {
+		b.w.t.Errorf("what the link loads: %s", offered.body)
+	}
+	return b.load(post(path, "").with(map[string]string{"Sec-Fetch-Site": "same-origin", "Origin": "null"}))
+}
+
+func (b *buyer) load(r request) page {
+	b.w.t.Helper()
 	p := page{
-		answer: b.w.send(get(path).with(map[string]string{"Sec-Fetch-Dest": "document", "X-Forwarded-For": b.clientIP})),
+		answer: b.w.send(r.with(map[string]string{"Sec-Fetch-Dest": "document", "X-Forwarded-For": b.clientIP})),
 		meta:   map[string]string{},
 	}
 	for _, found := range iframes.FindAllStringSubmatch(string(p.body), -1) {
@@ -78,16 +97,21 @@ func seen(t *testing.T, frame string) (string, int) {
 	return shown, resp.StatusCode
 }
 
-// wantNoSealing wants a recipient key to be refused as discovery says, before anything is signed.
-func (b *buyer) wantNoSealing(card string) {
-	b.w.t.Helper()
+// wantEmbedDeclared wants anybody to be told how cards are shown, who has bought nothing yet.
+func (w *world) wantEmbedDeclared() {
+	w.t.Helper()
 	var terms struct {
 		Credentials struct{ RevealKind, Sealing string }
 	}
-	b.w.send(get("/api/card/discovery")).into(b.w.t, 200, &terms)
+	w.send(get("/api/card/discovery")).into(w.t, 200, &terms)
 	if terms.Credentials.RevealKind != "embed" || terms.Credentials.Sealing != "none" {
-		b.w.t.Errorf("discovery: %+v", terms)
+		w.t.Errorf("discovery: %+v", terms)
 	}
+}
+
+// wantNoSealing wants a recipient key to be refused as discovery says, before anything is signed.
+func (b *buyer) wantNoSealing(card string) {
+	b.w.t.Helper()
 	key := strings.Repeat("A", 42) + "E="
 	wantProblem(b.w.t, "a recipient key", b.post("/api/cards/"+card+"/reveal-challenge", `{"recipientKey":"`+key+`"}`),
 		409, fault.SealingMissing)
@@ -102,6 +126,7 @@ func (b *buyer) wantNoSealing(card string) {
 func TestLithicCardIsShownOnAPageOnce(t *testing.T) {
 	t.Parallel()
 	w, fake := newLithicWorld(t, "embed")
+	w.wantEmbedDeclared()
 	b, stranger := w.buyer(), w.buyer()
 	o := b.buyCard("a-card-to-look-at-1")
 	w.awaitSettled(30 * time.Second)
@@ -111,13 +136,25 @@ func TestLithicCardIsShownOnAPageOnce(t *testing.T) {
 		fault.CardNotFound)
 
 	path, made := b.link(o.Issuance.CardID), fake.Cards()[0]
+	// The last letter has bits to spare: another spelling of the token is another token.
+	forged := path[:len(path)-1] + "_"
 	for name, r := range map[string]request{
-		"HEAD":     {method: http.MethodHead, path: path},
-		"a frame":  get(path).with(map[string]string{"Sec-Fetch-Dest": "iframe"}),
-		"a forger": get(path[:len(path)-1] + "_"),
+		"HEAD":                 {method: http.MethodHead, path: path},
+		"a frame":              get(path).with(map[string]string{"Sec-Fetch-Dest": "iframe"}),
+		"a forger":             get(forged),
+		"a forger's button":    post(forged, ""),
+		"another origin":       post(path, "").with(map[string]string{"Origin": "https://evil.example"}),
+		"another site":         post(path, "").with(map[string]string{"Sec-Fetch-Site": "cross-site", "Origin": "null"}),
+		"a session as a token": get("/reveal/" + b.token),
 	} {
 		if got := w.send(r); got.status < 400 || strings.Contains(string(got.body), "session") {
 			t.Errorf("%s: %d", name, got.status)
+		}
+	}
+	// A chat client and a scanner of mail load the link before its reader does.
+	for range 3 {
+		if got := w.send(get(path)); got.status != 200 || strings.Contains(string(got.body), "session") {
+			t.Errorf("loaded ahead: %d %s", got.status, got.body)
 		}
 	}
 	shown := b.browse(path)
@@ -164,7 +201,8 @@ func TestLithicCardIsShownOnAPageOnce(t *testing.T) {
 func TestStripeCardIsShownOnAPageOnce(t *testing.T) {
 	t.Parallel()
 	w, vendor := newStripeWorld(t, plan{})
-	b := w.buyer()
+	w.wantEmbedDeclared()
+	b, other := w.buyer(), w.buyer()
 	o := b.buyCard("a-card-to-look-at-1")
 	w.awaitSettled(30 * time.Second)
 	b.wantNoSealing(o.Issuance.CardID)
@@ -201,6 +239,18 @@ func TestStripeCardIsShownOnAPageOnce(t *testing.T) {
 	if again := unlock(shown.meta["unlock"], own); again.status != http.StatusGone {
 		t.Errorf("unlocked again: %d", again.status)
 	}
+	// The page of another's card does not unlock this one, nor is the link's token the page's.
+	theirs := other.buyCard("another-card-to-look-at")
+	w.awaitSettled(30 * time.Second)
+	link := other.link(theirs.Issuance.CardID)
+	for name, token := range map[string]string{
+		"the link's token":    strings.TrimPrefix(link, "/reveal/"),
+		"another card's page": other.browse(link).meta["unlock"],
+	} {
+		if got := unlock(token, own); got.status == 200 || strings.Contains(string(got.body), "ek_") {
+			t.Errorf("%s unlocks the card: %d", name, got.status)
+		}
+	}
 	frame := w.config.IssuerURL + "/elements/frame?" + url.Values{
 		"kind": {"issuingCardNumberDisplay"}, "card": {made.ID}, "nonce": {nonce.Nonce}, "secret": {key.Secret},
 	}.Encode()
@@ -210,4 +260,74 @@ func TestStripeCardIsShownOnAPageOnce(t *testing.T) {
 	if _, again := seen(t, frame); again != 401 {
 		t.Errorf("the frame again: %d", again)
 	}
+}
+
+// TestSecretsOfCardPagesAreNeverExposed runs a look at a card, well and badly, and looks for the page's secrets in all
+// that is written.
+func TestSecretsOfCardPagesAreNeverExposed(t *testing.T) {
+	var log lockedBuffer
+	out := &sink{}
+	collector := httptest.NewServer(out)
+	t.Cleanup(collector.Close)
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
+	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
+	tel := startTelemetry(t)
+	w, vendor := newStripeWorld(t, plan{
+		telemetry: tel, log: tel.Logger(telemetry.NewLogger(&log, slog.LevelDebug, true)),
+		change: func(c *app.Config) { c.MetricsAddr = "127.0.0.1:0" },
+	})
+	b := w.buyer()
+	o := b.buyCard("a-card-to-look-at-1")
+	w.awaitSettled(30 * time.Second)
+	b.signIn()
+	secrets := canaries{}
+	// The first page is unlocked with a nonce that the vendor refuses, the second one as it should be.
+	for n, broken := range []bool{true, false} {
+		path := b.link(o.Issuance.CardID)
+		for _, wrong := range []string{path + "/", path + "x", "/reveal/page" + path[len("/reveal"):], path + "/unlock"} {
+			w.send(get(wrong))
+			w.send(post(wrong, ""))
+		}
+		shown := b.browse(path)
+		asked, err := http.PostForm(w.config.IssuerURL+"/elements/nonce",
+			url.Values{"key": {shown.meta["publishable-key"]}, "card": {vendor.Cards()[0].ID}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var nonce, key struct{ Nonce, Secret string }
+		read(asked).into(t, 200, &nonce)
+		if broken {
+			nonce.Nonce += "x"
+		}
+		got := w.send(post("/reveal/page/unlock", `{"token":"`+shown.meta["unlock"]+`","nonce":"`+nonce.Nonce+`"}`).with(
+			map[string]string{"Origin": origin}))
+		if broken != (got.status != 200) {
+			t.Fatalf("unlocked with %d", got.status)
+		}
+		w.send(get("/reveal/" + shown.meta["unlock"]))
+		for name, token := range map[string]string{"link": path[len("/reveal/"):], "page": shown.meta["unlock"]} {
+			raw, err := base64.RawURLEncoding.DecodeString(token)
+			if err != nil {
+				t.Fatal(err)
+			}
+			secrets[fmt.Sprintf("the %s's token %d", name, n)] = token
+			secrets[fmt.Sprintf("the %s's token %d, decoded", name, n)] = hex.EncodeToString(raw)
+		}
+		secrets[fmt.Sprintf("the nonce %d", n)] = nonce.Nonce
+		if !broken {
+			got.into(t, 200, &key)
+			secrets["the ephemeral key"] = key.Secret
+		}
+	}
+	metrics, dump := scrape(t, w.instances[0].metrics), w.rows("card_links", "t::text")
+	w.instances[0].stop()
+	if err := tel.Stop(t.Context()); err != nil {
+		t.Errorf("send what is queued: %v", err)
+	}
+	secrets.wantAbsent(t, map[string]place{
+		"the log":                {log.String(), `"route":"/reveal/{token}"`},
+		"what the collector got": {out.String(), "/reveal/{token}"},
+		"the metrics":            {metrics, "/reveal/{token}"},
+		"the database":           {dump, o.Issuance.CardID},
+	})
 }

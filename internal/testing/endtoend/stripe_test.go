@@ -23,7 +23,11 @@ func newStripeWorld(t *testing.T, p plan) (*world, *stripefake.Server) {
 		web.CloseClientConnections()
 		web.Close()
 	})
+	more := p.change
 	p.change = func(c *app.Config) {
+		if more != nil {
+			more(c)
+		}
 		c.IssuerURL, c.IssuerKey = web.URL, secret.New(stripefake.DevKey)
 		for key, text := range map[string]string{
 			"issuer.provider": stripe.Name, stripe.CardholderKey: stripefake.DevCardholder,

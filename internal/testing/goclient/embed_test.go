@@ -67,7 +67,7 @@ func TestCardOfAnEmbedIssuerIsOpenedInABrowserOnly(t *testing.T) {
 	if err != nil || shown.Seen || shown.Reason != roamcard.OpenedInBrowser {
 		t.Fatalf("%+v, %v", shown, err)
 	}
-	resp, err := http.Get(opened)
+	resp, err := http.Post(opened, "application/x-www-form-urlencoded", nil) // the page's button
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,8 @@ import (
 
 // Cards show cards on pages, by links that work once.
 type Cards interface {
+	// CheckLink says whether a link can be opened, and uses nothing. Its errors are those of OpenLink.
+	CheckLink(ctx context.Context, token string) error
 	// OpenLink uses a link; unlock is its page's token. card.ErrNotFound and card.ErrLinkUsed say that it is none.
 	OpenLink(ctx context.Context, token string) (shown card.Shown, unlock secret.Text, err error)
 	// Unlock uses the page's token.
@@ -37,9 +39,10 @@ type Config struct {
 
 // RevealPages are the handlers of pages that show cards, by patterns of http.ServeMux.
 func RevealPages(c Config) map[string]http.Handler {
-	p := pages{Config: c, policy: policy(c.Parts)}
+	p := pages{c}
 	routes := map[string]http.Handler{
-		"GET " + card.LinkPath + "{token}":        http.HandlerFunc(p.open),
+		"GET " + card.LinkPath + "{token}":        http.HandlerFunc(p.ask),
+		"POST " + card.LinkPath + "{token}":       http.HandlerFunc(p.open),
 		"GET " + card.LinkPath + "page/style.css": file("text/css; charset=utf-8", style()),
 	}
 	if c.Parts.VendorScript != "" {
@@ -60,21 +63,22 @@ func style() []byte {
 }
 
 // pages shows cards in frames of their issuer's.
-type pages struct {
-	Config
-	policy string
-}
+type pages struct{ Config }
 
-// policy is the Content-Security-Policy of a page with these parts: nothing but what they name and ours.
-func policy(of card.PageParts) string {
-	rules := []string{"default-src 'none'", "style-src 'self'", "base-uri 'none'", "form-action 'none'",
+// policy is the Content-Security-Policy of a page: what the page has and the parts name, and nothing else.
+func (p pages) policy(of content) string {
+	forms := "'none'"
+	if of.Ask {
+		forms = "'self'"
+	}
+	rules := []string{"default-src 'none'", "style-src 'self'", "base-uri 'none'", "form-action " + forms,
 		"frame-ancestors 'none'"}
-	if len(of.Frames) > 0 {
-		rules = append(rules, "frame-src "+strings.Join(of.Frames, " "))
+	if len(of.Frames) > 0 || of.VendorScript != "" {
+		rules = append(rules, "frame-src "+strings.Join(p.Parts.Frames, " "))
 	}
 	if of.VendorScript != "" {
-		rules = append(rules, "script-src 'self' "+strings.Join(of.Scripts, " "),
-			"connect-src 'self' "+strings.Join(of.Connects, " "))
+		rules = append(rules, "script-src 'self' "+strings.Join(p.Parts.Scripts, " "),
+			"connect-src 'self' "+strings.Join(p.Parts.Connects, " "))
 	}
 	return strings.Join(rules, "; ")
 }
@@ -85,18 +89,36 @@ type content struct {
 	Frames       []card.Frame
 	Values       []card.Value
 	VendorScript string
+	// Ask has a button that shows the card.
+	Ask bool
 }
 
-// open shows a card to the navigation of a person, once. What is no such navigation uses nothing.
-func (p pages) open(w http.ResponseWriter, r *http.Request) {
+// ask offers to show a card. It uses nothing: chat clients, scanners of mail and browsers load links that nobody has
+// followed.
+func (p pages) ask(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet {
 		w.Header().Set("Allow", http.MethodGet)
 		p.say(w, http.StatusMethodNotAllowed, "This page is opened in a browser.")
 		return
 	}
-	if dest := r.Header.Get("Sec-Fetch-Dest"); (dest != "" && dest != "document") ||
-		strings.Contains(r.Header.Get("Sec-Purpose")+r.Header.Get("Purpose"), "prefetch") {
-		p.say(w, http.StatusForbidden, "This page is opened by itself, in a window of its own.")
+	if !alone(r) {
+		p.say(w, http.StatusForbidden, apart)
+		return
+	}
+	if err := p.Cards.CheckLink(r.Context(), r.PathValue("token")); err != nil {
+		status, text := p.refused(r.Context(), err)
+		p.say(w, status, text)
+		return
+	}
+	p.write(w, http.StatusOK, content{
+		Title: "Your card", Text: "It is shown once, for a minute. Make sure that nobody else sees your screen.", Ask: true,
+	})
+}
+
+// open shows a card to the person who pressed the button, once.
+func (p pages) open(w http.ResponseWriter, r *http.Request) {
+	if !alone(r) || !p.pressed(r) {
+		p.say(w, http.StatusForbidden, apart)
 		return
 	}
 	shown, unlock, err := p.Cards.OpenLink(r.Context(), r.PathValue("token"))
@@ -115,6 +137,22 @@ func (p pages) open(w http.ResponseWriter, r *http.Request) {
 	// The window forgets the card by itself: it loads what is left of the link, which is that it was used.
 	w.Header().Set("Refresh", "60")
 	p.write(w, http.StatusOK, c)
+}
+
+const apart = "This page is opened by itself, in a window of its own."
+
+// alone reports whether a request is a navigation of a whole window, as far as its browser says.
+func alone(r *http.Request) bool {
+	dest := r.Header.Get("Sec-Fetch-Dest")
+	return (dest == "" || dest == "document") &&
+		!strings.Contains(r.Header.Get("Sec-Purpose")+r.Header.Get("Purpose"), "prefetch")
+}
+
+// pressed reports whether a post is of our own button, as far as its browser says. A page that sends no referrer has the
+// origin null.
+func (p pages) pressed(r *http.Request) bool {
+	origin, site := r.Header.Get("Origin"), r.Header.Get("Sec-Fetch-Site")
+	return (origin == "" || origin == "null" || origin == p.Origin) && (site == "" || site == "same-origin")
 }
 
 // refused is the status and the text of what went wrong.
@@ -149,7 +187,7 @@ func (p pages) write(w http.ResponseWriter, status int, c content) {
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Cache-Control", "no-store")
 	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Content-Security-Policy", p.policy)
+	h.Set("Content-Security-Policy", p.policy(c))
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Robots-Tag", "noindex")

@@ -24,6 +24,17 @@ type cards struct {
 	fails           error
 }
 
+func (c *cards) CheckLink(_ context.Context, token string) error {
+	switch {
+	case token != "once":
+		return card.ErrNotFound
+	case c.opened > 0:
+		return card.ErrLinkUsed
+	default:
+		return nil
+	}
+}
+
 func (c *cards) OpenLink(_ context.Context, token string) (card.Shown, secret.Text, error) {
 	if token != "once" {
 		return card.Shown{}, secret.Text{}, card.ErrNotFound
@@ -73,34 +84,57 @@ func TestRevealPageIsShownOnce(t *testing.T) {
 	h := serve(c, card.PageParts{Frames: []string{"https://vendor.example"}})
 	// None of these is a person who opens the page.
 	for name, r := range map[string]*httptest.ResponseRecorder{
-		"HEAD":          ask(h, http.MethodHead, "/reveal/once", ""),
-		"a frame":       ask(h, http.MethodGet, "/reveal/once", "", "Sec-Fetch-Dest", "iframe"),
-		"a script":      ask(h, http.MethodGet, "/reveal/once", "", "Sec-Fetch-Dest", "empty"),
-		"a prefetch":    ask(h, http.MethodGet, "/reveal/once", "", "Sec-Purpose", "prefetch;prerender"),
-		"a wrong token": ask(h, http.MethodGet, "/reveal/twice", ""),
+		"HEAD":                  ask(h, http.MethodHead, "/reveal/once", ""),
+		"a frame":               ask(h, http.MethodGet, "/reveal/once", "", "Sec-Fetch-Dest", "iframe"),
+		"a script":              ask(h, http.MethodGet, "/reveal/once", "", "Sec-Fetch-Dest", "empty"),
+		"a prefetch":            ask(h, http.MethodGet, "/reveal/once", "", "Sec-Purpose", "prefetch;prerender"),
+		"a wrong token":         ask(h, http.MethodGet, "/reveal/twice", ""),
+		"a wrong token, opened": ask(h, http.MethodPost, "/reveal/twice", ""),
+		"a frame's button":      ask(h, http.MethodPost, "/reveal/once", "", "Sec-Fetch-Dest", "iframe"),
+		"a script's post":       ask(h, http.MethodPost, "/reveal/once", "", "Sec-Fetch-Dest", "empty"),
+		"another site's button": ask(h, http.MethodPost, "/reveal/once", "", "Sec-Fetch-Dest", "document", "Sec-Fetch-Site",
+			"cross-site", "Origin", "null"),
+		"another origin's button": ask(h, http.MethodPost, "/reveal/once", "", "Origin", "https://evil.example"),
 	} {
 		if r.Code < 400 || strings.Contains(r.Body.String(), "session") || c.opened > 0 {
 			t.Errorf("%s: %d, opened %d times", name, r.Code, c.opened)
 		}
 	}
-	first := ask(h, http.MethodGet, "/reveal/once", "", "Sec-Fetch-Dest", "document")
+	// Neither is who loads the link ahead, as chat clients and scanners of mail do.
+	for range 2 {
+		offered := ask(h, http.MethodGet, "/reveal/once", "")
+		if text := offered.Body.String(); offered.Code != http.StatusOK || c.opened > 0 || strings.Contains(text, "session") ||
+			!strings.Contains(text, `<form method="post"><button`) || offered.Header().Get("Refresh") != "" ||
+			offered.Header().Get("Content-Security-Policy") != "default-src 'none'; style-src 'self'; base-uri 'none'; "+
+				"form-action 'self'; frame-ancestors 'none'" || offered.Header().Get("Cache-Control") != "no-store" {
+			t.Fatalf("%d, opened %d times: %s %v", offered.Code, c.opened, text, offered.Header())
+		}
+	}
+	first := ask(h, http.MethodPost, "/reveal/once", "", "Sec-Fetch-Dest", "document", "Sec-Fetch-Site", "same-origin",
+		"Origin", "null")
 	if first.Code != http.StatusOK ||
 		!strings.Contains(first.Body.String(), `<iframe src="https://vendor.example/f?session=s&amp;type=n"`) ||
-		strings.Contains(first.Body.String(), "second half") {
+		strings.Contains(first.Body.String(), "second half") || strings.Contains(first.Body.String(), "<form") {
 		t.Errorf("%d %s", first.Code, first.Body)
 	}
 	second := ask(h, http.MethodGet, "/reveal/once", "")
 	if second.Code != http.StatusGone || strings.Contains(second.Body.String(), "session") {
 		t.Errorf("again: %d %s", second.Code, second.Body)
 	}
-	const policy = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
-		"frame-src https://vendor.example"
+	if posted := ask(h, http.MethodPost, "/reveal/once", ""); posted.Code != http.StatusGone ||
+		strings.Contains(posted.Body.String(), "session") {
+		t.Errorf("opened again: %d %s", posted.Code, posted.Body)
+	}
+	const policy = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 	want := map[string]string{
-		"Content-Security-Policy": policy, "Cache-Control": "no-store", "Referrer-Policy": "no-referrer",
-		"Cross-Origin-Opener-Policy": "same-origin", "X-Content-Type-Options": "nosniff",
+		"Content-Security-Policy": policy + "; frame-src https://vendor.example", "Cache-Control": "no-store",
+		"Referrer-Policy": "no-referrer", "Cross-Origin-Opener-Policy": "same-origin", "X-Content-Type-Options": "nosniff",
 		"Content-Type": "text/html; charset=utf-8",
 	}
 	for _, r := range []*httptest.ResponseRecorder{first, second} {
+		if r == second {
+			want["Content-Security-Policy"] = policy
+		}
 		got := map[string]string{}
 		for name := range want {
 			got[name] = r.Header().Get(name)
@@ -129,7 +163,7 @@ var scripted = card.PageParts{
 func TestRevealPageIsUnlockedOnceByItsOwnScript(t *testing.T) {
 	c := &cards{shown: card.Shown{Values: []card.Value{{Name: "card", Content: `c"1`}}}}
 	h := serve(c, scripted)
-	page := ask(h, http.MethodGet, "/reveal/once", "")
+	page := ask(h, http.MethodPost, "/reveal/once", "")
 	for _, part := range []string{
 		`<meta name="unlock" content="second half">`, `<meta name="card" content="c&#34;1">`,
 		`<script src="https://js.vendor.example/v.js" defer></script>`, `<dd id="number"></dd>`,
@@ -189,7 +223,7 @@ func TestRevealPageSaysWhatWentWrongAndNothingMore(t *testing.T) {
 		},
 		{errors.New("inner"), http.StatusInternalServerError, "cannot be shown now"},
 	} {
-		got := ask(serve(&cards{fails: v.fails}, card.PageParts{}), http.MethodGet, "/reveal/once", "")
+		got := ask(serve(&cards{fails: v.fails}, card.PageParts{}), http.MethodPost, "/reveal/once", "")
 		if text := got.Body.String(); got.Code != v.code || !strings.Contains(text, v.says) ||
 			strings.Contains(text, "inner") {
 			t.Errorf("%v: %d %s", v.fails, got.Code, text)
