@@ -68,9 +68,9 @@ func devServer() *cobra.Command {
 	f.DurationVar(&c.IssuerVisibilityDelay, "issuer-visibility-delay", 0, "the setting issuer.visibility_delay")
 	f.BoolVar(&c.SpendLimits, "issuer-spend-limits", false,
 		"the setting issuer.spend_limits, and a sandbox issuer that has them")
-	f.StringVar(&c.Issuer, "issuer", "sandbox", "who issues the cards: "+strings.Join(dev.IssuerNames(), ", ")+
+	f.StringVar(&c.Issuer, "issuer", "sandbox", "who issues the cards: "+strings.Join(dev.Names(dev.Issuer), ", ")+
 		"; all but the sandbox are real adapters to a fake of their vendor")
-	f.StringVar(&c.Supplier, "supplier", "sandbox", "who supplies the eSIMs: "+strings.Join(dev.SupplierNames(), ", ")+
+	f.StringVar(&c.Supplier, "supplier", "sandbox", "who supplies the eSIMs: "+strings.Join(dev.Names(dev.Supplier), ", ")+
 		"; all but the sandbox are real adapters to a fake of their vendor")
 	f.DurationVar(&c.SupplierVisibilityDelay, "supplier-visibility-delay", 0,
 		"the supplier's own setting visibility_delay, where it has one")
@@ -78,8 +78,8 @@ func devServer() *cobra.Command {
 		"rates of requests: default, off, or changes to the default (docs/configuration.md)")
 	f.StringVar(&c.Settlement, "settlement", "", "who settles, in order: relayer, facilitator or both (default: the "+
 		"facilitator, if there is one, then the relayer)")
-	complete(cmd, "issuer", fixed(dev.IssuerNames()...))
-	complete(cmd, "supplier", fixed(dev.SupplierNames()...))
+	complete(cmd, "issuer", fixed(dev.Names(dev.Issuer)...))
+	complete(cmd, "supplier", fixed(dev.Names(dev.Supplier)...))
 	complete(cmd, "limits", fixed("default", "off"))
 	complete(cmd, "settlement", fixed("relayer", "facilitator", "relayer,facilitator", "facilitator,relayer"))
 	return cmd

@@ -77,7 +77,7 @@ func StartSandbox(c SandboxConfig) (*Sandbox, error) {
 	}
 	s := &Sandbox{
 		URL: "http://" + listener.Addr().String(), books: books, done: make(chan error, 1),
-		server: &http.Server{Handler: WithIssuers(WithSuppliers(books)), ReadHeaderTimeout: 5 * time.Second},
+		server: &http.Server{Handler: WithVendors(books), ReadHeaderTimeout: 5 * time.Second},
 	}
 	go func() { s.done <- s.server.Serve(listener) }()
 	return s, nil

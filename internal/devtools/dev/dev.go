@@ -40,9 +40,9 @@ type Config struct {
 	IssuerCallTimeout, IssuerVisibilityDelay time.Duration
 	// SpendLimits makes the sandbox issuer open cards with spending limits.
 	SpendLimits bool
-	// Issuer is one of IssuerNames; empty is the sandbox. Any other is played by the sandbox process.
+	// Issuer is one of Names; empty is the sandbox. Any other is played by the sandbox process.
 	Issuer string
-	// Supplier is one of SupplierNames; empty is the sandbox. Any other is played by the sandbox process.
+	// Supplier is one of Names; empty is the sandbox. Any other is played by the sandbox process.
 	Supplier string
 	// SupplierVisibilityDelay is the setting visibility_delay of such a supplier; zero takes its default.
 	SupplierVisibilityDelay time.Duration

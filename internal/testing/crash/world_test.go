@@ -95,10 +95,10 @@ func (w *world) start(t testing.TB, settler, fault string) *process {
 // over makes a world sell over real providers, whose fakes outlive the program next to the sandbox.
 func (w *world) over(issuer, supplier string) *world {
 	if w.issuer = issuer; issuer != "" {
-		w.books.IssuerURL = dev.IssuerBooks(issuer, w.books.SandboxURL)
+		w.books.IssuerURL = dev.Books(issuer, w.books.SandboxURL)
 	}
 	if w.supplier = supplier; supplier != "" {
-		w.books.SupplierURL = dev.SupplierBooks(supplier, w.books.SandboxURL)
+		w.books.SupplierURL = dev.Books(supplier, w.books.SandboxURL)
 	}
 	return w
 }

@@ -27,7 +27,7 @@ type vendor struct {
 
 func newVendor(t *testing.T, name string) vendor {
 	t.Helper()
-	server := httptest.NewServer(dev.WithSuppliers(http.NotFoundHandler()))
+	server := httptest.NewServer(dev.WithVendors(http.NotFoundHandler()))
 	t.Cleanup(server.Close)
 	return vendor{t, name, server.URL}
 }
@@ -49,7 +49,7 @@ func (v vendor) fault(op, mode string) {
 // orders is how many orders the vendor has.
 func (v vendor) orders() int {
 	v.t.Helper()
-	res, err := http.Get(dev.SupplierBooks(v.name, v.url))
+	res, err := http.Get(dev.Books(v.name, v.url))
 	if err != nil {
 		v.t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func newSupplierWorld(t *testing.T, name string) (*world, vendor) {
 		}
 		c.Own[esimgo.OrderGapKey] = secret.New("10ms")
 	}})
-	w.supplierBooks = dev.SupplierBooks(name, v.url)
+	w.supplierBooks = dev.Books(name, v.url)
 	w.awaitEsimReady(nil)
 	return w, v
 }

@@ -5,6 +5,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/devtools/dev"
@@ -13,9 +14,9 @@ import (
 // TestIssuersNextToTheSandboxAnswer: the doctor's check of each passes, with the settings that a development server
 // has.
 func TestIssuersNextToTheSandboxAnswer(t *testing.T) {
-	web := httptest.NewServer(dev.WithIssuers(http.NotFoundHandler()))
+	web := httptest.NewServer(dev.WithVendors(http.NotFoundHandler()))
 	defer web.Close()
-	for _, name := range dev.IssuerNames() {
+	for _, name := range dev.Names(dev.Issuer) {
 		c := app.Defaults()
 		if err := dev.UseIssuer(&c, name, web.URL); err != nil {
 			t.Fatal(err)
@@ -40,7 +41,7 @@ func TestIssuersNextToTheSandboxAnswer(t *testing.T) {
 		if err := dev.UseIssuer(&c, name, web.URL); err == nil {
 			t.Errorf("%s has limits", name)
 		}
-		books, err := http.Get(dev.IssuerBooks(name, web.URL))
+		books, err := http.Get(dev.Books(name, web.URL))
 		if err != nil || books.StatusCode != http.StatusOK {
 			t.Errorf("%s shows no books: %v", name, err)
 		}
@@ -52,5 +53,37 @@ func TestIssuersNextToTheSandboxAnswer(t *testing.T) {
 	if err := dev.UseIssuer(&c, "nobody", web.URL); err == nil ||
 		!strings.Contains(err.Error(), "only sandbox, lithic, stripe") {
 		t.Errorf("an issuer that is none: %v", err)
+	}
+}
+
+func TestSuppliersNextToTheSandboxAnswer(t *testing.T) {
+	web := httptest.NewServer(dev.WithVendors(http.NotFoundHandler()))
+	defer web.Close()
+	for _, name := range dev.Names(dev.Supplier) {
+		c, sandbox := app.Defaults(), name == "sandbox"
+		if err := dev.UseSupplier(&c, name, web.URL, 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := dev.UseSupplier(&c, name, web.URL, time.Second); (err != nil) != sandbox {
+			t.Errorf("%s with a visibility delay: %v", name, err)
+		}
+		if sandbox {
+			continue
+		}
+		if c.Esim.Provider != name {
+			t.Errorf("the supplier is %q", c.Esim.Provider)
+		}
+		books, err := http.Get(dev.Books(name, web.URL))
+		if err != nil || books.StatusCode != http.StatusOK {
+			t.Errorf("%s shows no books: %v", name, err)
+		}
+		if err == nil {
+			_ = books.Body.Close()
+		}
+	}
+	c := app.Defaults()
+	if err := dev.UseSupplier(&c, "lithic", web.URL, 0); err == nil ||
+		!strings.Contains(err.Error(), "only sandbox, esim-access, esim-go") {
+		t.Errorf("an issuer as a supplier: %v", err)
 	}
 }
