@@ -107,13 +107,13 @@ def dev() -> Iterator[Dev]:
 
 
 @contextmanager
-def running() -> Iterator[Path]:
-    """Runs a development server; gives its ready file."""
+def running(*more: str) -> Iterator[Path]:
+    """Runs a development server, with more arguments; gives its ready file."""
     with tempfile.TemporaryDirectory(prefix="roamcard-py-", ignore_cleanup_errors=True) as folder:
         os.chmod(folder, 0o755)  # PostgreSQL refuses to run as root and runs as another user, who has to get in
         ready, log = Path(folder, "ready.json"), Path(folder, "log")
         with log.open("w") as output:
-            arguments = [BINARY, "dev", "--data", folder, "--addr", "127.0.0.1:0", "--ready-file", str(ready)]
+            arguments = [BINARY, "dev", "--data", folder, "--addr", "127.0.0.1:0", "--ready-file", str(ready), *more]
             server = subprocess.Popen(arguments, stdout=output, stderr=output)
         try:
             eventually("the development server", lambda: ready.exists() or server.poll() is not None, 90)

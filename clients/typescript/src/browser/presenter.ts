@@ -13,6 +13,9 @@ const append = Element.prototype.append;
  * left or a minute is over; then it is removed. It stands in a closed shadow root: neither the document's text nor a
  * query finds it. That keeps it from scripts that read pages, not from an extension or a screenshot. An element that is
  * not in the document, or in a page that nobody looks at, shows nothing to anybody: `presented` is false.
+ *
+ * A card whose issuer shows it on a page of the service's only has a link here instead, which the person follows into a
+ * window of its own: browsers open windows for a person's click, and a wallet has asked for a signature since the last.
  */
 export function elementPresenter(
   element: Element,
@@ -20,6 +23,16 @@ export function elementPresenter(
 ): Presenter & EsimPresenter {
   return {
     ...sealedPresenter(async (card, signal) => shown(element, cardParts(card), timeoutMs, signal)),
+    openPage: async (url, signal) => {
+      const followed = new AbortController();
+      const link = made("a", "Open the card in a window of its own");
+      Object.assign(link, { href: url, target: "_blank", rel: "noopener noreferrer" });
+      // The link stands until the browser has followed it.
+      link.addEventListener("click", () => setTimeout(() => followed.abort()));
+      const stop = signal ? AbortSignal.any([signal, followed.signal]) : followed.signal;
+      const { reason } = await ended(element, [link], timeoutMs, stop);
+      return { presented: false, reason: followed.signal.aborted ? "opened_in_browser" : reason };
+    },
     presentEsim: async (secret, signal) => {
       const esim = openEsim(secret);
       return shown(element, [await qrCode(esim), ...esimParts(esim)], timeoutMs, signal);
@@ -27,21 +40,37 @@ export function elementPresenter(
   };
 }
 
-function shown(
+async function shown(
   element: Element,
   parts: Node[],
   timeoutMs: number,
   signal: AbortSignal | undefined,
 ): Promise<Presented> {
-  const { promise, resolve } = ending<Presented>();
-  if (!element.isConnected || signal?.aborted) return Promise.resolve({ presented: false, reason: "closed" });
+  const { seen, reason } = await ended(element, parts, timeoutMs, signal);
+  return seen ? { presented: true } : { presented: false, reason };
+}
+
+/** How it ended that something was shown: whether anybody can have seen it, and why it is over. */
+interface Ending {
+  seen: boolean;
+  reason: "timeout" | "closed";
+}
+
+function ended(
+  element: Element,
+  parts: Node[],
+  timeoutMs: number,
+  signal: AbortSignal | undefined,
+): Promise<Ending> {
+  const { promise, resolve } = ending<Ending>();
+  if (!element.isConnected || signal?.aborted) return Promise.resolve({ seen: false, reason: "closed" });
   let seen = false;
   const look = () => void (seen ||= document.visibilityState === "visible" && host.isConnected);
   const end = (reason: "timeout" | "closed") => {
     look();
     host.remove();
     content.replaceChildren();
-    resolve(seen ? { presented: true } : { presented: false, reason });
+    resolve({ seen, reason });
   };
   const close = () => end("closed");
   const host = document.createElement("div");
