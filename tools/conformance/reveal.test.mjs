@@ -91,8 +91,11 @@ for (const [issuer, frames] of Object.entries({ lithic: 4, stripe: 3 }))
     }
 
     const page = await browser.newPage();
-    const [asked, complaints] = [[], []];
-    page.on("request", (request) => asked.push(request.url()));
+    const [asked, referred, complaints] = [[], [], []];
+    page.on("request", (request) => {
+      asked.push(request.url());
+      if (request.headers().referer) referred.push(request.headers().referer);
+    });
     page.on("console", (message) => message.type() === "error" && complaints.push(message.text()));
     page.on("pageerror", (error) => complaints.push(String(error)));
     // Whoever loads the link ahead, as chat clients do, uses nothing.
@@ -112,6 +115,7 @@ for (const [issuer, frames] of Object.entries({ lithic: 4, stripe: 3 }))
     assert.equal(shown.filter((text) => /^\d{16}$/.test(text)).length, 1, "one frame has the number");
     assert.equal(shown.filter((text) => /^\d{3}$/.test(text)).length, 1, "one frame has the code");
     assert.deepEqual(asked.filter((url) => !own.includes(new URL(url).origin)), []);
+    assert.deepEqual(referred, [], "somebody is told the page's address");
     assert.deepEqual(complaints.filter((text) => !/favicon/.test(text)), []);
     assert.ok(!(await page.content()).includes(shown.find((text) => /^\d{16}$/.test(text))), "our page has the number");
 

@@ -51,8 +51,8 @@ func (p *wallet) link(t *trial, card string) string {
 	t.Helper()
 	c := p.challenge(t, card)
 	var shown struct{ Embed struct{ URL string } }
-	p.post(t, "/api/cards/"+card+"/reveal", map[string]any{"intentId": c.IntentID, "signature": p.says(t, c.Message)}).into(
-		t, &shown)
+	body := map[string]any{"intentId": c.IntentID, "signature": p.says(t, c.Message)}
+	p.post(t, "/api/cards/"+card+"/reveal", body).into(t, &shown)
 	token, ours := strings.CutPrefix(shown.Embed.URL, t.base+"/reveal/")
 	if !ours || len(token) != 43 {
 		t.Fatalf("a link of %d bytes, ours: %t", len(shown.Embed.URL), ours)

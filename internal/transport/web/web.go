@@ -148,8 +148,8 @@ func alone(r *http.Request) bool {
 		!strings.Contains(r.Header.Get("Sec-Purpose")+r.Header.Get("Purpose"), "prefetch")
 }
 
-// pressed reports whether a post is of our own button, as far as its browser says. A page that sends no referrer has the
-// origin null.
+// pressed reports whether a post is of our own button, as far as its browser says. A page that sends no referrer has
+// the origin null.
 func (p pages) pressed(r *http.Request) bool {
 	origin, site := r.Header.Get("Origin"), r.Header.Get("Sec-Fetch-Site")
 	return (origin == "" || origin == "null" || origin == p.Origin) && (site == "" || site == "same-origin")
