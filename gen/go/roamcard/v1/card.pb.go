@@ -2333,7 +2333,8 @@ func (x *RevealCardResponse) GetEmbed() *CardPage {
 // A page of this service that shows a card once.
 type CardPage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// On the service's own origin. It is a secret: whoever opens it first sees the card. Open it in a browser.
+	// On the service's own origin. It is a secret: whoever presses the button of the page first sees the card. Open it in
+	// a browser; loading it shows and uses nothing.
 	Url string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
 	// Until when it can be opened.
 	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`

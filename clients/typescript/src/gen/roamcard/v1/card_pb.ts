@@ -1169,7 +1169,8 @@ export const RevealCardResponseSchema: GenMessage<RevealCardResponse> = /*@__PUR
  */
 export type CardPage = Message<"roamcard.v1.CardPage"> & {
   /**
-   * On the service's own origin. It is a secret: whoever opens it first sees the card. Open it in a browser.
+   * On the service's own origin. It is a secret: whoever presses the button of the page first sees the card. Open it in
+   * a browser; loading it shows and uses nothing.
    *
    * @generated from field: string url = 1;
    */

@@ -1637,7 +1637,8 @@ class CardPage(Message[_CardPageFields]):
 
     Attributes:
         url:
-            On the service's own origin. It is a secret: whoever opens it first sees the card. Open it in a browser.
+            On the service's own origin. It is a secret: whoever presses the button of the page first sees the card. Open it in
+            a browser; loading it shows and uses nothing.
 
             ```proto
             string url = 1;
