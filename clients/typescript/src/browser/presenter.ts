@@ -24,14 +24,18 @@ export function elementPresenter(
   return {
     ...sealedPresenter(async (card, signal) => shown(element, cardParts(card), timeoutMs, signal)),
     openPage: async (url, signal) => {
-      const followed = new AbortController();
+      const stop = new AbortController();
+      const end = () => stop.abort();
+      let followed = false;
       const link = made("a", "Open the card in a window of its own");
       Object.assign(link, { href: url, target: "_blank", rel: "noopener noreferrer" });
       // The link stands until the browser has followed it.
-      link.addEventListener("click", () => setTimeout(() => followed.abort()));
-      const stop = signal ? AbortSignal.any([signal, followed.signal]) : followed.signal;
-      const { reason } = await ended(element, [link], timeoutMs, stop);
-      return { presented: false, reason: followed.signal.aborted ? "opened_in_browser" : reason };
+      link.addEventListener("click", () => ((followed = true), setTimeout(end)));
+      signal?.addEventListener("abort", end);
+      if (signal?.aborted) end();
+      const { reason } = await ended(element, [link], timeoutMs, stop.signal);
+      signal?.removeEventListener("abort", end);
+      return { presented: false, reason: followed ? "opened_in_browser" : reason };
     },
     presentEsim: async (secret, signal) => {
       const esim = openEsim(secret);
