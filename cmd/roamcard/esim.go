@@ -36,7 +36,11 @@ func (b *buyer) esimPlans() *cobra.Command {
 			return b.show(cmd, &roamcardv1.ListEsimPlansResponse{Plans: plans}, func(w io.Writer) {
 				fmt.Fprintln(w, "PLAN\tUSD\tDATA\tDAYS\tNAME")
 				for _, p := range plans {
-					fmt.Fprintf(w, "%s\t%s\t%d MB\t%d\t%s\n", p.GetPlanId(), dollars(p.GetPriceUsdCents()), p.GetDataMb(),
+					data := fmt.Sprintf("%d MB", p.GetDataMb())
+					if p.GetUnlimited() {
+						data = "unlimited"
+					}
+					fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", p.GetPlanId(), dollars(p.GetPriceUsdCents()), data,
 						p.GetValidityDays(), p.GetName())
 				}
 			})

@@ -95,17 +95,19 @@ scenario("the catalogue is wide, filtered, and tells nothing of its supplier", a
       "amount",
       "asset",
       "countryCodes",
-      "dataMb",
+      ...(p.unlimited ? ["fairUse"] : ["dataMb"]),
       "name",
       "network",
       "planId",
       "priceUsdCents",
       "type",
+      "unlimited",
       "validityDays",
     ]);
     assert.equal(p.amount, String(p.priceUsdCents * 10_000));
     assert.ok(p.priceUsdCents >= 1 && p.priceUsdCents <= 25_000);
   }
+  assert.ok(all.some((p) => p.unlimited && p.type === "region") && all.some((p) => p.unlimited && p.type === "country"));
   const japan = await plans("?countryCode=jp");
   assert.ok(japan.some((p) => p.type === "region") && japan.every((p) => p.countryCodes.includes("JP")));
   assert.deepEqual(await plans("?countryCode=JP"), japan);

@@ -160,7 +160,7 @@ func (e *Esims) offered(
 
 func offer(p Plan, price money.Cents) order.Offer {
 	return order.Offer{
-		Price: price, Item: marshal(Item{Plan: p.ID, DataMB: p.DataMB, ValidityDays: p.ValidityDays}),
+		Price: price, Item: marshal(itemOf(p)),
 		Description: fmt.Sprintf("Travel eSIM: %s", p.Name),
 	}
 }
@@ -196,7 +196,7 @@ func honour(on catalogue, quoted order.Offer) (Plan, order.Offer, error) {
 	switch {
 	case !ok:
 		return Plan{}, order.Offer{}, termsChanged("The quoted plan is not available any more.")
-	case p.DataMB != item.DataMB || p.ValidityDays != item.ValidityDays:
+	case itemOf(p) != item:
 		return Plan{}, order.Offer{}, termsChanged("The quoted plan has changed.")
 	case p.Cost > quoted.Price.USDC():
 		return Plan{}, order.Offer{}, termsChanged("The price of the quoted plan has changed.")

@@ -193,7 +193,7 @@ func TestDialTakesOnlyWhatItCanSignAndSendSafely(t *testing.T) {
 func TestProbeMakesEveryCallThatCostsNothing(t *testing.T) {
 	b := start(t, esimaccessfake.Config{Balance: 123_400})
 	said, err := b.Probe(t.Context())
-	if err != nil || said != "14 plans, a balance of 12.340000 USD" {
+	if err != nil || said != "15 plans, a balance of 12.340000 USD" {
 		t.Errorf("Probe = %q, %v", said, err)
 	}
 	seen := b.fake.Requests()

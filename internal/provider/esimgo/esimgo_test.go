@@ -246,7 +246,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 
 func TestProbeReadsOnly(t *testing.T) {
 	b := start(t, esimgofake.Config{Balance: 12_340_000})
-	if said, err := b.Probe(t.Context()); err != nil || said != "3 plans, 12.340000 USD left" {
+	if said, err := b.Probe(t.Context()); err != nil || said != "5 plans, 12.340000 USD left" {
 		t.Errorf("Probe = %q, %v", said, err)
 	}
 	if b.vendor.Calls("order")+b.vendor.Calls("check") != 0 {

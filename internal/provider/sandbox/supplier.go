@@ -67,11 +67,14 @@ type planBody struct {
 	Name      string   `json:"name"`
 	Kind      string   `json:"kind"`
 	Countries []string `json:"countries"`
-	DataMB    int      `json:"dataMb"`
-	Days      int      `json:"days"`
-	Cost      int64    `json:"costMicros"`
-	Currency  string   `json:"currency"`
-	InStock   bool     `json:"inStock"`
+	// DataMB is 0 for a plan without a limit; FairUse says what slows that down.
+	DataMB    int    `json:"dataMb"`
+	Unlimited bool   `json:"unlimited,omitempty"`
+	FairUse   string `json:"fairUse,omitempty"`
+	Days      int    `json:"days"`
+	Cost      int64  `json:"costMicros"`
+	Currency  string `json:"currency"`
+	InStock   bool   `json:"inStock"`
 }
 
 // stockBody is what can be had of a plan now.
@@ -115,7 +118,7 @@ func (s *supplier) getPlans(call) (any, error) {
 	list := listBody[planBody]{Items: []planBody{}}
 	for _, p := range s.books.listed() {
 		list.Items = append(list.Items, planBody{
-			p.Code, p.Name, p.Kind, p.Countries, p.DataMB, p.Days, p.Cost, currencyUSD, p.Units != 0,
+			p.Code, p.Name, p.Kind, p.Countries, p.DataMB, p.Unlimited, p.FairUse, p.Days, p.Cost, currencyUSD, p.Units != 0,
 		})
 	}
 	return list, nil

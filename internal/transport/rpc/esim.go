@@ -121,9 +121,14 @@ func (s EsimService) ListEsimPlans(
 	for i, p := range plans {
 		res.Plans[i] = &roamcardv1.EsimPlan{
 			PlanId: string(p.ID), Name: p.Name, Type: string(p.Type), CountryCodes: p.Countries,
-			DataMb:       uint32(p.DataMB),
 			ValidityDays: uint32(p.ValidityDays), PriceUsdCents: uint32(p.Price), Amount: p.Price.USDC().String(),
-			Asset: s.Terms.Asset.String(), Network: s.Terms.Network,
+			Asset: s.Terms.Asset.String(), Network: s.Terms.Network, Unlimited: p.Unlimited,
+		}
+		if !p.Unlimited {
+			res.Plans[i].DataMb = proto.Uint32(uint32(p.DataMB))
+		}
+		if p.FairUse != "" {
+			res.Plans[i].FairUse = proto.String(p.FairUse)
 		}
 	}
 	return res, nil

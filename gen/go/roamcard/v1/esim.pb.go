@@ -797,14 +797,18 @@ type EsimPlan struct {
 	Type string `protobuf:"bytes,3,opt,name=type,proto3" json:"type,omitempty"`
 	// The ISO 3166-1 codes of the countries it works in.
 	CountryCodes []string `protobuf:"bytes,4,rep,name=country_codes,json=countryCodes,proto3" json:"country_codes,omitempty"`
-	// Mebibytes.
-	DataMb        uint32 `protobuf:"varint,5,opt,name=data_mb,json=dataMb,proto3" json:"data_mb,omitempty"`
-	ValidityDays  uint32 `protobuf:"varint,6,opt,name=validity_days,json=validityDays,proto3" json:"validity_days,omitempty"`
-	PriceUsdCents uint32 `protobuf:"varint,7,opt,name=price_usd_cents,json=priceUsdCents,proto3" json:"price_usd_cents,omitempty"`
+	// The data in total, in mebibytes; absent when the plan is unlimited.
+	DataMb        *uint32 `protobuf:"varint,5,opt,name=data_mb,json=dataMb,proto3,oneof" json:"data_mb,omitempty"`
+	ValidityDays  uint32  `protobuf:"varint,6,opt,name=validity_days,json=validityDays,proto3" json:"validity_days,omitempty"`
+	PriceUsdCents uint32  `protobuf:"varint,7,opt,name=price_usd_cents,json=priceUsdCents,proto3" json:"price_usd_cents,omitempty"`
 	// The price in USDC's atomic units.
-	Amount        string `protobuf:"bytes,8,opt,name=amount,proto3" json:"amount,omitempty"`
-	Asset         string `protobuf:"bytes,9,opt,name=asset,proto3" json:"asset,omitempty"`
-	Network       string `protobuf:"bytes,10,opt,name=network,proto3" json:"network,omitempty"`
+	Amount  string `protobuf:"bytes,8,opt,name=amount,proto3" json:"amount,omitempty"`
+	Asset   string `protobuf:"bytes,9,opt,name=asset,proto3" json:"asset,omitempty"`
+	Network string `protobuf:"bytes,10,opt,name=network,proto3" json:"network,omitempty"`
+	// Whether the data is not limited for the days of the plan.
+	Unlimited bool `protobuf:"varint,11,opt,name=unlimited,proto3" json:"unlimited,omitempty"`
+	// What the supplier says slows an unlimited plan down; absent when it says nothing.
+	FairUse       *string `protobuf:"bytes,12,opt,name=fair_use,json=fairUse,proto3,oneof" json:"fair_use,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -868,8 +872,8 @@ func (x *EsimPlan) GetCountryCodes() []string {
 }
 
 func (x *EsimPlan) GetDataMb() uint32 {
-	if x != nil {
-		return x.DataMb
+	if x != nil && x.DataMb != nil {
+		return *x.DataMb
 	}
 	return 0
 }
@@ -905,6 +909,20 @@ func (x *EsimPlan) GetAsset() string {
 func (x *EsimPlan) GetNetwork() string {
 	if x != nil {
 		return x.Network
+	}
+	return ""
+}
+
+func (x *EsimPlan) GetUnlimited() bool {
+	if x != nil {
+		return x.Unlimited
+	}
+	return false
+}
+
+func (x *EsimPlan) GetFairUse() string {
+	if x != nil && x.FairUse != nil {
+		return *x.FairUse
 	}
 	return ""
 }
@@ -1422,19 +1440,24 @@ const file_roamcard_v1_esim_proto_rawDesc = "" +
 	"\r_country_codeB\a\n" +
 	"\x05_type\"D\n" +
 	"\x15ListEsimPlansResponse\x12+\n" +
-	"\x05plans\x18\x01 \x03(\v2\x15.roamcard.v1.EsimPlanR\x05plans\"\x9e\x02\n" +
+	"\x05plans\x18\x01 \x03(\v2\x15.roamcard.v1.EsimPlanR\x05plans\"\xfa\x02\n" +
 	"\bEsimPlan\x12\x17\n" +
 	"\aplan_id\x18\x01 \x01(\tR\x06planId\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x03 \x01(\tR\x04type\x12#\n" +
-	"\rcountry_codes\x18\x04 \x03(\tR\fcountryCodes\x12\x17\n" +
-	"\adata_mb\x18\x05 \x01(\rR\x06dataMb\x12#\n" +
+	"\rcountry_codes\x18\x04 \x03(\tR\fcountryCodes\x12\x1c\n" +
+	"\adata_mb\x18\x05 \x01(\rH\x00R\x06dataMb\x88\x01\x01\x12#\n" +
 	"\rvalidity_days\x18\x06 \x01(\rR\fvalidityDays\x12&\n" +
 	"\x0fprice_usd_cents\x18\a \x01(\rR\rpriceUsdCents\x12\x16\n" +
 	"\x06amount\x18\b \x01(\tR\x06amount\x12\x14\n" +
 	"\x05asset\x18\t \x01(\tR\x05asset\x12\x18\n" +
 	"\anetwork\x18\n" +
-	" \x01(\tR\anetwork\"\x7f\n" +
+	" \x01(\tR\anetwork\x12\x1c\n" +
+	"\tunlimited\x18\v \x01(\bR\tunlimited\x12\x1e\n" +
+	"\bfair_use\x18\f \x01(\tH\x01R\afairUse\x88\x01\x01B\n" +
+	"\n" +
+	"\b_data_mbB\v\n" +
+	"\t_fair_use\"\x7f\n" +
 	"\x13PurchaseEsimRequest\x12'\n" +
 	"\aplan_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\x00R\x06planId\x88\x01\x01\x123\n" +
 	"\x0fidempotency_key\x18\x02 \x01(\tB\n" +
@@ -1558,6 +1581,7 @@ func file_roamcard_v1_esim_proto_init() {
 	file_roamcard_v1_policy_proto_init()
 	file_roamcard_v1_service_proto_init()
 	file_roamcard_v1_esim_proto_msgTypes[9].OneofWrappers = []any{}
+	file_roamcard_v1_esim_proto_msgTypes[11].OneofWrappers = []any{}
 	file_roamcard_v1_esim_proto_msgTypes[12].OneofWrappers = []any{}
 	file_roamcard_v1_esim_proto_msgTypes[14].OneofWrappers = []any{}
 	type x struct{}

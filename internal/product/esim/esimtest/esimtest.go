@@ -101,7 +101,7 @@ func (h Harness) listingsAreWhole(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for _, l := range all {
-		if l.Code == "" || seen[l.Code] || l.Name == "" || l.Cost <= 0 || l.DataMB <= 0 || l.ValidityDays <= 0 ||
+		if l.Code == "" || seen[l.Code] || l.Name == "" || l.Cost <= 0 || (l.DataMB > 0) == l.Unlimited || l.DataMB < 0 || l.ValidityDays <= 0 ||
 			len(l.Countries) == 0 || (l.Type != esim.Country && l.Type != esim.Region) {
 			t.Errorf("listing %+v is not whole, or listed twice", l)
 		}

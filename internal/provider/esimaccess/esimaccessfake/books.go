@@ -160,6 +160,9 @@ func (s *Server) order(body []byte) (any, error) {
 	}
 	line := asked.Packages[0]
 	at := s.find(line.Code + line.Slug)
+	if at >= 0 && (line.Period > 0) != (s.packages[at].DataType != 1) {
+		return nil, &problem{codeMissing, "periodNum is mandatory for daily plans, and for them alone"}
+	}
 	switch {
 	case at < 0:
 		return nil, &problem{codeNoPackage, "base data plan code:[" + line.Code + "] doesn`t exist."}

@@ -47,7 +47,9 @@ type Bundle struct {
 	DataMB    int
 	Days      int
 	Unlimited bool
-	Price     money.USDC
+	// Region, if any, is shown in place of the countries, which the bundle then shows as where it roams.
+	Region string
+	Price  money.USDC
 
 	soldOut bool
 }
@@ -124,6 +126,10 @@ func Bundles() []Bundle {
 		{
 			Name: "esim_UL_7D_FR_V2", Description: "eSIM, Unlimited, 7 Days, France, V2", Countries: []string{"FR"},
 			DataMB: -1, Days: 7, Unlimited: true, Price: 9_000_000,
+		},
+		{
+			Name: "esim_1GB_7D_RBAL_V2", Description: "eSIM, 1GB, 7 Days, Balkans, V2", Region: "Balkans",
+			Countries: []string{"AL", "HR", "ME"}, DataMB: 1000, Days: 7, Price: 2_350_000,
 		},
 	}
 }

@@ -241,6 +241,7 @@ type bundleBody struct {
 	Days        int           `json:"duration"`
 	Speed       []string      `json:"speed"`
 	Autostart   bool          `json:"autostart"`
+	Roaming     []string      `json:"roamingEnabled"`
 	Unlimited   bool          `json:"unlimited"`
 	Price       json.Number   `json:"price"`
 	Billing     string        `json:"billingType"`
@@ -257,6 +258,10 @@ func (b *Bundle) shown() bundleBody {
 		Name: b.Name, Description: b.Description, Groups: []string{"Standard Fixed"}, DataMB: b.DataMB, Days: b.Days,
 		Speed: []string{"4G"}, Autostart: true, Unlimited: b.Unlimited, Price: dollars(b.Price), Billing: "FixedCost",
 		Countries: []countryBody{},
+	}
+	if b.Region != "" {
+		body.Countries, body.Roaming = []countryBody{{b.Region, b.Region, b.Region}}, b.Countries
+		return body
 	}
 	for _, c := range b.Countries {
 		body.Countries = append(body.Countries, countryBody{Name: "Country " + c, Region: "Region", ISO: c})

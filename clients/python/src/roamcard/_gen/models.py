@@ -217,14 +217,18 @@ class EsimPlan(Model):
     """country or region."""
     country_codes: tuple[str, ...]
     """The ISO 3166-1 codes of the countries it works in."""
-    data_mb: int
-    """Mebibytes."""
+    data_mb: int | None = None
+    """The data in total, in mebibytes; absent when the plan is unlimited."""
     validity_days: int
     price_usd_cents: int
     amount: str
     """The price in USDC's atomic units."""
     asset: str
     network: str
+    unlimited: bool
+    """Whether the data is not limited for the days of the plan."""
+    fair_use: str | None = None
+    """What the supplier says slows an unlimited plan down; absent when it says nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -559,7 +559,7 @@ class ListEsimPlansResponse(Message[_ListEsimPlansResponseFields]):
 
         plans: list[EsimPlan]
 
-_EsimPlanFields: TypeAlias = Literal["plan_id", "name", "type", "country_codes", "data_mb", "validity_days", "price_usd_cents", "amount", "asset", "network"]
+_EsimPlanFields: TypeAlias = Literal["plan_id", "name", "type", "country_codes", "data_mb", "validity_days", "price_usd_cents", "amount", "asset", "network", "unlimited", "fair_use"]
 
 class EsimPlan(Message[_EsimPlanFields]):
     """
@@ -593,10 +593,10 @@ class EsimPlan(Message[_EsimPlanFields]):
             repeated string country_codes = 4;
             ```
         data_mb:
-            Mebibytes.
+            The data in total, in mebibytes; absent when the plan is unlimited.
 
             ```proto
-            uint32 data_mb = 5;
+            optional uint32 data_mb = 5;
             ```
         validity_days:
             ```proto
@@ -620,9 +620,21 @@ class EsimPlan(Message[_EsimPlanFields]):
             ```proto
             string network = 10;
             ```
+        unlimited:
+            Whether the data is not limited for the days of the plan.
+
+            ```proto
+            bool unlimited = 11;
+            ```
+        fair_use:
+            What the supplier says slows an unlimited plan down; absent when it says nothing.
+
+            ```proto
+            optional string fair_use = 12;
+            ```
     """
 
-    __slots__ = ("plan_id", "name", "type", "country_codes", "data_mb", "validity_days", "price_usd_cents", "amount", "asset", "network")
+    __slots__ = ("plan_id", "name", "type", "country_codes", "data_mb", "validity_days", "price_usd_cents", "amount", "asset", "network", "unlimited", "fair_use")
 
     if TYPE_CHECKING:
 
@@ -633,12 +645,14 @@ class EsimPlan(Message[_EsimPlanFields]):
             name: str = "",
             type: str = "",
             country_codes: list[str] | None = None,
-            data_mb: int = 0,
+            data_mb: int | None = None,
             validity_days: int = 0,
             price_usd_cents: int = 0,
             amount: str = "",
             asset: str = "",
             network: str = "",
+            unlimited: bool = False,
+            fair_use: str | None = None,
         ) -> None:
             pass
 
@@ -652,6 +666,8 @@ class EsimPlan(Message[_EsimPlanFields]):
         amount: str
         asset: str
         network: str
+        unlimited: bool
+        fair_use: str
 
 _PurchaseEsimRequestFields: TypeAlias = Literal["plan_id", "idempotency_key"]
 
@@ -947,7 +963,7 @@ class RotateEsimTokenResponse(Message[_RotateEsimTokenResponseFields]):
 
 
 _DESC = file_desc(
-    b'\n\x16roamcard/v1/esim.proto\x12\x0broamcard.v1\x1a\x17roamcard/v1/order.proto\x1a\x19roamcard/v1/service.proto"\x19\n\x17GetEsimDiscoveryRequest"\x92\x03\n\x18GetEsimDiscoveryResponse\x12)\n\x10contract_version\x18\x01 \x01(\rR\x0fcontractVersion\x127\n\x07catalog\x18\x02 \x01(\x0b2\x1d.roamcard.v1.EsimCatalogTermsR\x07catalog\x127\n\x07payment\x18\x03 \x01(\x0b2\x1d.roamcard.v1.EsimPaymentTermsR\x07payment\x128\n\townership\x18\x04 \x01(\x0b2\x1a.roamcard.v1.EsimOwnershipR\townership\x12C\n\x0bfulfillment\x18\x05 \x01(\x0b2!.roamcard.v1.EsimFulfillmentTermsR\x0bfulfillment\x12B\n\x0bcredentials\x18\x06 \x01(\x0b2 .roamcard.v1.EsimCredentialTermsR\x0bcredentials\x12\x16\n\x06paused\x18\x07 \x01(\x08R\x06paused"{\n\x10EsimCatalogTerms\x12\x14\n\x05plans\x18\x01 \x01(\tR\x05plans\x12\x18\n\x07filters\x18\x02 \x03(\tR\x07filters\x12\x14\n\x05types\x18\x03 \x03(\tR\x05types\x12!\n\x0cdefault_plan\x18\x04 \x01(\tR\x0bdefaultPlan"\xbc\x03\n\x10EsimPaymentTerms\x12\x1a\n\x08protocol\x18\x01 \x01(\tR\x08protocol\x12!\n\x0cx402_version\x18\x02 \x01(\rR\x0bx402Version\x12\x16\n\x06scheme\x18\x03 \x01(\tR\x06scheme\x12\x18\n\x07network\x18\x04 \x01(\tR\x07network\x12\x14\n\x05asset\x18\x05 \x01(\tR\x05asset\x12\x15\n\x06pay_to\x18\x06 \x01(\tR\x05payTo\x12\x14\n\x05price\x18\x07 \x01(\tR\x05price\x12-\n\x13min_price_usd_cents\x18\x08 \x01(\rR\x10minPriceUsdCents\x12-\n\x13max_price_usd_cents\x18\t \x01(\rR\x10maxPriceUsdCents\x12\x16\n\x06method\x18\n \x01(\tR\x06method\x12\x1a\n\x08resource\x18\x0b \x01(\tR\x08resource\x12#\n\raccount_types\x18\x0c \x03(\tR\x0caccountTypes\x12=\n\x1bmax_submissions_per_attempt\x18\r \x01(\rR\x18maxSubmissionsPerAttempt"\x9e\x01\n\rEsimOwnership\x12\x14\n\x05owner\x18\x01 \x01(\tR\x05owner\x12#\n\rcard_required\x18\x02 \x01(\x08R\x0ccardRequired\x124\n\x17sign_in_required_to_buy\x18\x03 \x01(\x08R\x13signInRequiredToBuy\x12\x1c\n\tallowlist\x18\x04 \x01(\x08R\tallowlist"\x94\x01\n\x14EsimFulfillmentTerms\x12"\n\x0casynchronous\x18\x01 \x01(\x08R\x0casynchronous\x12$\n\x0einline_wait_ms\x18\x02 \x01(\rR\x0cinlineWaitMs\x12\x16\n\x06status\x18\x03 \x01(\tR\x06status\x12\x1a\n\x08statuses\x18\x04 \x03(\tR\x08statuses"\xed\x01\n\x13EsimCredentialTerms\x12\x1d\n\nowner_only\x18\x01 \x01(\x08R\townerOnly\x12\x19\n\x08no_store\x18\x02 \x01(\x08R\x07noStore\x122\n\x15delivery_token_header\x18\x03 \x01(\tR\x13deliveryTokenHeader\x12.\n\x13delivery_token_days\x18\x04 \x01(\rR\x11deliveryTokenDays\x12 \n\x0bcredentials\x18\x05 \x01(\tR\x0bcredentials\x12\x16\n\x06rotate\x18\x06 \x01(\tR\x06rotate"\x19\n\x17GetEsimReadinessRequest"g\n\x18GetEsimReadinessResponse\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x123\n\x06checks\x18\x02 \x03(\x0b2\x1b.roamcard.v1.ReadinessCheckR\x06checks"q\n\x14ListEsimPlansRequest\x12&\n\x0ccountry_code\x18\x01 \x01(\tH\x00R\x0bcountryCode\x88\x01\x01\x12\x17\n\x04type\x18\x02 \x01(\tH\x01R\x04type\x88\x01\x01B\x0f\n\r_country_codeB\x07\n\x05_type"D\n\x15ListEsimPlansResponse\x12+\n\x05plans\x18\x01 \x03(\x0b2\x15.roamcard.v1.EsimPlanR\x05plans"\x9e\x02\n\x08EsimPlan\x12\x17\n\x07plan_id\x18\x01 \x01(\tR\x06planId\x12\x12\n\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n\x04type\x18\x03 \x01(\tR\x04type\x12#\n\rcountry_codes\x18\x04 \x03(\tR\x0ccountryCodes\x12\x17\n\x07data_mb\x18\x05 \x01(\rR\x06dataMb\x12#\n\rvalidity_days\x18\x06 \x01(\rR\x0cvalidityDays\x12&\n\x0fprice_usd_cents\x18\x07 \x01(\rR\rpriceUsdCents\x12\x16\n\x06amount\x18\x08 \x01(\tR\x06amount\x12\x14\n\x05asset\x18\t \x01(\tR\x05asset\x12\x18\n\x07network\x18\n \x01(\tR\x07network"h\n\x13PurchaseEsimRequest\x12\x1c\n\x07plan_id\x18\x01 \x01(\tH\x00R\x06planId\x88\x01\x01\x12\'\n\x0fidempotency_key\x18\x02 \x01(\tR\x0eidempotencyKeyB\n\n\x08_plan_id"@\n\x14PurchaseEsimResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order"B\n\x16CreateEsimOrderRequest\x12\x1c\n\x07plan_id\x18\x01 \x01(\tH\x00R\x06planId\x88\x01\x01B\n\n\x08_plan_id"C\n\x17CreateEsimOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order"0\n\x13GetEsimOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"@\n\x14GetEsimOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order"6\n\x19GetEsimCredentialsRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"\\\n\x1aGetEsimCredentialsResponse\x12>\n\x0bcredentials\x18\x01 \x01(\x0b2\x1c.roamcard.v1.EsimCredentialsR\x0bcredentials"3\n\x16RotateEsimTokenRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"P\n\x17RotateEsimTokenResponse\x125\n\x08delivery\x18\x01 \x01(\x0b2\x19.roamcard.v1.EsimDeliveryR\x08delivery2\x8d\x06\n\x0bEsimService\x12d\n\x10GetEsimDiscovery\x12$.roamcard.v1.GetEsimDiscoveryRequest\x1a%.roamcard.v1.GetEsimDiscoveryResponse"\x03\x90\x02\x01\x12d\n\x10GetEsimReadiness\x12$.roamcard.v1.GetEsimReadinessRequest\x1a%.roamcard.v1.GetEsimReadinessResponse"\x03\x90\x02\x01\x12[\n\rListEsimPlans\x12!.roamcard.v1.ListEsimPlansRequest\x1a".roamcard.v1.ListEsimPlansResponse"\x03\x90\x02\x01\x12S\n\x0cPurchaseEsim\x12 .roamcard.v1.PurchaseEsimRequest\x1a!.roamcard.v1.PurchaseEsimResponse\x12\\\n\x0fCreateEsimOrder\x12#.roamcard.v1.CreateEsimOrderRequest\x1a$.roamcard.v1.CreateEsimOrderResponse\x12X\n\x0cGetEsimOrder\x12 .roamcard.v1.GetEsimOrderRequest\x1a!.roamcard.v1.GetEsimOrderResponse"\x03\x90\x02\x01\x12j\n\x12GetEsimCredentials\x12&.roamcard.v1.GetEsimCredentialsRequest\x1a\'.roamcard.v1.GetEsimCredentialsResponse"\x03\x90\x02\x01\x12\\\n\x0fRotateEsimToken\x12#.roamcard.v1.RotateEsimTokenRequest\x1a$.roamcard.v1.RotateEsimTokenResponseBi\n\x0fcom.roamcard.v1B\tEsimProtoP\x01\xa2\x02\x03RXX\xaa\x02\x0bRoamcard.V1\xca\x02\x0bRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\x0cRoamcard::V1b\x06proto3',
+    b'\n\x16roamcard/v1/esim.proto\x12\x0broamcard.v1\x1a\x17roamcard/v1/order.proto\x1a\x19roamcard/v1/service.proto"\x19\n\x17GetEsimDiscoveryRequest"\x92\x03\n\x18GetEsimDiscoveryResponse\x12)\n\x10contract_version\x18\x01 \x01(\rR\x0fcontractVersion\x127\n\x07catalog\x18\x02 \x01(\x0b2\x1d.roamcard.v1.EsimCatalogTermsR\x07catalog\x127\n\x07payment\x18\x03 \x01(\x0b2\x1d.roamcard.v1.EsimPaymentTermsR\x07payment\x128\n\townership\x18\x04 \x01(\x0b2\x1a.roamcard.v1.EsimOwnershipR\townership\x12C\n\x0bfulfillment\x18\x05 \x01(\x0b2!.roamcard.v1.EsimFulfillmentTermsR\x0bfulfillment\x12B\n\x0bcredentials\x18\x06 \x01(\x0b2 .roamcard.v1.EsimCredentialTermsR\x0bcredentials\x12\x16\n\x06paused\x18\x07 \x01(\x08R\x06paused"{\n\x10EsimCatalogTerms\x12\x14\n\x05plans\x18\x01 \x01(\tR\x05plans\x12\x18\n\x07filters\x18\x02 \x03(\tR\x07filters\x12\x14\n\x05types\x18\x03 \x03(\tR\x05types\x12!\n\x0cdefault_plan\x18\x04 \x01(\tR\x0bdefaultPlan"\xbc\x03\n\x10EsimPaymentTerms\x12\x1a\n\x08protocol\x18\x01 \x01(\tR\x08protocol\x12!\n\x0cx402_version\x18\x02 \x01(\rR\x0bx402Version\x12\x16\n\x06scheme\x18\x03 \x01(\tR\x06scheme\x12\x18\n\x07network\x18\x04 \x01(\tR\x07network\x12\x14\n\x05asset\x18\x05 \x01(\tR\x05asset\x12\x15\n\x06pay_to\x18\x06 \x01(\tR\x05payTo\x12\x14\n\x05price\x18\x07 \x01(\tR\x05price\x12-\n\x13min_price_usd_cents\x18\x08 \x01(\rR\x10minPriceUsdCents\x12-\n\x13max_price_usd_cents\x18\t \x01(\rR\x10maxPriceUsdCents\x12\x16\n\x06method\x18\n \x01(\tR\x06method\x12\x1a\n\x08resource\x18\x0b \x01(\tR\x08resource\x12#\n\raccount_types\x18\x0c \x03(\tR\x0caccountTypes\x12=\n\x1bmax_submissions_per_attempt\x18\r \x01(\rR\x18maxSubmissionsPerAttempt"\x9e\x01\n\rEsimOwnership\x12\x14\n\x05owner\x18\x01 \x01(\tR\x05owner\x12#\n\rcard_required\x18\x02 \x01(\x08R\x0ccardRequired\x124\n\x17sign_in_required_to_buy\x18\x03 \x01(\x08R\x13signInRequiredToBuy\x12\x1c\n\tallowlist\x18\x04 \x01(\x08R\tallowlist"\x94\x01\n\x14EsimFulfillmentTerms\x12"\n\x0casynchronous\x18\x01 \x01(\x08R\x0casynchronous\x12$\n\x0einline_wait_ms\x18\x02 \x01(\rR\x0cinlineWaitMs\x12\x16\n\x06status\x18\x03 \x01(\tR\x06status\x12\x1a\n\x08statuses\x18\x04 \x03(\tR\x08statuses"\xed\x01\n\x13EsimCredentialTerms\x12\x1d\n\nowner_only\x18\x01 \x01(\x08R\townerOnly\x12\x19\n\x08no_store\x18\x02 \x01(\x08R\x07noStore\x122\n\x15delivery_token_header\x18\x03 \x01(\tR\x13deliveryTokenHeader\x12.\n\x13delivery_token_days\x18\x04 \x01(\rR\x11deliveryTokenDays\x12 \n\x0bcredentials\x18\x05 \x01(\tR\x0bcredentials\x12\x16\n\x06rotate\x18\x06 \x01(\tR\x06rotate"\x19\n\x17GetEsimReadinessRequest"g\n\x18GetEsimReadinessResponse\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x123\n\x06checks\x18\x02 \x03(\x0b2\x1b.roamcard.v1.ReadinessCheckR\x06checks"q\n\x14ListEsimPlansRequest\x12&\n\x0ccountry_code\x18\x01 \x01(\tH\x00R\x0bcountryCode\x88\x01\x01\x12\x17\n\x04type\x18\x02 \x01(\tH\x01R\x04type\x88\x01\x01B\x0f\n\r_country_codeB\x07\n\x05_type"D\n\x15ListEsimPlansResponse\x12+\n\x05plans\x18\x01 \x03(\x0b2\x15.roamcard.v1.EsimPlanR\x05plans"\xfa\x02\n\x08EsimPlan\x12\x17\n\x07plan_id\x18\x01 \x01(\tR\x06planId\x12\x12\n\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n\x04type\x18\x03 \x01(\tR\x04type\x12#\n\rcountry_codes\x18\x04 \x03(\tR\x0ccountryCodes\x12\x1c\n\x07data_mb\x18\x05 \x01(\rH\x00R\x06dataMb\x88\x01\x01\x12#\n\rvalidity_days\x18\x06 \x01(\rR\x0cvalidityDays\x12&\n\x0fprice_usd_cents\x18\x07 \x01(\rR\rpriceUsdCents\x12\x16\n\x06amount\x18\x08 \x01(\tR\x06amount\x12\x14\n\x05asset\x18\t \x01(\tR\x05asset\x12\x18\n\x07network\x18\n \x01(\tR\x07network\x12\x1c\n\tunlimited\x18\x0b \x01(\x08R\tunlimited\x12\x1e\n\x08fair_use\x18\x0c \x01(\tH\x01R\x07fairUse\x88\x01\x01B\n\n\x08_data_mbB\x0b\n\t_fair_use"h\n\x13PurchaseEsimRequest\x12\x1c\n\x07plan_id\x18\x01 \x01(\tH\x00R\x06planId\x88\x01\x01\x12\'\n\x0fidempotency_key\x18\x02 \x01(\tR\x0eidempotencyKeyB\n\n\x08_plan_id"@\n\x14PurchaseEsimResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order"B\n\x16CreateEsimOrderRequest\x12\x1c\n\x07plan_id\x18\x01 \x01(\tH\x00R\x06planId\x88\x01\x01B\n\n\x08_plan_id"C\n\x17CreateEsimOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order"0\n\x13GetEsimOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"@\n\x14GetEsimOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order"6\n\x19GetEsimCredentialsRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"\\\n\x1aGetEsimCredentialsResponse\x12>\n\x0bcredentials\x18\x01 \x01(\x0b2\x1c.roamcard.v1.EsimCredentialsR\x0bcredentials"3\n\x16RotateEsimTokenRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"P\n\x17RotateEsimTokenResponse\x125\n\x08delivery\x18\x01 \x01(\x0b2\x19.roamcard.v1.EsimDeliveryR\x08delivery2\x8d\x06\n\x0bEsimService\x12d\n\x10GetEsimDiscovery\x12$.roamcard.v1.GetEsimDiscoveryRequest\x1a%.roamcard.v1.GetEsimDiscoveryResponse"\x03\x90\x02\x01\x12d\n\x10GetEsimReadiness\x12$.roamcard.v1.GetEsimReadinessRequest\x1a%.roamcard.v1.GetEsimReadinessResponse"\x03\x90\x02\x01\x12[\n\rListEsimPlans\x12!.roamcard.v1.ListEsimPlansRequest\x1a".roamcard.v1.ListEsimPlansResponse"\x03\x90\x02\x01\x12S\n\x0cPurchaseEsim\x12 .roamcard.v1.PurchaseEsimRequest\x1a!.roamcard.v1.PurchaseEsimResponse\x12\\\n\x0fCreateEsimOrder\x12#.roamcard.v1.CreateEsimOrderRequest\x1a$.roamcard.v1.CreateEsimOrderResponse\x12X\n\x0cGetEsimOrder\x12 .roamcard.v1.GetEsimOrderRequest\x1a!.roamcard.v1.GetEsimOrderResponse"\x03\x90\x02\x01\x12j\n\x12GetEsimCredentials\x12&.roamcard.v1.GetEsimCredentialsRequest\x1a\'.roamcard.v1.GetEsimCredentialsResponse"\x03\x90\x02\x01\x12\\\n\x0fRotateEsimToken\x12#.roamcard.v1.RotateEsimTokenRequest\x1a$.roamcard.v1.RotateEsimTokenResponseBi\n\x0fcom.roamcard.v1B\tEsimProtoP\x01\xa2\x02\x03RXX\xaa\x02\x0bRoamcard.V1\xca\x02\x0bRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\x0cRoamcard::V1b\x06proto3',
     [
         order_pb.desc(),
         service_pb.desc(),
