@@ -137,7 +137,8 @@ func (e Esims) Plans(ctx context.Context) ([]esim.Plan, time.Time, error) {
 		return nil, time.Time{}, mapError(err)
 	}
 	rows, err := e.s.ent.EsimPlan.Query().Where(esimplan.Live(true)).
-		Order(esimplan.ByPriceUsdCents(), esimplan.ByUnlimited(sql.OrderDesc()), esimplan.ByDataMB(sql.OrderDesc()), esimplan.ByID()).All(ctx)
+		Order(esimplan.ByPriceUsdCents(), esimplan.ByUnlimited(sql.OrderDesc()), esimplan.ByDataMB(sql.OrderDesc()),
+			esimplan.ByID()).All(ctx)
 	if err != nil {
 		return nil, time.Time{}, mapError(err)
 	}
@@ -322,7 +323,8 @@ func (e Esims) Rotate(ctx context.Context, id order.ID, expires time.Time) (esim
 func planOf(row *ent.EsimPlan) esim.Plan {
 	return esim.Plan{
 		ID: esim.PlanID(row.ID), Name: row.Name, Type: esim.Type(row.Type), Countries: row.Countries, DataMB: row.DataMB,
-		Unlimited: row.Unlimited, FairUse: row.FairUse, ValidityDays: row.ValidityDays, Price: money.Cents(row.PriceUsdCents), Code: row.Code,
+		Unlimited: row.Unlimited, FairUse: row.FairUse, ValidityDays: row.ValidityDays, Price: money.Cents(row.PriceUsdCents),
+		Code: row.Code,
 		Cost: money.USDC(row.CostMicros), Live: row.Live,
 	}
 }

@@ -83,7 +83,8 @@ func (e *Esims) plan(l Listing) (Plan, bool) {
 	p.Countries = slices.Compact(p.Countries)
 	ok := false
 	p.Price, ok = PriceOf(l.Cost, e.MarginBPS)
-	return p, ok && p.Name != "" && p.Code != "" && (p.DataMB > 0) != p.Unlimited && p.DataMB >= 0 && p.ValidityDays > 0 && len(p.Countries) > 0 &&
+	return p, ok && p.Name != "" && p.Code != "" && (p.DataMB > 0) != p.Unlimited && p.DataMB >= 0 && p.ValidityDays > 0 &&
+		len(p.Countries) > 0 &&
 		(p.Type == Region || p.Type == Country && len(p.Countries) == 1)
 }
 

@@ -188,8 +188,10 @@ func (a packageAnswer) listing() (esim.Listing, error) {
 	countries, kind := a.coverage()
 	unlimited := a.DataType == unlimitedData
 	// The price of an unlimited package is that of a day, and the order says how many: one, so that its price is known.
-	if (a.DataType != totalData && !(unlimited && days == 1)) || (a.ActiveType != atInstallation && a.ActiveType != atFirstNetwork) ||
-		a.DurationUnit != "DAY" || (volume < megabyte && !unlimited) || len(countries) == 0 || strings.HasPrefix(a.Code, "TOPUP_") {
+	if (a.DataType != totalData && !(unlimited && days == 1)) ||
+		(a.ActiveType != atInstallation && a.ActiveType != atFirstNetwork) ||
+		a.DurationUnit != "DAY" || (volume < megabyte && !unlimited) || len(countries) == 0 ||
+		strings.HasPrefix(a.Code, "TOPUP_") {
 		return esim.Listing{}, errUnsaid
 	}
 	l := esim.Listing{

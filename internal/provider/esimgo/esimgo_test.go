@@ -134,7 +134,9 @@ func TestSupplierPassesTheKit(t *testing.T) {
 					},
 					Executed: func(ref fulfilment.Ref) int { return a.executed[ref] },
 				},
-				Supplier: a,
+				Supplier: a, Capabilities: a.Capabilities(), Use: func(p esim.Purchase, bytes int64) {
+					a.vendor.Put(p.ID, esimgofake.Use{Profile: "Enabled", Bundle: "Active", Used: bytes})
+				},
 			})
 		})
 	}

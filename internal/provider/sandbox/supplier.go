@@ -19,7 +19,7 @@ const (
 )
 
 // supplierOps are the calls of the supplier's API, as faults name them.
-var supplierOps = []string{"*", "plans", "check", "order", "ordered", "statement", "history"}
+var supplierOps = []string{"*", "plans", "check", "order", "ordered", "profile", "statement", "history"}
 
 // defaultSupplierFloat is 100,000 dollars.
 const defaultSupplierFloat money.USDC = 100_000_000_000
@@ -49,6 +49,7 @@ func (s *supplier) routes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /esim/v1/plans/{code}", s.vendor("check", s.getPlan))
 	mux.HandleFunc("POST /esim/v1/orders", s.vendor("order", s.postOrder))
 	mux.HandleFunc("GET /esim/v1/orders", s.vendor("ordered", s.getOrders))
+	mux.HandleFunc("GET /esim/v1/profiles/{id}", s.vendor("profile", s.getProfile))
 	mux.HandleFunc("GET /esim/v1/statement", s.vendor("statement", s.getStatement))
 
 	mux.HandleFunc("GET /control/esim/books", s.control(s.showBooks))
@@ -58,6 +59,7 @@ func (s *supplier) routes(mux *http.ServeMux) {
 	mux.HandleFunc("POST /control/esim/float", s.control(s.setFloat))
 	mux.HandleFunc("POST /control/esim/pace", s.control(s.setPace))
 	mux.HandleFunc("POST /control/esim/settle", s.control(s.settle))
+	mux.HandleFunc("POST /control/esim/profiles/{id}", s.control(s.setProfile))
 	mux.HandleFunc("POST /control/esim/plans/{code}", s.control(s.setPlan))
 }
 

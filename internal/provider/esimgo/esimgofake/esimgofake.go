@@ -68,6 +68,22 @@ type sim struct{ iccid, matchingID, installed string }
 type bought struct {
 	Order
 	sim sim
+	use Use
+}
+
+// Use is what became of an eSIM, in the vendor's words.
+type Use struct {
+	// Profile and Bundle are the states of the eSIM and of its bundle; empty for those that nobody touched.
+	Profile, Bundle string
+	// Used is in bytes.
+	Used int64
+}
+
+// Put says what became of the eSIM of an order.
+func (s *Server) Put(reference string, use Use) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ordered(reference).use = use
 }
 
 // Server is the vendor. It is an http.Handler and safe for concurrent use.
@@ -272,6 +288,7 @@ func Ops() []string { return slices.Sorted(maps.Keys(ops)) }
 
 var ops = map[string]bool{
 	opPlans: true, opPlan: true, opCheck: true, opOrder: true, opOrdered: true, opAssignments: true, opOrganisation: true,
+	opESIM: true, opBundles: true,
 }
 
 const (
@@ -282,4 +299,6 @@ const (
 	opOrdered      = "ordered"
 	opAssignments  = "assignments"
 	opOrganisation = "organisation"
+	opESIM         = "profile"
+	opBundles      = "usage"
 )
