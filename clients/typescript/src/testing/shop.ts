@@ -77,7 +77,7 @@ export class Shop {
 
   /** An eSIM order by its delivery token; undefined when it is not asked for so. */
   delivered(asked: Asked): Told | undefined {
-    const order = /^EsimService\/GetEsim(Order|Credentials)$/.test(asked.method)
+    const order = /^EsimService\/GetEsim(Order|Credentials|Profile)$/.test(asked.method)
       ? this.orders.find(asked.members.orderId)
       : undefined;
     return order?.delivery !== undefined && order.delivery === asked.headers.get("x-esim-delivery-token")
