@@ -302,7 +302,7 @@ func (b *Bundle) shown() bundleBody {
 	body := bundleBody{
 		Name: b.Name, Description: b.Description, Groups: []string{"Standard Fixed"}, DataMB: b.DataMB, Days: b.Days,
 		Speed: []string{"4G"}, Autostart: true, Unlimited: b.Unlimited, Price: dollars(b.Price), Billing: "FixedCost",
-		Countries: []countryBody{},
+		Countries: []countryBody{}, Roaming: []string{},
 	}
 	if b.Region != "" {
 		body.Countries, body.Roaming = []countryBody{{b.Region, b.Region, b.Region}}, b.Countries
