@@ -28,6 +28,10 @@ type EsimPlan struct {
 	Countries []string `json:"countries,omitempty"`
 	// DataMB holds the value of the "data_mb" field.
 	DataMB int `json:"data_mb,omitempty"`
+	// Unlimited holds the value of the "unlimited" field.
+	Unlimited bool `json:"unlimited,omitempty"`
+	// FairUse holds the value of the "fair_use" field.
+	FairUse string `json:"fair_use,omitempty"`
 	// ValidityDays holds the value of the "validity_days" field.
 	ValidityDays int `json:"validity_days,omitempty"`
 	// CostMicros holds the value of the "cost_micros" field.
@@ -50,11 +54,11 @@ func (*EsimPlan) scanValues(columns []string) ([]any, error) {
 		switch columns[i] {
 		case esimplan.FieldCountries:
 			values[i] = new([]byte)
-		case esimplan.FieldLive:
+		case esimplan.FieldUnlimited, esimplan.FieldLive:
 			values[i] = new(sql.NullBool)
 		case esimplan.FieldDataMB, esimplan.FieldValidityDays, esimplan.FieldCostMicros, esimplan.FieldPriceUsdCents:
 			values[i] = new(sql.NullInt64)
-		case esimplan.FieldID, esimplan.FieldCode, esimplan.FieldName, esimplan.FieldType:
+		case esimplan.FieldID, esimplan.FieldCode, esimplan.FieldName, esimplan.FieldType, esimplan.FieldFairUse:
 			values[i] = new(sql.NullString)
 		case esimplan.FieldCreatedAt, esimplan.FieldUpdatedAt:
 			values[i] = new(sql.NullTime)
@@ -110,6 +114,18 @@ func (_m *EsimPlan) assignValues(columns []string, values []any) error {
 				return fmt.Errorf("unexpected type %T for field data_mb", values[i])
 			} else if value.Valid {
 				_m.DataMB = int(value.Int64)
+			}
+		case esimplan.FieldUnlimited:
+			if value, ok := values[i].(*sql.NullBool); !ok {
+				return fmt.Errorf("unexpected type %T for field unlimited", values[i])
+			} else if value.Valid {
+				_m.Unlimited = value.Bool
+			}
+		case esimplan.FieldFairUse:
+			if value, ok := values[i].(*sql.NullString); !ok {
+				return fmt.Errorf("unexpected type %T for field fair_use", values[i])
+			} else if value.Valid {
+				_m.FairUse = value.String
 			}
 		case esimplan.FieldValidityDays:
 			if value, ok := values[i].(*sql.NullInt64); !ok {
@@ -197,6 +213,12 @@ func (_m *EsimPlan) String() string {
 	builder.WriteString(", ")
 	builder.WriteString("data_mb=")
 	builder.WriteString(fmt.Sprintf("%v", _m.DataMB))
+	builder.WriteString(", ")
+	builder.WriteString("unlimited=")
+	builder.WriteString(fmt.Sprintf("%v", _m.Unlimited))
+	builder.WriteString(", ")
+	builder.WriteString("fair_use=")
+	builder.WriteString(_m.FairUse)
 	builder.WriteString(", ")
 	builder.WriteString("validity_days=")
 	builder.WriteString(fmt.Sprintf("%v", _m.ValidityDays))

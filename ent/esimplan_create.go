@@ -53,6 +53,34 @@ func (_c *EsimPlanCreate) SetDataMB(v int) *EsimPlanCreate {
 	return _c
 }
 
+// SetUnlimited sets the "unlimited" field.
+func (_c *EsimPlanCreate) SetUnlimited(v bool) *EsimPlanCreate {
+	_c.mutation.SetUnlimited(v)
+	return _c
+}
+
+// SetNillableUnlimited sets the "unlimited" field if the given value is not nil.
+func (_c *EsimPlanCreate) SetNillableUnlimited(v *bool) *EsimPlanCreate {
+	if v != nil {
+		_c.SetUnlimited(*v)
+	}
+	return _c
+}
+
+// SetFairUse sets the "fair_use" field.
+func (_c *EsimPlanCreate) SetFairUse(v string) *EsimPlanCreate {
+	_c.mutation.SetFairUse(v)
+	return _c
+}
+
+// SetNillableFairUse sets the "fair_use" field if the given value is not nil.
+func (_c *EsimPlanCreate) SetNillableFairUse(v *string) *EsimPlanCreate {
+	if v != nil {
+		_c.SetFairUse(*v)
+	}
+	return _c
+}
+
 // SetValidityDays sets the "validity_days" field.
 func (_c *EsimPlanCreate) SetValidityDays(v int) *EsimPlanCreate {
 	_c.mutation.SetValidityDays(v)
@@ -102,6 +130,7 @@ func (_c *EsimPlanCreate) Mutation() *EsimPlanMutation {
 
 // Save creates the EsimPlan in the database.
 func (_c *EsimPlanCreate) Save(ctx context.Context) (*EsimPlan, error) {
+	_c.defaults()
 	return withHooks(ctx, _c.sqlSave, _c.mutation, _c.hooks)
 }
 
@@ -127,6 +156,18 @@ func (_c *EsimPlanCreate) ExecX(ctx context.Context) {
 	}
 }
 
+// defaults sets the default values of the builder before save.
+func (_c *EsimPlanCreate) defaults() {
+	if _, ok := _c.mutation.Unlimited(); !ok {
+		v := esimplan.DefaultUnlimited
+		_c.mutation.SetUnlimited(v)
+	}
+	if _, ok := _c.mutation.FairUse(); !ok {
+		v := esimplan.DefaultFairUse
+		_c.mutation.SetFairUse(v)
+	}
+}
+
 // check runs all checks and user-defined validators on the builder.
 func (_c *EsimPlanCreate) check() error {
 	if _, ok := _c.mutation.Code(); !ok {
@@ -148,6 +189,12 @@ func (_c *EsimPlanCreate) check() error {
 	}
 	if _, ok := _c.mutation.DataMB(); !ok {
 		return &ValidationError{Name: "data_mb", err: errors.New(`ent: missing required field "EsimPlan.data_mb"`)}
+	}
+	if _, ok := _c.mutation.Unlimited(); !ok {
+		return &ValidationError{Name: "unlimited", err: errors.New(`ent: missing required field "EsimPlan.unlimited"`)}
+	}
+	if _, ok := _c.mutation.FairUse(); !ok {
+		return &ValidationError{Name: "fair_use", err: errors.New(`ent: missing required field "EsimPlan.fair_use"`)}
 	}
 	if _, ok := _c.mutation.ValidityDays(); !ok {
 		return &ValidationError{Name: "validity_days", err: errors.New(`ent: missing required field "EsimPlan.validity_days"`)}
@@ -222,6 +269,14 @@ func (_c *EsimPlanCreate) createSpec() (*EsimPlan, *sqlgraph.CreateSpec) {
 	if value, ok := _c.mutation.DataMB(); ok {
 		_spec.SetField(esimplan.FieldDataMB, field.TypeInt, value)
 		_node.DataMB = value
+	}
+	if value, ok := _c.mutation.Unlimited(); ok {
+		_spec.SetField(esimplan.FieldUnlimited, field.TypeBool, value)
+		_node.Unlimited = value
+	}
+	if value, ok := _c.mutation.FairUse(); ok {
+		_spec.SetField(esimplan.FieldFairUse, field.TypeString, value)
+		_node.FairUse = value
 	}
 	if value, ok := _c.mutation.ValidityDays(); ok {
 		_spec.SetField(esimplan.FieldValidityDays, field.TypeInt, value)
@@ -350,6 +405,30 @@ func (u *EsimPlanUpsert) UpdateDataMB() *EsimPlanUpsert {
 // AddDataMB adds v to the "data_mb" field.
 func (u *EsimPlanUpsert) AddDataMB(v int) *EsimPlanUpsert {
 	u.Add(esimplan.FieldDataMB, v)
+	return u
+}
+
+// SetUnlimited sets the "unlimited" field.
+func (u *EsimPlanUpsert) SetUnlimited(v bool) *EsimPlanUpsert {
+	u.Set(esimplan.FieldUnlimited, v)
+	return u
+}
+
+// UpdateUnlimited sets the "unlimited" field to the value that was provided on create.
+func (u *EsimPlanUpsert) UpdateUnlimited() *EsimPlanUpsert {
+	u.SetExcluded(esimplan.FieldUnlimited)
+	return u
+}
+
+// SetFairUse sets the "fair_use" field.
+func (u *EsimPlanUpsert) SetFairUse(v string) *EsimPlanUpsert {
+	u.Set(esimplan.FieldFairUse, v)
+	return u
+}
+
+// UpdateFairUse sets the "fair_use" field to the value that was provided on create.
+func (u *EsimPlanUpsert) UpdateFairUse() *EsimPlanUpsert {
+	u.SetExcluded(esimplan.FieldFairUse)
 	return u
 }
 
@@ -548,6 +627,34 @@ func (u *EsimPlanUpsertOne) UpdateDataMB() *EsimPlanUpsertOne {
 	})
 }
 
+// SetUnlimited sets the "unlimited" field.
+func (u *EsimPlanUpsertOne) SetUnlimited(v bool) *EsimPlanUpsertOne {
+	return u.Update(func(s *EsimPlanUpsert) {
+		s.SetUnlimited(v)
+	})
+}
+
+// UpdateUnlimited sets the "unlimited" field to the value that was provided on create.
+func (u *EsimPlanUpsertOne) UpdateUnlimited() *EsimPlanUpsertOne {
+	return u.Update(func(s *EsimPlanUpsert) {
+		s.UpdateUnlimited()
+	})
+}
+
+// SetFairUse sets the "fair_use" field.
+func (u *EsimPlanUpsertOne) SetFairUse(v string) *EsimPlanUpsertOne {
+	return u.Update(func(s *EsimPlanUpsert) {
+		s.SetFairUse(v)
+	})
+}
+
+// UpdateFairUse sets the "fair_use" field to the value that was provided on create.
+func (u *EsimPlanUpsertOne) UpdateFairUse() *EsimPlanUpsertOne {
+	return u.Update(func(s *EsimPlanUpsert) {
+		s.UpdateFairUse()
+	})
+}
+
 // SetValidityDays sets the "validity_days" field.
 func (u *EsimPlanUpsertOne) SetValidityDays(v int) *EsimPlanUpsertOne {
 	return u.Update(func(s *EsimPlanUpsert) {
@@ -696,6 +803,7 @@ func (_c *EsimPlanCreateBulk) Save(ctx context.Context) ([]*EsimPlan, error) {
 	for i := range _c.builders {
 		func(i int, root context.Context) {
 			builder := _c.builders[i]
+			builder.defaults()
 			var mut Mutator = MutateFunc(func(ctx context.Context, m Mutation) (Value, error) {
 				mutation, ok := m.(*EsimPlanMutation)
 				if !ok {
@@ -919,6 +1027,34 @@ func (u *EsimPlanUpsertBulk) AddDataMB(v int) *EsimPlanUpsertBulk {
 func (u *EsimPlanUpsertBulk) UpdateDataMB() *EsimPlanUpsertBulk {
 	return u.Update(func(s *EsimPlanUpsert) {
 		s.UpdateDataMB()
+	})
+}
+
+// SetUnlimited sets the "unlimited" field.
+func (u *EsimPlanUpsertBulk) SetUnlimited(v bool) *EsimPlanUpsertBulk {
+	return u.Update(func(s *EsimPlanUpsert) {
+		s.SetUnlimited(v)
+	})
+}
+
+// UpdateUnlimited sets the "unlimited" field to the value that was provided on create.
+func (u *EsimPlanUpsertBulk) UpdateUnlimited() *EsimPlanUpsertBulk {
+	return u.Update(func(s *EsimPlanUpsert) {
+		s.UpdateUnlimited()
+	})
+}
+
+// SetFairUse sets the "fair_use" field.
+func (u *EsimPlanUpsertBulk) SetFairUse(v string) *EsimPlanUpsertBulk {
+	return u.Update(func(s *EsimPlanUpsert) {
+		s.SetFairUse(v)
+	})
+}
+
+// UpdateFairUse sets the "fair_use" field to the value that was provided on create.
+func (u *EsimPlanUpsertBulk) UpdateFairUse() *EsimPlanUpsertBulk {
+	return u.Update(func(s *EsimPlanUpsert) {
+		s.UpdateFairUse()
 	})
 }
 

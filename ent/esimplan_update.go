@@ -91,6 +91,34 @@ func (_u *EsimPlanUpdate) AddDataMB(v int) *EsimPlanUpdate {
 	return _u
 }
 
+// SetUnlimited sets the "unlimited" field.
+func (_u *EsimPlanUpdate) SetUnlimited(v bool) *EsimPlanUpdate {
+	_u.mutation.SetUnlimited(v)
+	return _u
+}
+
+// SetNillableUnlimited sets the "unlimited" field if the given value is not nil.
+func (_u *EsimPlanUpdate) SetNillableUnlimited(v *bool) *EsimPlanUpdate {
+	if v != nil {
+		_u.SetUnlimited(*v)
+	}
+	return _u
+}
+
+// SetFairUse sets the "fair_use" field.
+func (_u *EsimPlanUpdate) SetFairUse(v string) *EsimPlanUpdate {
+	_u.mutation.SetFairUse(v)
+	return _u
+}
+
+// SetNillableFairUse sets the "fair_use" field if the given value is not nil.
+func (_u *EsimPlanUpdate) SetNillableFairUse(v *string) *EsimPlanUpdate {
+	if v != nil {
+		_u.SetFairUse(*v)
+	}
+	return _u
+}
+
 // SetValidityDays sets the "validity_days" field.
 func (_u *EsimPlanUpdate) SetValidityDays(v int) *EsimPlanUpdate {
 	_u.mutation.ResetValidityDays()
@@ -262,6 +290,12 @@ func (_u *EsimPlanUpdate) sqlSave(ctx context.Context) (_node int, err error) {
 	if value, ok := _u.mutation.AddedDataMB(); ok {
 		_spec.AddField(esimplan.FieldDataMB, field.TypeInt, value)
 	}
+	if value, ok := _u.mutation.Unlimited(); ok {
+		_spec.SetField(esimplan.FieldUnlimited, field.TypeBool, value)
+	}
+	if value, ok := _u.mutation.FairUse(); ok {
+		_spec.SetField(esimplan.FieldFairUse, field.TypeString, value)
+	}
 	if value, ok := _u.mutation.ValidityDays(); ok {
 		_spec.SetField(esimplan.FieldValidityDays, field.TypeInt, value)
 	}
@@ -366,6 +400,34 @@ func (_u *EsimPlanUpdateOne) SetNillableDataMB(v *int) *EsimPlanUpdateOne {
 // AddDataMB adds value to the "data_mb" field.
 func (_u *EsimPlanUpdateOne) AddDataMB(v int) *EsimPlanUpdateOne {
 	_u.mutation.AddDataMB(v)
+	return _u
+}
+
+// SetUnlimited sets the "unlimited" field.
+func (_u *EsimPlanUpdateOne) SetUnlimited(v bool) *EsimPlanUpdateOne {
+	_u.mutation.SetUnlimited(v)
+	return _u
+}
+
+// SetNillableUnlimited sets the "unlimited" field if the given value is not nil.
+func (_u *EsimPlanUpdateOne) SetNillableUnlimited(v *bool) *EsimPlanUpdateOne {
+	if v != nil {
+		_u.SetUnlimited(*v)
+	}
+	return _u
+}
+
+// SetFairUse sets the "fair_use" field.
+func (_u *EsimPlanUpdateOne) SetFairUse(v string) *EsimPlanUpdateOne {
+	_u.mutation.SetFairUse(v)
+	return _u
+}
+
+// SetNillableFairUse sets the "fair_use" field if the given value is not nil.
+func (_u *EsimPlanUpdateOne) SetNillableFairUse(v *string) *EsimPlanUpdateOne {
+	if v != nil {
+		_u.SetFairUse(*v)
+	}
 	return _u
 }
 
@@ -569,6 +631,12 @@ func (_u *EsimPlanUpdateOne) sqlSave(ctx context.Context) (_node *EsimPlan, err 
 	}
 	if value, ok := _u.mutation.AddedDataMB(); ok {
 		_spec.AddField(esimplan.FieldDataMB, field.TypeInt, value)
+	}
+	if value, ok := _u.mutation.Unlimited(); ok {
+		_spec.SetField(esimplan.FieldUnlimited, field.TypeBool, value)
+	}
+	if value, ok := _u.mutation.FairUse(); ok {
+		_spec.SetField(esimplan.FieldFairUse, field.TypeString, value)
 	}
 	if value, ok := _u.mutation.ValidityDays(); ok {
 		_spec.SetField(esimplan.FieldValidityDays, field.TypeInt, value)

@@ -5135,6 +5135,8 @@ type EsimPlanMutation struct {
 	appendcountries    []string
 	data_mb            *int
 	adddata_mb         *int
+	unlimited          *bool
+	fair_use           *string
 	validity_days      *int
 	addvalidity_days   *int
 	cost_micros        *int64
@@ -5469,6 +5471,78 @@ func (m *EsimPlanMutation) ResetDataMB() {
 	m.adddata_mb = nil
 }
 
+// SetUnlimited sets the "unlimited" field.
+func (m *EsimPlanMutation) SetUnlimited(b bool) {
+	m.unlimited = &b
+}
+
+// Unlimited returns the value of the "unlimited" field in the mutation.
+func (m *EsimPlanMutation) Unlimited() (r bool, exists bool) {
+	v := m.unlimited
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldUnlimited returns the old "unlimited" field's value of the EsimPlan entity.
+// If the EsimPlan object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EsimPlanMutation) OldUnlimited(ctx context.Context) (v bool, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldUnlimited is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldUnlimited requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldUnlimited: %w", err)
+	}
+	return oldValue.Unlimited, nil
+}
+
+// ResetUnlimited resets all changes to the "unlimited" field.
+func (m *EsimPlanMutation) ResetUnlimited() {
+	m.unlimited = nil
+}
+
+// SetFairUse sets the "fair_use" field.
+func (m *EsimPlanMutation) SetFairUse(s string) {
+	m.fair_use = &s
+}
+
+// FairUse returns the value of the "fair_use" field in the mutation.
+func (m *EsimPlanMutation) FairUse() (r string, exists bool) {
+	v := m.fair_use
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldFairUse returns the old "fair_use" field's value of the EsimPlan entity.
+// If the EsimPlan object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EsimPlanMutation) OldFairUse(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldFairUse is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldFairUse requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldFairUse: %w", err)
+	}
+	return oldValue.FairUse, nil
+}
+
+// ResetFairUse resets all changes to the "fair_use" field.
+func (m *EsimPlanMutation) ResetFairUse() {
+	m.fair_use = nil
+}
+
 // SetValidityDays sets the "validity_days" field.
 func (m *EsimPlanMutation) SetValidityDays(i int) {
 	m.validity_days = &i
@@ -5779,7 +5853,7 @@ func (m *EsimPlanMutation) Type() string {
 // order to get all numeric fields that were incremented/decremented, call
 // AddedFields().
 func (m *EsimPlanMutation) Fields() []string {
-	fields := make([]string, 0, 11)
+	fields := make([]string, 0, 13)
 	if m.code != nil {
 		fields = append(fields, esimplan.FieldCode)
 	}
@@ -5794,6 +5868,12 @@ func (m *EsimPlanMutation) Fields() []string {
 	}
 	if m.data_mb != nil {
 		fields = append(fields, esimplan.FieldDataMB)
+	}
+	if m.unlimited != nil {
+		fields = append(fields, esimplan.FieldUnlimited)
+	}
+	if m.fair_use != nil {
+		fields = append(fields, esimplan.FieldFairUse)
 	}
 	if m.validity_days != nil {
 		fields = append(fields, esimplan.FieldValidityDays)
@@ -5831,6 +5911,10 @@ func (m *EsimPlanMutation) Field(name string) (ent.Value, bool) {
 		return m.Countries()
 	case esimplan.FieldDataMB:
 		return m.DataMB()
+	case esimplan.FieldUnlimited:
+		return m.Unlimited()
+	case esimplan.FieldFairUse:
+		return m.FairUse()
 	case esimplan.FieldValidityDays:
 		return m.ValidityDays()
 	case esimplan.FieldCostMicros:
@@ -5862,6 +5946,10 @@ func (m *EsimPlanMutation) OldField(ctx context.Context, name string) (ent.Value
 		return m.OldCountries(ctx)
 	case esimplan.FieldDataMB:
 		return m.OldDataMB(ctx)
+	case esimplan.FieldUnlimited:
+		return m.OldUnlimited(ctx)
+	case esimplan.FieldFairUse:
+		return m.OldFairUse(ctx)
 	case esimplan.FieldValidityDays:
 		return m.OldValidityDays(ctx)
 	case esimplan.FieldCostMicros:
@@ -5917,6 +6005,20 @@ func (m *EsimPlanMutation) SetField(name string, value ent.Value) error {
 			return fmt.Errorf("unexpected type %T for field %s", value, name)
 		}
 		m.SetDataMB(v)
+		return nil
+	case esimplan.FieldUnlimited:
+		v, ok := value.(bool)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetUnlimited(v)
+		return nil
+	case esimplan.FieldFairUse:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetFairUse(v)
 		return nil
 	case esimplan.FieldValidityDays:
 		v, ok := value.(int)
@@ -6074,6 +6176,12 @@ func (m *EsimPlanMutation) ResetField(name string) error {
 		return nil
 	case esimplan.FieldDataMB:
 		m.ResetDataMB()
+		return nil
+	case esimplan.FieldUnlimited:
+		m.ResetUnlimited()
+		return nil
+	case esimplan.FieldFairUse:
+		m.ResetFairUse()
 		return nil
 	case esimplan.FieldValidityDays:
 		m.ResetValidityDays()

@@ -10,6 +10,7 @@ import (
 	"github.com/roamcard/roamcard/ent/cardlink"
 	"github.com/roamcard/roamcard/ent/chainwatermark"
 	"github.com/roamcard/roamcard/ent/challenge"
+	"github.com/roamcard/roamcard/ent/esimplan"
 	"github.com/roamcard/roamcard/ent/esimprofile"
 	"github.com/roamcard/roamcard/ent/event"
 	"github.com/roamcard/roamcard/ent/finding"
@@ -110,6 +111,16 @@ func init() {
 	challengeDescID := challengeFields[0].Descriptor()
 	// challenge.DefaultID holds the default value on creation for the id field.
 	challenge.DefaultID = challengeDescID.Default.(func() uuid.UUID)
+	esimplanFields := schema.EsimPlan{}.Fields()
+	_ = esimplanFields
+	// esimplanDescUnlimited is the schema descriptor for unlimited field.
+	esimplanDescUnlimited := esimplanFields[6].Descriptor()
+	// esimplan.DefaultUnlimited holds the default value on creation for the unlimited field.
+	esimplan.DefaultUnlimited = esimplanDescUnlimited.Default.(bool)
+	// esimplanDescFairUse is the schema descriptor for fair_use field.
+	esimplanDescFairUse := esimplanFields[7].Descriptor()
+	// esimplan.DefaultFairUse holds the default value on creation for the fair_use field.
+	esimplan.DefaultFairUse = esimplanDescFairUse.Default.(string)
 	esimprofileFields := schema.EsimProfile{}.Fields()
 	_ = esimprofileFields
 	// esimprofileDescAccount is the schema descriptor for account field.

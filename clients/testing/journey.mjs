@@ -201,6 +201,8 @@ class Walker {
     const token = { "x-esim-delivery-token": order.delivery.token };
     await this.rpc("eSIM order", "EsimService/GetEsimOrder", { orderId: order.orderId }, token);
     await this.rpc("eSIM credentials", "EsimService/GetEsimCredentials", { orderId: order.orderId }, this.session);
+    await this.rpc("eSIM profile", "EsimService/GetEsimProfile", { orderId: order.orderId }, token);
+    await this.call("eSIM profile, REST", "GET", `/api/esim/orders/${order.orderId}/profile`, { headers: token });
   }
 
   async openAndPay() {

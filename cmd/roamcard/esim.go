@@ -20,7 +20,7 @@ func esim() *cobra.Command {
 	}
 	b.flags(cmd)
 	b.paying(cmd)
-	cmd.AddCommand(b.esimPlans(), b.esimBuy(), b.esimStatus(), b.esimInstall())
+	cmd.AddCommand(b.esimPlans(), b.esimBuy(), b.esimStatus(), b.esimProfile(), b.esimInstall())
 	return cmd
 }
 
@@ -36,7 +36,11 @@ func (b *buyer) esimPlans() *cobra.Command {
 			return b.show(cmd, &roamcardv1.ListEsimPlansResponse{Plans: plans}, func(w io.Writer) {
 				fmt.Fprintln(w, "PLAN\tUSD\tDATA\tDAYS\tNAME")
 				for _, p := range plans {
-					fmt.Fprintf(w, "%s\t%s\t%d MB\t%d\t%s\n", p.GetPlanId(), dollars(p.GetPriceUsdCents()), p.GetDataMb(),
+					data := fmt.Sprintf("%d MB", p.GetDataMb())
+					if p.GetUnlimited() {
+						data = "unlimited"
+					}
+					fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", p.GetPlanId(), dollars(p.GetPriceUsdCents()), data,
 						p.GetValidityDays(), p.GetName())
 				}
 			})
@@ -88,6 +92,39 @@ func (b *buyer) esimStatus() *cobra.Command {
 			return b.showFinal(cmd, order)
 		}),
 	})
+}
+
+func (b *buyer) esimProfile() *cobra.Command {
+	return &cobra.Command{
+		Use: "profile ORDER", Args: oneArg, Short: "Show whether an eSIM is installed, and how much of its data is used",
+		ValidArgsFunction: firstArg(b.completeOrders),
+		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
+			p, err := client.ESIM.Profile(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return b.show(cmd, p, func(w io.Writer) { showProfile(w, p) })
+		}),
+	}
+}
+
+func showProfile(w io.Writer, p *roamcardv1.EsimProfile) {
+	const form = "2006-01-02 15:04 MST"
+	fmt.Fprintf(w, "status\t%s\n", p.GetStatus())
+	if u := p.GetUsage(); u != nil {
+		of := "unlimited"
+		if u.TotalBytes != nil {
+			of = "of " + u.GetTotalBytes()
+		}
+		fmt.Fprintf(w, "used\t%s bytes, %s\n", u.GetUsedBytes(), of)
+		if u.MeasuredAt != nil {
+			fmt.Fprintf(w, "measured\t%s\n", u.GetMeasuredAt().AsTime().Format(form))
+		}
+	}
+	if p.ExpiresAt != nil {
+		fmt.Fprintf(w, "expires\t%s\n", p.GetExpiresAt().AsTime().Format(form))
+	}
+	fmt.Fprintf(w, "read\t%s\n", p.GetReadAt().AsTime().Format(form))
 }
 
 func (b *buyer) esimInstall() *cobra.Command {

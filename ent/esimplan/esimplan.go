@@ -23,6 +23,10 @@ const (
 	FieldCountries = "countries"
 	// FieldDataMB holds the string denoting the data_mb field in the database.
 	FieldDataMB = "data_mb"
+	// FieldUnlimited holds the string denoting the unlimited field in the database.
+	FieldUnlimited = "unlimited"
+	// FieldFairUse holds the string denoting the fair_use field in the database.
+	FieldFairUse = "fair_use"
 	// FieldValidityDays holds the string denoting the validity_days field in the database.
 	FieldValidityDays = "validity_days"
 	// FieldCostMicros holds the string denoting the cost_micros field in the database.
@@ -47,6 +51,8 @@ var Columns = []string{
 	FieldType,
 	FieldCountries,
 	FieldDataMB,
+	FieldUnlimited,
+	FieldFairUse,
 	FieldValidityDays,
 	FieldCostMicros,
 	FieldPriceUsdCents,
@@ -64,6 +70,13 @@ func ValidColumn(column string) bool {
 	}
 	return false
 }
+
+var (
+	// DefaultUnlimited holds the default value on creation for the "unlimited" field.
+	DefaultUnlimited bool
+	// DefaultFairUse holds the default value on creation for the "fair_use" field.
+	DefaultFairUse string
+)
 
 // Type defines the type for the "type" enum field.
 type Type string
@@ -114,6 +127,16 @@ func ByType(opts ...sql.OrderTermOption) OrderOption {
 // ByDataMB orders the results by the data_mb field.
 func ByDataMB(opts ...sql.OrderTermOption) OrderOption {
 	return sql.OrderByField(FieldDataMB, opts...).ToFunc()
+}
+
+// ByUnlimited orders the results by the unlimited field.
+func ByUnlimited(opts ...sql.OrderTermOption) OrderOption {
+	return sql.OrderByField(FieldUnlimited, opts...).ToFunc()
+}
+
+// ByFairUse orders the results by the fair_use field.
+func ByFairUse(opts ...sql.OrderTermOption) OrderOption {
+	return sql.OrderByField(FieldFairUse, opts...).ToFunc()
 }
 
 // ByValidityDays orders the results by the validity_days field.

@@ -79,6 +79,16 @@ func DataMB(v int) predicate.EsimPlan {
 	return predicate.EsimPlan(sql.FieldEQ(FieldDataMB, v))
 }
 
+// Unlimited applies equality check predicate on the "unlimited" field. It's identical to UnlimitedEQ.
+func Unlimited(v bool) predicate.EsimPlan {
+	return predicate.EsimPlan(sql.FieldEQ(FieldUnlimited, v))
+}
+
+// FairUse applies equality check predicate on the "fair_use" field. It's identical to FairUseEQ.
+func FairUse(v string) predicate.EsimPlan {
+	return predicate.EsimPlan(sql.FieldEQ(FieldFairUse, v))
+}
+
 // ValidityDays applies equality check predicate on the "validity_days" field. It's identical to ValidityDaysEQ.
 func ValidityDays(v int) predicate.EsimPlan {
 	return predicate.EsimPlan(sql.FieldEQ(FieldValidityDays, v))
@@ -297,6 +307,81 @@ func DataMBLT(v int) predicate.EsimPlan {
 // DataMBLTE applies the LTE predicate on the "data_mb" field.
 func DataMBLTE(v int) predicate.EsimPlan {
 	return predicate.EsimPlan(sql.FieldLTE(FieldDataMB, v))
+}
+
+// UnlimitedEQ applies the EQ predicate on the "unlimited" field.
+func UnlimitedEQ(v bool) predicate.EsimPlan {
+	return predicate.EsimPlan(sql.FieldEQ(FieldUnlimited, v))
+}
+
+// UnlimitedNEQ applies the NEQ predicate on the "unlimited" field.
+func UnlimitedNEQ(v bool) predicate.EsimPlan {
+	return predicate.EsimPlan(sql.FieldNEQ(FieldUnlimited, v))
+}
+
+// FairUseEQ applies the EQ predicate on the "fair_use" field.
+func FairUseEQ(v string) predicate.EsimPlan {
+	return predicate.EsimPlan(sql.FieldEQ(FieldFairUse, v))
+}
+
+// FairUseNEQ applies the NEQ predicate on the "fair_use" field.
+func FairUseNEQ(v string) predicate.EsimPlan {
+	return predicate.EsimPlan(sql.FieldNEQ(FieldFairUse, v))
+}
+
+// FairUseIn applies the In predicate on the "fair_use" field.
+func FairUseIn(vs ...string) predicate.EsimPlan {
+	return predicate.EsimPlan(sql.FieldIn(FieldFairUse, vs...))
+}
+
+// FairUseNotIn applies the NotIn predicate on the "fair_use" field.
+func FairUseNotIn(vs ...string) predicate.EsimPlan {
+	return predicate.EsimPlan(sql.FieldNotIn(FieldFairUse, vs...))
+}
+
+// FairUseGT applies the GT predicate on the "fair_use" field.
+func FairUseGT(v string) predicate.EsimPlan {
+	return predicate.EsimPlan(sql.FieldGT(FieldFairUse, v))
+}
+
+// FairUseGTE applies the GTE predicate on the "fair_use" field.
+func FairUseGTE(v string) predicate.EsimPlan {
+	return predicate.EsimPlan(sql.FieldGTE(FieldFairUse, v))
+}
+
+// FairUseLT applies the LT predicate on the "fair_use" field.
+func FairUseLT(v string) predicate.EsimPlan {
+	return predicate.EsimPlan(sql.FieldLT(FieldFairUse, v))
+}
+
+// FairUseLTE applies the LTE predicate on the "fair_use" field.
+func FairUseLTE(v string) predicate.EsimPlan {
+	return predicate.EsimPlan(sql.FieldLTE(FieldFairUse, v))
+}
+
+// FairUseContains applies the Contains predicate on the "fair_use" field.
+func FairUseContains(v string) predicate.EsimPlan {
+	return predicate.EsimPlan(sql.FieldContains(FieldFairUse, v))
+}
+
+// FairUseHasPrefix applies the HasPrefix predicate on the "fair_use" field.
+func FairUseHasPrefix(v string) predicate.EsimPlan {
+	return predicate.EsimPlan(sql.FieldHasPrefix(FieldFairUse, v))
+}
+
+// FairUseHasSuffix applies the HasSuffix predicate on the "fair_use" field.
+func FairUseHasSuffix(v string) predicate.EsimPlan {
+	return predicate.EsimPlan(sql.FieldHasSuffix(FieldFairUse, v))
+}
+
+// FairUseEqualFold applies the EqualFold predicate on the "fair_use" field.
+func FairUseEqualFold(v string) predicate.EsimPlan {
+	return predicate.EsimPlan(sql.FieldEqualFold(FieldFairUse, v))
+}
+
+// FairUseContainsFold applies the ContainsFold predicate on the "fair_use" field.
+func FairUseContainsFold(v string) predicate.EsimPlan {
+	return predicate.EsimPlan(sql.FieldContainsFold(FieldFairUse, v))
 }
 
 // ValidityDaysEQ applies the EQ predicate on the "validity_days" field.

@@ -230,6 +230,8 @@ var (
 		{Name: "type", Type: field.TypeEnum, Enums: []string{"country", "region"}},
 		{Name: "countries", Type: field.TypeJSON},
 		{Name: "data_mb", Type: field.TypeInt},
+		{Name: "unlimited", Type: field.TypeBool, Default: false},
+		{Name: "fair_use", Type: field.TypeString, Default: ""},
 		{Name: "validity_days", Type: field.TypeInt},
 		{Name: "cost_micros", Type: field.TypeInt64},
 		{Name: "price_usd_cents", Type: field.TypeInt64},
@@ -1137,7 +1139,7 @@ func init() {
 	EsimPlansTable.Annotation = &entsql.Annotation{}
 	EsimPlansTable.Annotation.Checks = map[string]string{
 		"esim_plans_price": "price_usd_cents BETWEEN 1 AND 25000",
-		"esim_plans_terms": "data_mb > 0 AND validity_days > 0 AND cost_micros > 0",
+		"esim_plans_terms": "data_mb >= 0 AND (data_mb > 0) <> unlimited AND validity_days > 0 AND cost_micros > 0",
 		"esim_plans_type":  "type IN ('country', 'region')",
 	}
 	EsimProfilesTable.Annotation = &entsql.Annotation{}

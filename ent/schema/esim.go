@@ -27,7 +27,10 @@ func (EsimPlan) Fields() []ent.Field {
 		field.String("name"),
 		field.Enum("type").Values(planTypes...),
 		field.Strings("countries"),
+		// 0 when the data is unlimited.
 		field.Int("data_mb"),
+		field.Bool("unlimited").Default(false),
+		field.String("fair_use").Default(""),
 		field.Int("validity_days"),
 		field.Int64("cost_micros"),
 		field.Int64("price_usd_cents"),
@@ -47,7 +50,7 @@ func (EsimPlan) Annotations() []schema.Annotation {
 	return []schema.Annotation{entsql.Checks(map[string]string{
 		"esim_plans_type":  oneOf("type", planTypes),
 		"esim_plans_price": "price_usd_cents BETWEEN 1 AND 25000",
-		"esim_plans_terms": "data_mb > 0 AND validity_days > 0 AND cost_micros > 0",
+		"esim_plans_terms": "data_mb >= 0 AND (data_mb > 0) <> unlimited AND validity_days > 0 AND cost_micros > 0",
 	})}
 }
 

@@ -8,8 +8,11 @@ import (
 	"github.com/roamcard/roamcard/clients/go/roamcard"
 )
 
-// mostPlans is how many plans an answer lists.
-const mostPlans = 20
+const (
+	// mostPlans is how many plans an answer lists.
+	mostPlans  = 20
+	maxFairUse = 200
+)
 
 type plansIn struct {
 	CountryCode string `json:"countryCode,omitempty" jsonschema:"two letters, as in JP: plans that work there"`
@@ -29,7 +32,9 @@ type Plan struct {
 	Name          string `json:"name"`
 	Type          string `json:"type"`
 	Countries     string `json:"countries" jsonschema:"the first codes, and how many more"`
-	DataMB        int64  `json:"dataMb"`
+	DataMB        int64  `json:"dataMb,omitempty" jsonschema:"absent when unlimited"`
+	Unlimited     bool   `json:"unlimited,omitempty"`
+	FairUse       string `json:"fairUse,omitempty" jsonschema:"what slows an unlimited plan down"`
 	ValidityDays  int64  `json:"validityDays"`
 	PriceUSDCents int64  `json:"priceUsdCents"`
 }
@@ -52,6 +57,7 @@ func (s *Server) listPlans(ctx context.Context, _ call, in plansIn) (Plans, erro
 			PlanID: identifier(p.GetPlanId()), Name: printable(p.GetName(), maxName), Type: printable(p.GetType(), maxName),
 			Countries: countries(p.GetCountryCodes()), DataMB: int64(p.GetDataMb()),
 			ValidityDays: int64(p.GetValidityDays()), PriceUSDCents: int64(p.GetPriceUsdCents()),
+			Unlimited: p.GetUnlimited(), FairUse: printable(p.GetFairUse(), maxFairUse),
 		})
 	}
 	return listed, nil

@@ -197,6 +197,11 @@ func (a *App) esims(p *Parts) (Made, error) {
 	if err != nil {
 		return Made{}, err
 	}
+	capabilities := supplier.Capabilities()
+	controls, offered := supplier.(esim.Controls)
+	if !offered && capabilities != (esim.Capabilities{}) {
+		return Made{}, errors.New("the eSIM supplier declares controls for owners that its adapter does not have")
+	}
 	keys, err := esim.ParseKeyring(c.Keys)
 	if err != nil {
 		return Made{}, fmt.Errorf("read esim.keys: %w", err)
@@ -207,7 +212,7 @@ func (a *App) esims(p *Parts) (Made, error) {
 	}
 	e := esim.New(esim.Config{
 		Store: a.store.Esims(), Supplier: supplier, Traits: supplier.Traits(), Keys: keys, TokenKey: tokenKey, Log: a.log,
-		Now:    time.Now,
+		Capabilities: capabilities, Controls: controls, Now: time.Now,
 		Paused: c.Paused, Switches: p.Switches, Payments: p.Payments,
 		Workers:   p.Workers(settlement.Fulfilling, esim.Syncing),
 		MarginBPS: c.MarginBPS, StaleAfter: c.StaleAfter, Poll: c.Poll, CallTimeout: c.callTimeout(chosen),
@@ -218,7 +223,8 @@ func (a *App) esims(p *Parts) (Made, error) {
 		Product: e, View: rpc.EsimView, Describe: rpc.DescribeEsims, Deliveries: e,
 		Serve: func(all *rpc.Services, s Selling) {
 			all.Esims = rpc.EsimService{
-				Sales: s.Sales, Orders: s.sells, Plans: e, Delivery: e, Session: rpcx.SessionOf(s.who), Limits: s.limits,
+				Sales: s.Sales, Orders: s.sells, Plans: e, Delivery: e, Profiles: e,
+				Capabilities: capabilities, Session: rpcx.SessionOf(s.who), Limits: s.limits,
 				Availability: s.availability, Terms: a.config.terms(), Now: time.Now,
 			}
 		},

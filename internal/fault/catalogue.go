@@ -55,6 +55,7 @@ const (
 	CardLocked               Code = "card_locked"
 	CardControlMissing       Code = "card_control_missing"
 	SealingMissing           Code = "sealing_missing"
+	EsimControlMissing       Code = "esim_control_missing"
 	RateLimited              Code = "rate_limited"
 	PaymentsUndecided        Code = "payments_undecided"
 	IssuePaused              Code = "issue_paused"
@@ -140,6 +141,8 @@ var catalogue = index(
 		"The card's issuer does not offer this to owners.", false, false, FixRequest},
 	Kind{SealingMissing, http.StatusConflict,
 		"The card's issuer shows card numbers on a page only.", false, false, FixRequest},
+	Kind{EsimControlMissing, http.StatusConflict,
+		"The eSIM's supplier does not offer this to owners.", false, false, FixRequest},
 	Kind{TransferUnproven, http.StatusConflict,
 		"The chain does not show the payment's transfer in this transaction.", true, false, FixRequest},
 	Kind{PayerBlacklisted, http.StatusConflict,

@@ -66,6 +66,8 @@ type SupplierClient interface {
 	esim.Book
 	// Traits say what may be done after a call whose outcome is unknown.
 	Traits() fulfilment.Traits
+	// Capabilities say what it offers to owners of profiles; where it offers something, it is an esim.Controls.
+	Capabilities() esim.Capabilities
 	// Probe makes the calls that change nothing and cost nothing, for the doctor, and says in a few words what it saw.
 	Probe(ctx context.Context) (string, error)
 }

@@ -83,20 +83,21 @@ const (
 
 	// Rows that did not change are not written.
 	replacePlansSQL = `
-		INSERT INTO esim_plans AS old (id, code, name, type, countries, data_mb, validity_days, cost_micros,
-			price_usd_cents, live, created_at, updated_at)
-		SELECT id, code, name, type, countries, data_mb, validity_days, cost_micros, price_usd_cents, live,
-			$2::timestamptz, $2::timestamptz
+		INSERT INTO esim_plans AS old (id, code, name, type, countries, data_mb, unlimited, fair_use,
+			validity_days, cost_micros, price_usd_cents, live, created_at, updated_at)
+		SELECT id, code, name, type, countries, data_mb, unlimited, fair_use, validity_days, cost_micros,
+			price_usd_cents, live, $2::timestamptz, $2::timestamptz
 		FROM jsonb_to_recordset($1::jsonb) AS new(id varchar, code varchar, name varchar, type varchar,
-			countries jsonb, data_mb bigint,
+			countries jsonb, data_mb bigint, unlimited boolean, fair_use varchar,
 			validity_days bigint, cost_micros bigint, price_usd_cents bigint, live boolean)
 		ON CONFLICT (code) DO UPDATE SET name = excluded.name, type = excluded.type, countries = excluded.countries,
-			data_mb = excluded.data_mb, validity_days = excluded.validity_days, cost_micros = excluded.cost_micros,
+			data_mb = excluded.data_mb, unlimited = excluded.unlimited, fair_use = excluded.fair_use,
+			validity_days = excluded.validity_days, cost_micros = excluded.cost_micros,
 			price_usd_cents = excluded.price_usd_cents, live = excluded.live, updated_at = excluded.updated_at
-		WHERE (old.name, old.type, old.countries, old.data_mb, old.validity_days, old.cost_micros,
-			old.price_usd_cents, old.live)
-			IS DISTINCT FROM (excluded.name, excluded.type, excluded.countries, excluded.data_mb, excluded.validity_days,
-				excluded.cost_micros, excluded.price_usd_cents, excluded.live)`
+		WHERE (old.name, old.type, old.countries, old.data_mb, old.unlimited, old.fair_use, old.validity_days,
+			old.cost_micros, old.price_usd_cents, old.live)
+			IS DISTINCT FROM (excluded.name, excluded.type, excluded.countries, excluded.data_mb, excluded.unlimited,
+				excluded.fair_use, excluded.validity_days, excluded.cost_micros, excluded.price_usd_cents, excluded.live)`
 
 	reserveProfileSQL = `
 		INSERT INTO esim_profiles (id, order_id, owner, plan_id, status, reference, created_at, updated_at)
@@ -118,6 +119,8 @@ type planRow struct {
 	Type         esim.Type   `json:"type"`
 	Countries    []string    `json:"countries"`
 	DataMB       int         `json:"data_mb"`
+	Unlimited    bool        `json:"unlimited"`
+	FairUse      string      `json:"fair_use"`
 	ValidityDays int         `json:"validity_days"`
 	Cost         money.USDC  `json:"cost_micros"`
 	Price        money.Cents `json:"price_usd_cents"`
@@ -134,7 +137,8 @@ func (e Esims) Plans(ctx context.Context) ([]esim.Plan, time.Time, error) {
 		return nil, time.Time{}, mapError(err)
 	}
 	rows, err := e.s.ent.EsimPlan.Query().Where(esimplan.Live(true)).
-		Order(esimplan.ByPriceUsdCents(), esimplan.ByDataMB(sql.OrderDesc()), esimplan.ByID()).All(ctx)
+		Order(esimplan.ByPriceUsdCents(), esimplan.ByUnlimited(sql.OrderDesc()), esimplan.ByDataMB(sql.OrderDesc()),
+			esimplan.ByID()).All(ctx)
 	if err != nil {
 		return nil, time.Time{}, mapError(err)
 	}
@@ -161,7 +165,9 @@ func (e Esims) Plan(ctx context.Context, id esim.PlanID) (esim.Plan, error) {
 func (e Esims) Replace(ctx context.Context, plans []esim.Plan, at time.Time) error {
 	rows, codes := make([]planRow, len(plans)), make([]string, len(plans))
 	for i, p := range plans {
-		rows[i] = planRow{p.ID, p.Code, p.Name, p.Type, p.Countries, p.DataMB, p.ValidityDays, p.Cost, p.Price, p.Live}
+		rows[i] = planRow{
+			p.ID, p.Code, p.Name, p.Type, p.Countries, p.DataMB, p.Unlimited, p.FairUse, p.ValidityDays, p.Cost, p.Price, p.Live,
+		}
 		codes[i] = p.Code
 	}
 	encoded, err := json.Marshal(rows)
@@ -317,7 +323,8 @@ func (e Esims) Rotate(ctx context.Context, id order.ID, expires time.Time) (esim
 func planOf(row *ent.EsimPlan) esim.Plan {
 	return esim.Plan{
 		ID: esim.PlanID(row.ID), Name: row.Name, Type: esim.Type(row.Type), Countries: row.Countries, DataMB: row.DataMB,
-		ValidityDays: row.ValidityDays, Price: money.Cents(row.PriceUsdCents), Code: row.Code,
+		Unlimited: row.Unlimited, FairUse: row.FairUse, ValidityDays: row.ValidityDays, Price: money.Cents(row.PriceUsdCents),
+		Code: row.Code,
 		Cost: money.USDC(row.CostMicros), Live: row.Live,
 	}
 }

@@ -71,7 +71,7 @@ for (const [name, Transport, make] of clients) {
     };
     try {
       const { tools } = await client.listTools();
-      assert.equal(tools.length, 12);
+      assert.equal(tools.length, 13);
       for (const tool of tools) assert.ok(tool.description.length > 20 && tool.outputSchema.type === "object" && tool.annotations, tool.name);
 
       const wallet = await call("get_wallet");

@@ -108,6 +108,14 @@ func (e ESIMs) Status(ctx context.Context, orderID string) (*roamcardv1.Order, e
 	return res.GetOrder(), err
 }
 
+// Profile reads how the eSIM of a fulfilled order stands at its supplier: whether it is installed, how much data is
+// used and when it expires, by the delivery token of ctx or the wallet's session. The service asks the supplier once a
+// minute at most; ReadAt says when it did.
+func (e ESIMs) Profile(ctx context.Context, orderID string) (*roamcardv1.EsimProfile, error) {
+	res, err := e.client.Services.Esim.GetEsimProfile(ctx, &roamcardv1.GetEsimProfileRequest{OrderId: orderID})
+	return res.GetProfile(), err
+}
+
 // Install shows the eSIM of a fulfilled order through a presenter: the caller learns whether it was seen,
 // and nothing else. It is read by the delivery token of ctx or the wallet's session.
 func (e ESIMs) Install(ctx context.Context, orderID string, to ESIMPresenter) (Presented, error) {

@@ -3,7 +3,7 @@ import { type Call, type CallOptions, type Listing, listing } from "./call.js";
 import { type Connection, deliveryHeader, newKey, present } from "./connection.js";
 import { type Orders, type Paid, paid, PaidOrder, type PurchaseOptions } from "./orders.js";
 import type { EsimPresenter, Presented } from "./presenter.js";
-import { type EsimCredentials, type EsimPlan, type Order, plain } from "./results.js";
+import { type EsimCredentials, type EsimPlan, type EsimProfile, type Order, plain } from "./results.js";
 import { Secret } from "./secret.js";
 
 /** Which plans are listed. */
@@ -70,6 +70,18 @@ export class Esims {
     return this.#connection.call(
       options,
       async (wire) => present((await this.#connection.esims.getEsimOrder({ orderId }, wire)).order),
+      opening(deliveryToken),
+    );
+  }
+
+  /**
+   * Reads how the eSIM of a fulfilled order stands at its supplier: whether it is installed, how much data is used and
+   * when it expires. The service asks the supplier once a minute at most; readAt says when it did.
+   */
+  profile(orderId: string, { deliveryToken, ...options }: DeliveryOptions = {}): Call<EsimProfile> {
+    return this.#connection.call(
+      options,
+      async (wire) => plain(present((await this.#connection.esims.getEsimProfile({ orderId }, wire)).profile)),
       opening(deliveryToken),
     );
   }

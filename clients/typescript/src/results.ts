@@ -44,6 +44,15 @@ export type DeclineReason =
   | "verification_failed"
   | "suspected_fraud"
   | "other";
+/** How an eSIM stands at its supplier. */
+export type ProfileStatus =
+  | "not_installed"
+  | "installed"
+  | "active"
+  | "used_up"
+  | "expired"
+  | "cancelled"
+  | "unknown";
 export type JobStatus = "queued" | "processing" | "succeeded" | "failed" | "operator_review";
 export type TransferResolution = "refunded_by_hand" | "donation" | "known";
 
@@ -60,6 +69,7 @@ interface Literals {
   "roamcard.v1.CardTransaction.status": TransactionStatus;
   "roamcard.v1.CardTransaction.declineReason": DeclineReason;
   "roamcard.v1.EsimPlan.type": "country" | "region";
+  "roamcard.v1.EsimProfile.status": ProfileStatus;
   "roamcard.v1.FeeJob.status": JobStatus;
   "roamcard.v1.JobRecord.status": JobStatus;
   "roamcard.v1.PaymentRecord.status": "claimed" | "paid" | "dead";
@@ -130,6 +140,8 @@ export interface CardDiscovery extends Plain<card.GetCardDiscoveryResponse> {}
 export interface TopupDiscovery extends Plain<card.GetTopupDiscoveryResponse> {}
 /** A plan that can be bought now. */
 export interface EsimPlan extends Plain<esim.EsimPlan> {}
+/** How an eSIM stands at its supplier, without what installs it. Bytes are decimal numbers in text. */
+export interface EsimProfile extends Plain<esim.EsimProfile> {}
 export interface EsimDiscovery extends Plain<esim.GetEsimDiscoveryResponse> {}
 /** The network, the payee, the fees and the limits. */
 export interface Config extends Plain<service.GetConfigResponse> {}

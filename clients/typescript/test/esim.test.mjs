@@ -95,17 +95,20 @@ scenario("the catalogue is wide, filtered, and tells nothing of its supplier", a
       "amount",
       "asset",
       "countryCodes",
-      "dataMb",
+      ...(p.unlimited ? ["fairUse"] : ["dataMb"]),
       "name",
       "network",
       "planId",
       "priceUsdCents",
       "type",
+      "unlimited",
       "validityDays",
     ]);
     assert.equal(p.amount, String(p.priceUsdCents * 10_000));
     assert.ok(p.priceUsdCents >= 1 && p.priceUsdCents <= 25_000);
   }
+  const unlimited = all.filter((p) => p.unlimited).map((p) => p.type);
+  assert.ok(unlimited.includes("region") && unlimited.includes("country"));
   const japan = await plans("?countryCode=jp");
   assert.ok(japan.some((p) => p.type === "region") && japan.every((p) => p.countryCodes.includes("JP")));
   assert.deepEqual(await plans("?countryCode=JP"), japan);

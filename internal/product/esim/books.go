@@ -89,7 +89,7 @@ func (m Made) Made(ctx context.Context) ([]order.Goods, error) {
 				return 0
 			},
 			Item: func(money.USDC) json.RawMessage {
-				return marshal(Item{Plan: plan.ID, DataMB: plan.DataMB, ValidityDays: plan.ValidityDays})
+				return marshal(itemOf(plan))
 			},
 		})
 	}

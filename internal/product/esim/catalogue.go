@@ -66,8 +66,11 @@ func (e *Esims) unsynced(ctx context.Context, err error) job.Outcome {
 // plan converts a listing. ok is false for a listing that is incomplete, or whose price is out of bounds.
 func (e *Esims) plan(l Listing) (Plan, bool) {
 	p := Plan{
-		ID: newPlanID(), Name: sanitize(l.Name), Type: l.Type, DataMB: l.DataMB, ValidityDays: l.ValidityDays,
-		Code: l.Code, Cost: l.Cost, Live: l.InStock,
+		ID: newPlanID(), Name: sanitize(l.Name, maxName), Type: l.Type, DataMB: l.DataMB, Unlimited: l.Unlimited,
+		ValidityDays: l.ValidityDays, Code: l.Code, Cost: l.Cost, Live: l.InStock,
+	}
+	if l.Unlimited {
+		p.FairUse = sanitize(l.FairUse, maxFairUse)
 	}
 	for _, c := range l.Countries {
 		code, ok := ParseCountry(c)
@@ -80,7 +83,8 @@ func (e *Esims) plan(l Listing) (Plan, bool) {
 	p.Countries = slices.Compact(p.Countries)
 	ok := false
 	p.Price, ok = PriceOf(l.Cost, e.MarginBPS)
-	return p, ok && p.Name != "" && p.Code != "" && p.DataMB > 0 && p.ValidityDays > 0 && len(p.Countries) > 0 &&
+	return p, ok && p.Name != "" && p.Code != "" && (p.DataMB > 0) != p.Unlimited && p.DataMB >= 0 && p.ValidityDays > 0 &&
+		len(p.Countries) > 0 &&
 		(p.Type == Region || p.Type == Country && len(p.Countries) == 1)
 }
 
@@ -104,11 +108,14 @@ func newPlanID() PlanID {
 	return PlanID("pln_" + hex.EncodeToString(raw[:]))
 }
 
-const maxName = 80
+const (
+	maxName    = 80
+	maxFairUse = 200
+)
 
 // sanitize reduces a supplier's text, which people and agents read in our catalogue, to letters, digits and some
 // punctuation on one line.
-func sanitize(s string) string {
+func sanitize(s string, most int) string {
 	s = strings.Map(func(r rune) rune {
 		switch {
 		case unicode.IsLetter(r), unicode.IsDigit(r), strings.ContainsRune(" -,.'&()+/", r):
@@ -119,7 +126,7 @@ func sanitize(s string) string {
 		return -1
 	}, strings.ToValidUTF8(s, ""))
 	runes := []rune(strings.Join(strings.Fields(s), " "))
-	return string(runes[:min(len(runes), maxName)])
+	return string(runes[:min(len(runes), most)])
 }
 
 // catalogue is the live plans, cheapest first, and the time of the last sync.

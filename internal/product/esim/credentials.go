@@ -12,7 +12,6 @@ import (
 
 	"github.com/boombuler/barcode/qr"
 
-	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/secret"
 )
@@ -30,18 +29,9 @@ type Credentials struct {
 
 // Credentials decrypts the activation data of an order. The caller checks who may see it.
 func (e *Esims) Credentials(ctx context.Context, o order.Order) (Credentials, error) {
-	notYet := fault.New(fault.OrderNotFulfilled,
-		"The eSIM is not ready yet. Follow the order until it is fulfilled.").About(string(o.ID))
-	if o.Status != order.Fulfilled {
-		return Credentials{}, notYet
-	}
-	found, err := e.Store.Profiles(ctx, o.ID)
+	p, err := e.delivered(ctx, o)
 	if err != nil {
-		return Credentials{}, fmt.Errorf("find the profile: %w", err)
-	}
-	p, ok := found[o.ID]
-	if !ok || p.Status != Ready {
-		return Credentials{}, notYet
+		return Credentials{}, err
 	}
 	m, err := e.Keys.Open(o.ID, p.ActivationData)
 	if err != nil {

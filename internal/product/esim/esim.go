@@ -53,8 +53,11 @@ type Plan struct {
 	Name string
 	Type Type
 	// Countries are the ISO 3166-1 alpha-2 codes it works in, upper case and sorted.
-	Countries    []string
+	Countries []string
+	// DataMB is the data in total; 0 when it is Unlimited. FairUse says what slows an unlimited plan down, if anything.
 	DataMB       int
+	Unlimited    bool
+	FairUse      string
 	ValidityDays int
 	Price        money.Cents
 	// Code and Cost are the supplier's; they never leave the service.
@@ -160,9 +163,16 @@ type Store interface {
 // Item is the item of an order for an eSIM: the plan as it was offered. It is part of signed quotes, which anyone can
 // read.
 type Item struct {
-	Plan         PlanID `json:"planId"`
-	DataMB       int    `json:"dataMb"`
-	ValidityDays int    `json:"validityDays"`
+	Plan PlanID `json:"planId"`
+	// DataMB is 0 when the data is Unlimited.
+	DataMB       int  `json:"dataMb"`
+	Unlimited    bool `json:"unlimited,omitempty"`
+	ValidityDays int  `json:"validityDays"`
+}
+
+// itemOf is the item of an order for a plan.
+func itemOf(p Plan) Item {
+	return Item{Plan: p.ID, DataMB: p.DataMB, Unlimited: p.Unlimited, ValidityDays: p.ValidityDays}
 }
 
 // ItemOf decodes the item of an order.

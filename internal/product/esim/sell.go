@@ -22,7 +22,10 @@ type Config struct {
 	Store    Store
 	Supplier Supplier
 	Traits   fulfilment.Traits
-	Keys     Keyring
+	// Capabilities are the supplier's, and Controls what they promise; nil when they promise nothing.
+	Capabilities Capabilities
+	Controls     Controls
+	Keys         Keyring
 	// TokenKey derives delivery tokens; every process of a deployment has the same. At least 32 bytes.
 	TokenKey []byte
 	Log      *slog.Logger
@@ -56,14 +59,17 @@ type Config struct {
 type Esims struct {
 	Config
 	// cached is the cached catalogue, and probe the cached float at the supplier.
-	cached  *availability.Memo[catalogue]
-	probe   *availability.Memo[money.USDC]
-	waiting chan struct{}
+	cached *availability.Memo[catalogue]
+	probe  *availability.Memo[money.USDC]
+	// conditions are the cached conditions of profiles, and reading the calls that read one.
+	conditions conditions
+	waiting    chan struct{}
+	reading    chan struct{}
 }
 
 // New makes Esims.
 func New(c Config) *Esims {
-	e := &Esims{Config: c, waiting: make(chan struct{}, c.Waiters)}
+	e := &Esims{Config: c, waiting: make(chan struct{}, c.Waiters), reading: make(chan struct{}, maxReads)}
 	e.cached = availability.NewMemo(availability.MemoConfig[catalogue]{Read: e.readCatalogue, TTL: cacheTTL, Now: c.Now})
 	e.probe = availability.NewMemo(availability.MemoConfig[money.USDC]{
 		Read: e.ask, TTL: probeTTL, ErrorTTL: probeTTL, Timeout: c.CallTimeout, Now: c.Now,
@@ -160,7 +166,7 @@ func (e *Esims) offered(
 
 func offer(p Plan, price money.Cents) order.Offer {
 	return order.Offer{
-		Price: price, Item: marshal(Item{Plan: p.ID, DataMB: p.DataMB, ValidityDays: p.ValidityDays}),
+		Price: price, Item: marshal(itemOf(p)),
 		Description: fmt.Sprintf("Travel eSIM: %s", p.Name),
 	}
 }
@@ -196,7 +202,7 @@ func honour(on catalogue, quoted order.Offer) (Plan, order.Offer, error) {
 	switch {
 	case !ok:
 		return Plan{}, order.Offer{}, termsChanged("The quoted plan is not available any more.")
-	case p.DataMB != item.DataMB || p.ValidityDays != item.ValidityDays:
+	case itemOf(p) != item:
 		return Plan{}, order.Offer{}, termsChanged("The quoted plan has changed.")
 	case p.Cost > quoted.Price.USDC():
 		return Plan{}, order.Offer{}, termsChanged("The price of the quoted plan has changed.")

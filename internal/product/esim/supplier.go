@@ -39,8 +39,12 @@ type Listing struct {
 	Name string
 	Type Type
 	// Countries are ISO 3166-1 alpha-2 codes.
-	Countries    []string
-	DataMB       int
+	Countries []string
+	// DataMB is the plan's data in total; 0 when it is Unlimited.
+	DataMB    int
+	Unlimited bool
+	// FairUse is the supplier's text on what slows an unlimited plan down; empty when it states none.
+	FairUse      string
 	ValidityDays int
 	Cost         money.USDC
 	InStock      bool

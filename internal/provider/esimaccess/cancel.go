@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
-	"github.com/roamcard/roamcard/internal/provider/wire"
 )
 
 // RefusedInstalled is the refusal to cancel a profile that a device has fetched, or that is no longer the vendor's to
@@ -27,14 +26,11 @@ func (s *Supplier) cancel(ctx context.Context, id string) error {
 	if !isName(id) {
 		return &fulfilment.Refusal{Code: fulfilment.RefusedRequest, Message: "that is no name of a profile"}
 	}
-	page, err := s.profiles(ctx, query("cancelled"), map[string]any{"esimTranNo": id}, 1)
+	a, err := s.one(ctx, id)
 	if err != nil {
 		return err
 	}
-	if len(page.items) != 1 || page.items[0].ID != id {
-		return wire.Unclear("the answer is about another profile")
-	}
-	switch a := page.items[0]; {
+	switch {
 	case a.ESIMStatus == cancelled:
 		return nil
 	case a.ESIMStatus != gotResource || a.SMDPStatus != released:

@@ -26,10 +26,11 @@ const (
 	maxDays    = 3650
 )
 
-// The values of a package that the port can say. A daily allowance, whether it ends in a cut, a lower speed or not at
-// all, is no total of data; a plan that begins with its purchase has less than its days when it is installed.
+// The values of a package that the port can say. A daily allowance that ends in a cut or a lower speed is no total of
+// data; a plan that begins with its purchase has less than its days when it is installed.
 const (
 	totalData      = "1"
+	unlimitedData  = "4"
 	atInstallation = "1"
 	atFirstNetwork = "2"
 )
@@ -37,7 +38,7 @@ const (
 // Listings implements esim.Supplier. It leaves out what the port cannot say, and packages that are not whole.
 func (s *Supplier) Listings(ctx context.Context) ([]esim.Listing, error) {
 	packages, err := s.packages(ctx, request{
-		op: "plans", most: maxCatalogue, body: map[string]string{"type": "BASE", "dataType": totalData},
+		op: "plans", most: maxCatalogue, body: map[string]string{"type": "BASE"},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the catalogue: %w", err)
@@ -60,7 +61,7 @@ func (s *Supplier) Listings(ctx context.Context) ([]esim.Listing, error) {
 }
 
 func sameTerms(a, b esim.Listing) bool {
-	return a.Cost == b.Cost && a.DataMB == b.DataMB && a.ValidityDays == b.ValidityDays &&
+	return a.Cost == b.Cost && a.DataMB == b.DataMB && a.Unlimited == b.Unlimited && a.ValidityDays == b.ValidityDays &&
 		slices.Equal(a.Countries, b.Countries)
 }
 
@@ -170,6 +171,7 @@ type packageAnswer struct {
 	DurationUnit string `json:"durationUnit"`
 	Location     string `json:"location"`
 	LocationCode string `json:"locationCode"`
+	FairUse      string `json:"fupPolicy"`
 }
 
 // errUnsaid is a package that is as documented, but that the port has no words for.
@@ -184,15 +186,23 @@ func (a packageAnswer) listing() (esim.Listing, error) {
 		return esim.Listing{}, wire.Unclear("a package does not match the documentation")
 	}
 	countries, kind := a.coverage()
-	if a.DataType != totalData || (a.ActiveType != atInstallation && a.ActiveType != atFirstNetwork) ||
-		a.DurationUnit != "DAY" || volume < megabyte || len(countries) == 0 || strings.HasPrefix(a.Code, "TOPUP_") {
+	unlimited := a.DataType == unlimitedData
+	// The price of an unlimited package is that of a day, and the order says how many: one, so that its price is known.
+	if (a.DataType != totalData && !(unlimited && days == 1)) ||
+		(a.ActiveType != atInstallation && a.ActiveType != atFirstNetwork) ||
+		a.DurationUnit != "DAY" || (volume < megabyte && !unlimited) || len(countries) == 0 ||
+		strings.HasPrefix(a.Code, "TOPUP_") {
 		return esim.Listing{}, errUnsaid
 	}
-	return esim.Listing{
+	l := esim.Listing{
 		Code: a.Code, Name: a.Name, Type: kind, Countries: countries,
 		// Rounded down: nobody is promised data that the plan does not have.
 		DataMB: int(volume / megabyte), ValidityDays: int(days), Cost: money.USDC(price * microsPerUnit), InStock: true,
-	}, nil
+	}
+	if unlimited {
+		l.DataMB, l.Unlimited, l.FairUse = 0, true, a.FairUse
+	}
+	return l, nil
 }
 
 // coverage is the countries of a package that have a code of ISO 3166, and whether it is the plan of one country. The

@@ -72,7 +72,7 @@ func TestPackagesThatThePortCannotSayAreNotSold(t *testing.T) {
 	for name, change := range map[string]func(*esimaccessfake.Package){
 		"a slower day":        func(p *esimaccessfake.Package) { p.DataType = 2 },
 		"a day that is cut":   func(p *esimaccessfake.Package) { p.DataType = 3 },
-		"unlimited":           func(p *esimaccessfake.Package) { p.DataType = 4 },
+		"unlimited for weeks": func(p *esimaccessfake.Package) { p.DataType = 4 },
 		"a new kind of data":  func(p *esimaccessfake.Package) { p.DataType = 5 },
 		"begins at purchase":  func(p *esimaccessfake.Package) { p.ActiveType = 3 },
 		"months":              func(p *esimaccessfake.Package) { p.DurationUnit = "MONTH" },
@@ -98,6 +98,25 @@ func TestPackagesThatThePortCannotSayAreNotSold(t *testing.T) {
 				t.Errorf("Order = %v after %v", err, b.fake.Requests())
 			}
 		})
+	}
+}
+
+func TestUnlimitedPackageIsSoldForOneDay(t *testing.T) {
+	p := spain()
+	p.DataType, p.Duration, p.Volume, p.FairUse = 4, 1, 0, "1 Mbps above 2 GB"
+	b := start(t, esimaccessfake.Config{Packages: []esimaccessfake.Package{p}})
+	got, err := b.Listings(t.Context())
+	if err != nil || len(got) != 1 || !got[0].Unlimited || got[0].DataMB != 0 || got[0].ValidityDays != 1 ||
+		got[0].FairUse != p.FairUse {
+		t.Fatalf("Listings = %+v, %v", got, err)
+	}
+	ref, _ := b.ordered(p.Code)
+	b.fake.Settle()
+	if made, err := b.Ordered(t.Context(), ref); err != nil || made.State != esim.PurchaseReady {
+		t.Errorf("Ordered = %+v, %v", made, err)
+	}
+	if days := b.fake.Orders()[0].Days; days != 1 {
+		t.Errorf("ordered for %d days", days)
 	}
 }
 
@@ -176,7 +195,7 @@ func TestBothFormsOfSuccessAreRead(t *testing.T) {
 	for _, op := range []string{"plans", "check", "balance", "order", "ordered"} {
 		b.fake.Fault(op, esimaccessfake.Documented)
 	}
-	if got, err := b.Listings(t.Context()); err != nil || len(got) != 14 {
+	if got, err := b.Listings(t.Context()); err != nil || len(got) != 15 {
 		t.Errorf("%d plans, %v", len(got), err)
 	}
 	if _, err := b.Check(t.Context(), france); err != nil {

@@ -125,7 +125,19 @@ const france = "FKE004"
 
 func TestSupplierPassesTheKit(t *testing.T) {
 	b := start(t, esimaccessfake.Config{})
-	esimtest.Run(t, esimtest.Harness{Handles: b.handles(), Supplier: b.Supplier, NamedLate: true})
+	esimtest.Run(t, esimtest.Harness{
+		Handles: b.handles(), Supplier: b.Supplier, NamedLate: true, Capabilities: b.Capabilities(),
+		Use: func(p esim.Purchase, bytes int64) { b.use(p.ID, "IN_USE", "ENABLED", bytes) },
+	})
+}
+
+// use makes a device install a profile and use it.
+func (b *bench) use(id, status, smdp string, bytes int64) {
+	for _, o := range b.fake.Orders() {
+		if o.ProfileNo == id {
+			b.fake.Edit(o.No, func(o *esimaccessfake.Order) { o.ESIMStatus, o.SMDPStatus, o.Used = status, smdp, bytes })
+		}
+	}
 }
 
 // A restart forgets the numbers of orders: what is known of them then is what the vendor lists.
@@ -193,7 +205,7 @@ func TestDialTakesOnlyWhatItCanSignAndSendSafely(t *testing.T) {
 func TestProbeMakesEveryCallThatCostsNothing(t *testing.T) {
 	b := start(t, esimaccessfake.Config{Balance: 123_400})
 	said, err := b.Probe(t.Context())
-	if err != nil || said != "14 plans, a balance of 12.340000 USD" {
+	if err != nil || said != "15 plans, a balance of 12.340000 USD" {
 		t.Errorf("Probe = %q, %v", said, err)
 	}
 	seen := b.fake.Requests()

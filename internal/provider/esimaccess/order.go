@@ -59,11 +59,14 @@ func (s *Supplier) Order(ctx context.Context, r esim.Request) (esim.Purchase, er
 		Transaction string `json:"transactionId"`
 	}
 	p := esim.Purchase{Ref: r.Ref, Code: r.Code, State: esim.PurchasePending, Cost: plan.Cost}
+	line := map[string]any{"packageCode": r.Code, "count": 1, "price": price}
+	if plan.Unlimited {
+		line["periodNum"] = plan.ValidityDays
+	}
 	err = s.send(ctx, request{
 		op: "order", path: "esim/order", known: refusalOfOrder,
 		body: map[string]any{
-			"transactionId": named.String(), "amount": price,
-			"packageInfoList": []map[string]any{{"packageCode": r.Code, "count": 1, "price": price}},
+			"transactionId": named.String(), "amount": price, "packageInfoList": []map[string]any{line},
 		},
 	}, &got)
 	if errors.Is(err, errAllocating) {

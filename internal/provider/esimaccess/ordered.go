@@ -226,6 +226,9 @@ type profileAnswer struct {
 	AC         string `json:"ac"`
 	ESIMStatus string `json:"esimStatus"`
 	SMDPStatus string `json:"smdpStatus"`
+	// ExpiresAt is the end of the plan, or before its installation the end of the time to install it.
+	ExpiresAt string `json:"expiredTime"`
+	DataType  plain  `json:"dataType"`
 	// Packages are the one that was ordered, and those that the profile was topped up with.
 	Packages []struct {
 		Code        string `json:"packageCode"`

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/esim"
@@ -18,8 +19,8 @@ const (
 	maxPages = 100
 )
 
-// Listings implements esim.Supplier. Left out is what the port cannot state: bundles without a limit of data, and
-// prices that are no whole number of millionths of a dollar. Nothing is counted: what is listed is in stock.
+// Listings implements esim.Supplier. Left out is what the port cannot state: prices that are no whole number of
+// millionths of a dollar, and bundles without a country. Nothing is counted: what is listed is in stock.
 func (s *Supplier) Listings(ctx context.Context) ([]esim.Listing, error) {
 	// A bundle's price has no currency of its own.
 	if _, err := s.balance(ctx); err != nil {
@@ -82,35 +83,63 @@ type bundleAnswer struct {
 	Countries   []struct {
 		ISO string `json:"iso"`
 	} `json:"countries"`
-	DataMB    int         `json:"dataAmount"`
-	Days      int         `json:"duration"`
-	Unlimited bool        `json:"unlimited"`
-	Price     json.Number `json:"price"`
+	// Roaming is where a bundle of a region works, whose only country is the region's name.
+	Roaming   []json.RawMessage `json:"roamingEnabled"`
+	DataMB    int               `json:"dataAmount"`
+	Days      int               `json:"duration"`
+	Unlimited bool              `json:"unlimited"`
+	Price     json.Number       `json:"price"`
 }
 
 func (a bundleAnswer) listing() (esim.Listing, bool) {
 	price, ok := parseUSD(a.Price)
-	if !ok || price <= 0 || a.Unlimited || a.DataMB <= 0 || a.Days <= 0 || !isBundle(a.Name) {
+	if !ok || price <= 0 || (!a.Unlimited && a.DataMB <= 0) || a.Days <= 0 || !isBundle(a.Name) {
 		return esim.Listing{}, false
 	}
 	l := esim.Listing{
 		Code: a.Name, Name: a.Description, Type: esim.Country, DataMB: a.DataMB, ValidityDays: a.Days, Cost: price,
-		InStock: true,
+		InStock: true, Unlimited: a.Unlimited,
+	}
+	if l.Unlimited {
+		l.DataMB = 0 // -1, or the allowance of a day
 	}
 	if l.Name == "" {
 		l.Name = a.Name
 	}
-	for _, c := range a.Countries {
-		iso, ok := esim.ParseCountry(c.ISO)
-		if !ok {
-			return esim.Listing{}, false
-		}
-		l.Countries = append(l.Countries, iso)
-	}
+	l.Countries, ok = a.coverage()
 	if len(l.Countries) > 1 {
 		l.Type = esim.Region
 	}
-	return l, len(l.Countries) > 0
+	return l, ok
+}
+
+// coverage is the countries of a bundle; ok is false when one of them has no code. A region that stands in place of its
+// countries has them where the bundle roams.
+func (a bundleAnswer) coverage() (countries []string, ok bool) {
+	codes := make([]string, len(a.Countries))
+	for i, c := range a.Countries {
+		codes[i] = c.ISO
+	}
+	if _, country := esim.ParseCountry(strings.Join(codes, "")); len(codes) == 1 && !country {
+		codes = nil
+		for _, raw := range a.Roaming {
+			var where struct {
+				ISO string `json:"iso"`
+			}
+			if json.Unmarshal(raw, &where.ISO) != nil && json.Unmarshal(raw, &where) != nil {
+				return nil, false
+			}
+			codes = append(codes, where.ISO)
+		}
+	}
+	for _, code := range codes {
+		iso, known := esim.ParseCountry(code)
+		if !known {
+			return nil, false
+		}
+		countries = append(countries, iso)
+	}
+	return countries, len(countries) > 0
 }
 
 // isBundle refuses a name that would change a path. Names are case sensitive.

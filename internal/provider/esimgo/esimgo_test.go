@@ -134,7 +134,9 @@ func TestSupplierPassesTheKit(t *testing.T) {
 					},
 					Executed: func(ref fulfilment.Ref) int { return a.executed[ref] },
 				},
-				Supplier: a,
+				Supplier: a, Capabilities: a.Capabilities(), Use: func(p esim.Purchase, bytes int64) {
+					a.vendor.Put(p.ID, esimgofake.Use{Profile: "Enabled", Bundle: "Active", Used: bytes})
+				},
 			})
 		})
 	}
@@ -246,7 +248,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 
 func TestProbeReadsOnly(t *testing.T) {
 	b := start(t, esimgofake.Config{Balance: 12_340_000})
-	if said, err := b.Probe(t.Context()); err != nil || said != "3 plans, 12.340000 USD left" {
+	if said, err := b.Probe(t.Context()); err != nil || said != "5 plans, 12.340000 USD left" {
 		t.Errorf("Probe = %q, %v", said, err)
 	}
 	if b.vendor.Calls("order")+b.vendor.Calls("check") != 0 {

@@ -25,7 +25,7 @@ func TestRequestsAndAnswersMatchTheDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if all, err := judged.Listings(t.Context()); err != nil || len(all) != 3 {
+	if all, err := judged.Listings(t.Context()); err != nil || len(all) != 5 {
 		t.Errorf("%d listings, %v", len(all), err)
 	}
 	if stock, err := judged.Check(t.Context(), france); err != nil || stock.Units == 0 {
@@ -35,17 +35,26 @@ func TestRequestsAndAnswersMatchTheDocument(t *testing.T) {
 	if stock, err := judged.Check(t.Context(), japan); err != nil || stock.Units != 0 {
 		t.Errorf("%+v, %v", stock, err)
 	}
-	if p, err := judged.Order(t.Context(), asking(france)); err != nil || p.State != esim.PurchaseReady {
-		t.Errorf("%+v, %v", p, err)
+	p, err := judged.Order(t.Context(), asking(france))
+	if err != nil || p.State != esim.PurchaseReady {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	held := esim.Held{ID: p.ID, Code: p.Code, ICCID: p.ActivationData.ICCID}
+	for _, use := range []esimgofake.Use{{}, {Profile: "Enabled", Bundle: "Active", Used: 5}} {
+		b.vendor.Put(p.ID, use)
+		if s, err := judged.State(t.Context(), held); err != nil || s.Usage == nil || s.Usage.Used != use.Used {
+			t.Errorf("%+v, %v", s, err)
+		}
 	}
 	lost := b.lose(france, esimgofake.TimeoutAfter)
-	p, err := judged.Ordered(t.Context(), lost.Ref)
+	p, err = judged.Ordered(t.Context(), lost.Ref)
 	if err != nil || p.State != esim.PurchaseReady {
 		t.Errorf("%+v, %v", p, err)
 	}
 	for what, least := range map[string]int{
 		"GET /organisation": 1, "GET /catalogue": 1, "GET /catalogue/" + japan: 1, "POST /orders": 4, "GET /orders": 1,
 		"GET /orders/" + p.ID: 1, "GET /esims/assignments": 2,
+		"GET /esims/" + held.ICCID.Reveal(): 2, "GET /esims/" + held.ICCID.Reveal() + "/bundles": 2,
 	} {
 		if n := j.Judged()[what]; n < least {
 			t.Errorf("%s was judged %d times, want %d", what, n, least)

@@ -328,10 +328,14 @@ func TestCatalogueIsReadWhole(t *testing.T) {
 		})
 	}
 	got, err := b.Listings(t.Context())
-	if err != nil || len(got) != 253 {
-		t.Fatalf("%d listings, %v; want 253", len(got), err)
+	if err != nil || len(got) != 255 {
+		t.Fatalf("%d listings, %v; want 255", len(got), err)
 	}
 	want := map[string]esim.Listing{
+		"esim_UL_7D_FR_V2": {
+			Code: "esim_UL_7D_FR_V2", Name: "eSIM, Unlimited, 7 Days, France, V2", Type: esim.Country,
+			Countries: []string{"FR"}, Unlimited: true, ValidityDays: 7, Cost: 9_000_000, InStock: true,
+		},
 		japan: {
 			Code: japan, Name: "eSIM, 1GB, 7 Days, Japan, V2", Type: esim.Country, Countries: []string{"JP"}, DataMB: 1000,
 			ValidityDays: 7, Cost: 1_430_500, InStock: true,
@@ -348,8 +352,11 @@ func TestCatalogueIsReadWhole(t *testing.T) {
 		if l.Code == "esim_5GB_30D_REUP_V2" && (l.Type != esim.Region || len(l.Countries) != 8) {
 			t.Errorf("a region is listed as %+v", l)
 		}
-		if strings.Contains(l.Code, "_UL_") {
+		if strings.Contains(l.Code, "_UL_") && (!l.Unlimited || l.DataMB != 0) {
 			t.Errorf("a bundle without a limit of data is listed as %+v", l)
+		}
+		if l.Code == "esim_1GB_7D_RBAL_V2" && (l.Type != esim.Region || fmt.Sprint(l.Countries) != "[AL HR ME]") {
+			t.Errorf("a region that is named in place of its countries is listed as %+v", l)
 		}
 		delete(want, l.Code)
 	}
@@ -364,8 +371,8 @@ func TestInexactPricesAreLeftOut(t *testing.T) {
 		return status, strings.Replace(body, `"price":1.12,`, `"price":1.1200000000000001,`, 1)
 	}})
 	got, err := inexact.Listings(t.Context())
-	if err != nil || len(got) != 2 {
-		t.Errorf("%d listings, %v; want 2", len(got), err)
+	if err != nil || len(got) != 4 {
+		t.Errorf("%d listings, %v; want 4", len(got), err)
 	}
 }
 
@@ -374,8 +381,8 @@ func TestEmptyPageEndsAListThatDoesNotSayItsLength(t *testing.T) {
 	silent := b.over(between{after: func(_ *http.Request, status int, body string) (int, string) {
 		return status, strings.Replace(body, `"pageCount"`, `"was"`, 1)
 	}})
-	if got, err := silent.Listings(t.Context()); err != nil || len(got) != 3 {
-		t.Errorf("%d listings, %v; want 3", len(got), err)
+	if got, err := silent.Listings(t.Context()); err != nil || len(got) != 5 {
+		t.Errorf("%d listings, %v; want 5", len(got), err)
 	}
 }
 

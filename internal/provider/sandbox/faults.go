@@ -233,6 +233,9 @@ func editOne(mode string, one map[string]any) {
 	case modeWrongOwner:
 		replace(one, "00000000-0000-4000-8000-000000000000", "reference")
 		replace(one, "crd_somebody_else", "cardId")
+		if _, profile := one["usedBytes"]; profile {
+			replace(one, "esm_somebody_else", "id")
+		}
 	case modeEarly:
 		editStatus(one, string(cardLive), string(moveDone))
 	case modeStale:

@@ -19,7 +19,7 @@ const (
 )
 
 // supplierOps are the calls of the supplier's API, as faults name them.
-var supplierOps = []string{"*", "plans", "check", "order", "ordered", "statement", "history"}
+var supplierOps = []string{"*", "plans", "check", "order", "ordered", "profile", "statement", "history"}
 
 // defaultSupplierFloat is 100,000 dollars.
 const defaultSupplierFloat money.USDC = 100_000_000_000
@@ -49,6 +49,7 @@ func (s *supplier) routes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /esim/v1/plans/{code}", s.vendor("check", s.getPlan))
 	mux.HandleFunc("POST /esim/v1/orders", s.vendor("order", s.postOrder))
 	mux.HandleFunc("GET /esim/v1/orders", s.vendor("ordered", s.getOrders))
+	mux.HandleFunc("GET /esim/v1/profiles/{id}", s.vendor("profile", s.getProfile))
 	mux.HandleFunc("GET /esim/v1/statement", s.vendor("statement", s.getStatement))
 
 	mux.HandleFunc("GET /control/esim/books", s.control(s.showBooks))
@@ -58,6 +59,7 @@ func (s *supplier) routes(mux *http.ServeMux) {
 	mux.HandleFunc("POST /control/esim/float", s.control(s.setFloat))
 	mux.HandleFunc("POST /control/esim/pace", s.control(s.setPace))
 	mux.HandleFunc("POST /control/esim/settle", s.control(s.settle))
+	mux.HandleFunc("POST /control/esim/profiles/{id}", s.control(s.setProfile))
 	mux.HandleFunc("POST /control/esim/plans/{code}", s.control(s.setPlan))
 }
 
@@ -67,11 +69,14 @@ type planBody struct {
 	Name      string   `json:"name"`
 	Kind      string   `json:"kind"`
 	Countries []string `json:"countries"`
-	DataMB    int      `json:"dataMb"`
-	Days      int      `json:"days"`
-	Cost      int64    `json:"costMicros"`
-	Currency  string   `json:"currency"`
-	InStock   bool     `json:"inStock"`
+	// DataMB is 0 for a plan without a limit; FairUse says what slows that down.
+	DataMB    int    `json:"dataMb"`
+	Unlimited bool   `json:"unlimited,omitempty"`
+	FairUse   string `json:"fairUse,omitempty"`
+	Days      int    `json:"days"`
+	Cost      int64  `json:"costMicros"`
+	Currency  string `json:"currency"`
+	InStock   bool   `json:"inStock"`
 }
 
 // stockBody is what can be had of a plan now.
@@ -115,7 +120,7 @@ func (s *supplier) getPlans(call) (any, error) {
 	list := listBody[planBody]{Items: []planBody{}}
 	for _, p := range s.books.listed() {
 		list.Items = append(list.Items, planBody{
-			p.Code, p.Name, p.Kind, p.Countries, p.DataMB, p.Days, p.Cost, currencyUSD, p.Units != 0,
+			p.Code, p.Name, p.Kind, p.Countries, p.DataMB, p.Unlimited, p.FairUse, p.Days, p.Cost, currencyUSD, p.Units != 0,
 		})
 	}
 	return list, nil

@@ -45,6 +45,9 @@ func TestSupplierPassesTheKit(t *testing.T) {
 	b, s := supply(t, sandbox.Config{Dir: t.TempDir(), AllocateAfter: time.Hour})
 	esimtest.Run(t, esimtest.Harness{
 		Handles: b.handles("esim/", s.Traits(), func() map[string]int { return b.esims().Executed }), Supplier: s,
+		Capabilities: s.Capabilities(), Use: func(p esim.Purchase, bytes int64) {
+			b.control(http.MethodPost, "esim/profiles/"+p.ID, map[string]any{"status": "enabled", "usedBytes": bytes}, nil)
+		},
 		SellOut: func(code string) { b.control(http.MethodPost, "esim/plans/"+code, map[string]any{"units": 0}, nil) },
 	})
 }

@@ -40,6 +40,9 @@ type esimRow struct {
 	DueAt time.Time `json:"dueAt,omitzero"`
 	// HiddenUntil keeps an order out of look-ups: an effect that appears late.
 	HiddenUntil time.Time `json:"hiddenUntil,omitzero"`
+	// Profile is how a released profile stands; empty while no device has it. Used is the data it used, in bytes.
+	Profile string `json:"profile,omitempty"`
+	Used    int64  `json:"usedBytes,omitempty"`
 	// AtOnce says that the order was cancelled in the answer to its request.
 	AtOnce bool `json:"atOnce,omitempty"`
 }

@@ -163,6 +163,8 @@ type planAnswer struct {
 	Kind      string   `json:"kind"`
 	Countries []string `json:"countries"`
 	DataMB    int      `json:"dataMb"`
+	Unlimited bool     `json:"unlimited"`
+	FairUse   string   `json:"fairUse"`
 	Days      int      `json:"days"`
 	Cost      *int64   `json:"costMicros"`
 	Currency  string   `json:"currency"`
@@ -174,8 +176,8 @@ func (a planAnswer) listing() (esim.Listing, error) {
 		return esim.Listing{}, wire.Unclear("a plan in the answer does not match the documentation")
 	}
 	l := esim.Listing{
-		Code: a.Code, Name: a.Name, Type: esim.Country, Countries: a.Countries, DataMB: a.DataMB, ValidityDays: a.Days,
-		Cost: money.USDC(*a.Cost), InStock: *a.InStock,
+		Code: a.Code, Name: a.Name, Type: esim.Country, Countries: a.Countries, DataMB: a.DataMB, Unlimited: a.Unlimited,
+		FairUse: a.FairUse, ValidityDays: a.Days, Cost: money.USDC(*a.Cost), InStock: *a.InStock,
 	}
 	if a.Kind == string(esim.Region) {
 		l.Type = esim.Region

@@ -14,6 +14,8 @@ type planRow struct {
 	Kind      string   `json:"kind"`
 	Countries []string `json:"countries"`
 	DataMB    int      `json:"dataMb"`
+	Unlimited bool     `json:"unlimited,omitempty"`
+	FairUse   string   `json:"fairUse,omitempty"`
 	Days      int      `json:"days"`
 	// Cost is in millionths of a dollar.
 	Cost int64 `json:"costMicros"`
@@ -74,6 +76,20 @@ var regions = []struct {
 	{"oceania", "Oceania", 1_400_000, "AU NZ FJ"},
 }
 
+// unlimited are the plans whose data is not limited, for a week.
+var unlimited = []struct {
+	code, name, kind, countries string
+	cost                        int64
+}{
+	{"fr", "France", "country", "FR", 14_500_000},
+	{"us", "United States", "country", "US", 17_200_000},
+	{"jp", "Japan", "country", "JP", 16_900_000},
+	{"europe", "Europe", "region", "FR DE IT ES PT NL BE AT PL CZ HU GR SE DK FI IE GB", 21_400_000},
+}
+
+// fairUse is what the supplier says of them.
+const fairUse = "Full speed up to 2 GB a day, then 1 Mbit/s until midnight UTC"
+
 // bundle is a size of plan, with the part of the price by volume that is left of it, in hundredths.
 type bundle struct {
 	mb, days int
@@ -100,6 +116,13 @@ func catalogue() []planRow {
 		for _, b := range regionBundles {
 			all = append(all, planOf(r.code, r.name, "region", strings.Fields(r.countries), r.perGB, b))
 		}
+	}
+	for _, u := range unlimited {
+		all = append(all, planRow{
+			Code: u.code + "-unlimited-7d", Name: u.name + " unlimited, 7 days", Kind: u.kind,
+			Countries: strings.Fields(u.countries), Unlimited: true, FairUse: fairUse, Days: 7, Cost: u.cost,
+			Units: uncounted,
+		})
 	}
 	slices.SortFunc(all, func(a, b planRow) int { return strings.Compare(a.Code, b.Code) })
 	return all

@@ -28,6 +28,7 @@ func catalogue(t *testing.T) (plans []json.RawMessage, shop *fakeAPI) {
 			"planId": fmt.Sprintf("pln_%04d", n), "name": "Europe <1 GB> & more", "type": "region",
 			"countryCodes": codes, "dataMb": 1024,
 			"validityDays": 7, "priceUsdCents": n + 1, "amount": "10000", "asset": "0x0", "network": "eip155:8453",
+			"unlimited": false,
 		})
 		if err != nil {
 			t.Fatal(err)

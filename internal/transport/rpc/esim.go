@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,6 +29,9 @@ type EsimService struct {
 	Orders   OwnedOrder
 	Plans    EsimPlans
 	Delivery EsimDelivery
+	Profiles EsimProfiles
+	// Capabilities are the supplier's.
+	Capabilities esim.Capabilities
 	// Session reports whether a session of the wallet came with the call, see rpcx.SessionOf.
 	Session func(ctx context.Context, wallet x402.Address) bool
 	// Limits bounds how many calls wait for one order; nil does not limit.
@@ -57,6 +61,13 @@ type EsimDelivery interface {
 	RotateToken(ctx context.Context, o order.Order) (esim.Token, error)
 	// Credentials is an order_not_fulfilled before there are any.
 	Credentials(ctx context.Context, o order.Order) (esim.Credentials, error)
+}
+
+// EsimProfiles tells how delivered profiles stand at their supplier.
+type EsimProfiles interface {
+	// Condition is an order_not_fulfilled before there is a profile, and an esim_control_missing where the supplier does
+	// not tell.
+	Condition(ctx context.Context, o order.Order) (esim.Condition, error)
 }
 
 // GetEsimDiscovery implements roamcardv1connect.EsimServiceHandler.
@@ -93,7 +104,22 @@ func (s EsimService) GetEsimDiscovery(
 			Credentials:       "GET /api/esim/orders/{orderId}/credentials",
 			Rotate:            "POST /api/esim/orders/{orderId}/rotate-token",
 		},
+		Profile: profileTerms(s.Capabilities),
 	}, nil
+}
+
+// profileTerms are what owners may do with a delivered eSIM.
+func profileTerms(of esim.Capabilities) *roamcardv1.EsimProfileTerms {
+	m := &roamcardv1.EsimProfileTerms{
+		Usage: of.Usage, MaxAgeSeconds: uint32(esim.ConditionTTL.Seconds()), Statuses: []string{},
+	}
+	if of.Status {
+		m.Status = proto.String("GET /api/esim/orders/{orderId}/profile")
+	}
+	for _, s := range esim.ProfileStatuses() {
+		m.Statuses = append(m.Statuses, string(s))
+	}
+	return m
 }
 
 // GetEsimReadiness implements roamcardv1connect.EsimServiceHandler.
@@ -121,9 +147,14 @@ func (s EsimService) ListEsimPlans(
 	for i, p := range plans {
 		res.Plans[i] = &roamcardv1.EsimPlan{
 			PlanId: string(p.ID), Name: p.Name, Type: string(p.Type), CountryCodes: p.Countries,
-			DataMb:       uint32(p.DataMB),
 			ValidityDays: uint32(p.ValidityDays), PriceUsdCents: uint32(p.Price), Amount: p.Price.USDC().String(),
-			Asset: s.Terms.Asset.String(), Network: s.Terms.Network,
+			Asset: s.Terms.Asset.String(), Network: s.Terms.Network, Unlimited: p.Unlimited,
+		}
+		if !p.Unlimited {
+			res.Plans[i].DataMb = proto.Uint32(uint32(p.DataMB))
+		}
+		if p.FairUse != "" {
+			res.Plans[i].FairUse = proto.String(p.FairUse)
 		}
 	}
 	return res, nil
@@ -235,6 +266,38 @@ func (s EsimService) GetEsimCredentials(
 		return nil, err
 	}
 	return &roamcardv1.GetEsimCredentialsResponse{Credentials: esimCredentials(c)}, nil
+}
+
+// GetEsimProfile implements roamcardv1connect.EsimServiceHandler.
+func (s EsimService) GetEsimProfile(
+	ctx context.Context, req *roamcardv1.GetEsimProfileRequest,
+) (*roamcardv1.GetEsimProfileResponse, error) {
+	paid, err := s.owned(ctx, req.GetOrderId())
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.Profiles.Condition(ctx, paid.Order)
+	if err != nil {
+		return nil, err
+	}
+	return &roamcardv1.GetEsimProfileResponse{Profile: esimProfile(paid.Order.ID, c)}, nil
+}
+
+func esimProfile(id order.ID, c esim.Condition) *roamcardv1.EsimProfile {
+	m := &roamcardv1.EsimProfile{OrderId: string(id), Status: string(c.Status), ReadAt: timestamp(c.ReadAt)}
+	if !c.ExpiresAt.IsZero() {
+		m.ExpiresAt = timestamp(c.ExpiresAt)
+	}
+	if u := c.Usage; u != nil {
+		m.Usage = &roamcardv1.EsimUsage{UsedBytes: strconv.FormatInt(u.Used, 10)}
+		if u.Total > 0 {
+			m.Usage.TotalBytes = proto.String(strconv.FormatInt(u.Total, 10))
+		}
+		if !u.MeasuredAt.IsZero() {
+			m.Usage.MeasuredAt = timestamp(u.MeasuredAt)
+		}
+	}
+	return m
 }
 
 // RotateEsimToken implements roamcardv1connect.EsimServiceHandler.

@@ -142,7 +142,8 @@ func (s *Service) show(o *order) map[string]any {
 
 // serveOwner answers what only the owner may ask.
 func (s *Service) serveOwner(c call) answer {
-	if c.method == "EsimService/GetEsimOrder" || c.method == "EsimService/GetEsimCredentials" {
+	if c.method == "EsimService/GetEsimOrder" || c.method == "EsimService/GetEsimCredentials" ||
+		c.method == "EsimService/GetEsimProfile" {
 		if o := s.order(c.text("orderId")); o != nil && o.delivery != "" &&
 			c.header.Get("X-Esim-Delivery-Token") == o.delivery {
 			return s.serveESIM(c, o)
@@ -164,7 +165,8 @@ func (s *Service) serveOwner(c call) answer {
 		return c.ok(map[string]any{"revoked": true})
 	case "OrderService/ListOrders":
 		return s.listOrders(c, wallet)
-	case "OrderService/GetOrder", "EsimService/GetEsimOrder", "EsimService/GetEsimCredentials":
+	case "OrderService/GetOrder", "EsimService/GetEsimOrder", "EsimService/GetEsimCredentials",
+		"EsimService/GetEsimProfile":
 		o := s.order(c.text("orderId"))
 		if o == nil || o.owner != wallet {
 			return c.problem("order_not_found", "There is no such order.")
@@ -181,13 +183,24 @@ func (s *Service) serveOwner(c call) answer {
 
 // serveESIM answers with an order, or with the eSIM that it bought.
 func (s *Service) serveESIM(c call, o *order) answer {
-	if c.method != "EsimService/GetEsimCredentials" {
+	if c.method != "EsimService/GetEsimCredentials" && c.method != "EsimService/GetEsimProfile" {
 		return c.ok(map[string]any{"order": s.look(o)})
 	}
 	if o.kind != "esim" || o.status != "fulfilled" {
 		return c.problem("order_not_fulfilled", "The order has no eSIM.")
 	}
+	if c.method == "EsimService/GetEsimProfile" {
+		return c.ok(map[string]any{"profile": s.profile(o)})
+	}
 	return c.ok(map[string]any{"credentials": s.published.raw("esim")})
+}
+
+// profile is the eSIM of an order, which nobody installs.
+func (s *Service) profile(o *order) map[string]any {
+	return map[string]any{
+		"orderId": o.id, "status": "not_installed", "readAt": s.stamp(0), "expiresAt": s.stamp(180 * 24 * time.Hour),
+		"usage": map[string]any{"usedBytes": "0", "totalBytes": "524288000", "measuredAt": s.stamp(0)},
+	}
 }
 
 func (s *Service) serveCard(c call, held *card) answer {

@@ -20,6 +20,7 @@ from ._gen.models import (
     CardConfig,
     CardTransaction,
     EsimPlan,
+    EsimProfile,
     GetCardBalanceResponse,
     GetConfigResponse,
     GetSessionResponse,
@@ -44,6 +45,7 @@ from ._gen.roamcard.v1.esim_pb import (
     CreateEsimOrderRequest,
     GetEsimCredentialsRequest,
     GetEsimOrderRequest,
+    GetEsimProfileRequest,
     ListEsimPlansRequest,
     PurchaseEsimRequest,
 )
@@ -417,6 +419,12 @@ class Core:
             "get_esim_order", GetEsimOrderRequest(order_id=id_of(order)), token or token_of(order)
         )
         return read(Order, answer.order)
+
+    def esim_profile(self, order: Order | PaidOrder | str, token: Secret[str] | None) -> Program[EsimProfile]:
+        answer = yield from delivered(
+            "get_esim_profile", GetEsimProfileRequest(order_id=id_of(order)), token or token_of(order)
+        )
+        return read(EsimProfile, answer.profile)
 
     def install_esim(
         self, order: Order | PaidOrder | str, presenter: EsimPresenter, token: Secret[str] | None

@@ -77,7 +77,7 @@ export class Shop {
 
   /** An eSIM order by its delivery token; undefined when it is not asked for so. */
   delivered(asked: Asked): Told | undefined {
-    const order = /^EsimService\/GetEsim(Order|Credentials)$/.test(asked.method)
+    const order = /^EsimService\/GetEsim(Order|Credentials|Profile)$/.test(asked.method)
       ? this.orders.find(asked.members.orderId)
       : undefined;
     return order?.delivery !== undefined && order.delivery === asked.headers.get("x-esim-delivery-token")
@@ -94,7 +94,8 @@ export class Shop {
         const orders = this.orders.of(wallet).filter((o) => members.status !== "active" || o.status !== "fulfilled");
         return ok({ orders: orders.map((o) => this.orders.look(o)) });
       }
-      case "OrderService/GetOrder": case "EsimService/GetEsimOrder": case "EsimService/GetEsimCredentials": {
+      case "OrderService/GetOrder": case "EsimService/GetEsimOrder": case "EsimService/GetEsimCredentials":
+      case "EsimService/GetEsimProfile": {
         const order = this.orders.of(wallet).find((o) => o.id === members.orderId);
         return order ? this.#esim(asked, order) : problem(asked, "order_not_found", "There is no such order.");
       }
@@ -133,10 +134,20 @@ export class Shop {
   }
 
   #esim(asked: Asked, order: FakeOrder): Told {
-    if (asked.method !== "EsimService/GetEsimCredentials") return ok({ order: this.orders.look(order) });
+    const profile = asked.method === "EsimService/GetEsimProfile";
+    if (!profile && asked.method !== "EsimService/GetEsimCredentials") return ok({ order: this.orders.look(order) });
     if (order.kind !== "esim" || order.status !== "fulfilled")
       return problem(asked, "order_not_fulfilled", "The order has no eSIM.");
-    return ok({ credentials: this.said.esim });
+    return ok(profile ? { profile: this.#profile(order) } : { credentials: this.said.esim });
+  }
+
+  // profile is the eSIM of an order, which nobody installs.
+  #profile({ id }: FakeOrder): Members {
+    const now = this.orders.now();
+    const readAt = now.toISOString();
+    const expiresAt = new Date(now.getTime() + 180 * 24 * 3_600_000).toISOString();
+    const usage = { usedBytes: "0", totalBytes: "524288000", measuredAt: readAt };
+    return { orderId: id, status: "not_installed", readAt, expiresAt, usage };
   }
 
   // open opens an order that is paid later; the same key gives the same one.

@@ -11,6 +11,7 @@ import (
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -70,7 +71,9 @@ type GetEsimDiscoveryResponse struct {
 	Fulfillment     *EsimFulfillmentTerms `protobuf:"bytes,5,opt,name=fulfillment,proto3" json:"fulfillment,omitempty"`
 	Credentials     *EsimCredentialTerms  `protobuf:"bytes,6,opt,name=credentials,proto3" json:"credentials,omitempty"`
 	// Whether the sale is closed for now, by the configuration or by an operator. Purchases then answer 503.
-	Paused        bool `protobuf:"varint,7,opt,name=paused,proto3" json:"paused,omitempty"`
+	Paused bool `protobuf:"varint,7,opt,name=paused,proto3" json:"paused,omitempty"`
+	// What owners may do with a delivered eSIM.
+	Profile       *EsimProfileTerms `protobuf:"bytes,8,opt,name=profile,proto3" json:"profile,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -154,6 +157,87 @@ func (x *GetEsimDiscoveryResponse) GetPaused() bool {
 	return false
 }
 
+func (x *GetEsimDiscoveryResponse) GetProfile() *EsimProfileTerms {
+	if x != nil {
+		return x.Profile
+	}
+	return nil
+}
+
+// What owners may do with a delivered eSIM, as far as the supplier offers it. What it does not is absent, and answers
+// 409 `esim_control_missing`.
+type EsimProfileTerms struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Shows how the eSIM stands at its supplier.
+	Status *string `protobuf:"bytes,1,opt,name=status,proto3,oneof" json:"status,omitempty"`
+	// Whether that says how much data is used.
+	Usage bool `protobuf:"varint,2,opt,name=usage,proto3" json:"usage,omitempty"`
+	// How old an answer may be.
+	MaxAgeSeconds uint32 `protobuf:"varint,3,opt,name=max_age_seconds,json=maxAgeSeconds,proto3" json:"max_age_seconds,omitempty"`
+	// not_installed, installed, active, used_up, expired, cancelled and unknown.
+	Statuses      []string `protobuf:"bytes,4,rep,name=statuses,proto3" json:"statuses,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EsimProfileTerms) Reset() {
+	*x = EsimProfileTerms{}
+	mi := &file_roamcard_v1_esim_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EsimProfileTerms) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EsimProfileTerms) ProtoMessage() {}
+
+func (x *EsimProfileTerms) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_esim_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EsimProfileTerms.ProtoReflect.Descriptor instead.
+func (*EsimProfileTerms) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *EsimProfileTerms) GetStatus() string {
+	if x != nil && x.Status != nil {
+		return *x.Status
+	}
+	return ""
+}
+
+func (x *EsimProfileTerms) GetUsage() bool {
+	if x != nil {
+		return x.Usage
+	}
+	return false
+}
+
+func (x *EsimProfileTerms) GetMaxAgeSeconds() uint32 {
+	if x != nil {
+		return x.MaxAgeSeconds
+	}
+	return 0
+}
+
+func (x *EsimProfileTerms) GetStatuses() []string {
+	if x != nil {
+		return x.Statuses
+	}
+	return nil
+}
+
 // What is sold.
 type EsimCatalogTerms struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -171,7 +255,7 @@ type EsimCatalogTerms struct {
 
 func (x *EsimCatalogTerms) Reset() {
 	*x = EsimCatalogTerms{}
-	mi := &file_roamcard_v1_esim_proto_msgTypes[2]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -183,7 +267,7 @@ func (x *EsimCatalogTerms) String() string {
 func (*EsimCatalogTerms) ProtoMessage() {}
 
 func (x *EsimCatalogTerms) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_esim_proto_msgTypes[2]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -196,7 +280,7 @@ func (x *EsimCatalogTerms) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EsimCatalogTerms.ProtoReflect.Descriptor instead.
 func (*EsimCatalogTerms) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{2}
+	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *EsimCatalogTerms) GetPlans() string {
@@ -252,7 +336,7 @@ type EsimPaymentTerms struct {
 
 func (x *EsimPaymentTerms) Reset() {
 	*x = EsimPaymentTerms{}
-	mi := &file_roamcard_v1_esim_proto_msgTypes[3]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -264,7 +348,7 @@ func (x *EsimPaymentTerms) String() string {
 func (*EsimPaymentTerms) ProtoMessage() {}
 
 func (x *EsimPaymentTerms) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_esim_proto_msgTypes[3]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -277,7 +361,7 @@ func (x *EsimPaymentTerms) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EsimPaymentTerms.ProtoReflect.Descriptor instead.
 func (*EsimPaymentTerms) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{3}
+	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *EsimPaymentTerms) GetProtocol() string {
@@ -385,7 +469,7 @@ type EsimOwnership struct {
 
 func (x *EsimOwnership) Reset() {
 	*x = EsimOwnership{}
-	mi := &file_roamcard_v1_esim_proto_msgTypes[4]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -397,7 +481,7 @@ func (x *EsimOwnership) String() string {
 func (*EsimOwnership) ProtoMessage() {}
 
 func (x *EsimOwnership) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_esim_proto_msgTypes[4]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -410,7 +494,7 @@ func (x *EsimOwnership) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EsimOwnership.ProtoReflect.Descriptor instead.
 func (*EsimOwnership) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{4}
+	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *EsimOwnership) GetOwner() string {
@@ -457,7 +541,7 @@ type EsimFulfillmentTerms struct {
 
 func (x *EsimFulfillmentTerms) Reset() {
 	*x = EsimFulfillmentTerms{}
-	mi := &file_roamcard_v1_esim_proto_msgTypes[5]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -469,7 +553,7 @@ func (x *EsimFulfillmentTerms) String() string {
 func (*EsimFulfillmentTerms) ProtoMessage() {}
 
 func (x *EsimFulfillmentTerms) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_esim_proto_msgTypes[5]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -482,7 +566,7 @@ func (x *EsimFulfillmentTerms) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EsimFulfillmentTerms.ProtoReflect.Descriptor instead.
 func (*EsimFulfillmentTerms) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{5}
+	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *EsimFulfillmentTerms) GetAsynchronous() bool {
@@ -529,7 +613,7 @@ type EsimCredentialTerms struct {
 
 func (x *EsimCredentialTerms) Reset() {
 	*x = EsimCredentialTerms{}
-	mi := &file_roamcard_v1_esim_proto_msgTypes[6]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -541,7 +625,7 @@ func (x *EsimCredentialTerms) String() string {
 func (*EsimCredentialTerms) ProtoMessage() {}
 
 func (x *EsimCredentialTerms) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_esim_proto_msgTypes[6]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -554,7 +638,7 @@ func (x *EsimCredentialTerms) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EsimCredentialTerms.ProtoReflect.Descriptor instead.
 func (*EsimCredentialTerms) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{6}
+	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *EsimCredentialTerms) GetOwnerOnly() bool {
@@ -607,7 +691,7 @@ type GetEsimReadinessRequest struct {
 
 func (x *GetEsimReadinessRequest) Reset() {
 	*x = GetEsimReadinessRequest{}
-	mi := &file_roamcard_v1_esim_proto_msgTypes[7]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -619,7 +703,7 @@ func (x *GetEsimReadinessRequest) String() string {
 func (*GetEsimReadinessRequest) ProtoMessage() {}
 
 func (x *GetEsimReadinessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_esim_proto_msgTypes[7]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -632,7 +716,7 @@ func (x *GetEsimReadinessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEsimReadinessRequest.ProtoReflect.Descriptor instead.
 func (*GetEsimReadinessRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{7}
+	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{8}
 }
 
 type GetEsimReadinessResponse struct {
@@ -646,7 +730,7 @@ type GetEsimReadinessResponse struct {
 
 func (x *GetEsimReadinessResponse) Reset() {
 	*x = GetEsimReadinessResponse{}
-	mi := &file_roamcard_v1_esim_proto_msgTypes[8]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -658,7 +742,7 @@ func (x *GetEsimReadinessResponse) String() string {
 func (*GetEsimReadinessResponse) ProtoMessage() {}
 
 func (x *GetEsimReadinessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_esim_proto_msgTypes[8]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -671,7 +755,7 @@ func (x *GetEsimReadinessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEsimReadinessResponse.ProtoReflect.Descriptor instead.
 func (*GetEsimReadinessResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{8}
+	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GetEsimReadinessResponse) GetStatus() string {
@@ -701,7 +785,7 @@ type ListEsimPlansRequest struct {
 
 func (x *ListEsimPlansRequest) Reset() {
 	*x = ListEsimPlansRequest{}
-	mi := &file_roamcard_v1_esim_proto_msgTypes[9]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -713,7 +797,7 @@ func (x *ListEsimPlansRequest) String() string {
 func (*ListEsimPlansRequest) ProtoMessage() {}
 
 func (x *ListEsimPlansRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_esim_proto_msgTypes[9]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -726,7 +810,7 @@ func (x *ListEsimPlansRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEsimPlansRequest.ProtoReflect.Descriptor instead.
 func (*ListEsimPlansRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{9}
+	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListEsimPlansRequest) GetCountryCode() string {
@@ -752,7 +836,7 @@ type ListEsimPlansResponse struct {
 
 func (x *ListEsimPlansResponse) Reset() {
 	*x = ListEsimPlansResponse{}
-	mi := &file_roamcard_v1_esim_proto_msgTypes[10]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -764,7 +848,7 @@ func (x *ListEsimPlansResponse) String() string {
 func (*ListEsimPlansResponse) ProtoMessage() {}
 
 func (x *ListEsimPlansResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_esim_proto_msgTypes[10]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -777,7 +861,7 @@ func (x *ListEsimPlansResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEsimPlansResponse.ProtoReflect.Descriptor instead.
 func (*ListEsimPlansResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{10}
+	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListEsimPlansResponse) GetPlans() []*EsimPlan {
@@ -797,21 +881,25 @@ type EsimPlan struct {
 	Type string `protobuf:"bytes,3,opt,name=type,proto3" json:"type,omitempty"`
 	// The ISO 3166-1 codes of the countries it works in.
 	CountryCodes []string `protobuf:"bytes,4,rep,name=country_codes,json=countryCodes,proto3" json:"country_codes,omitempty"`
-	// Mebibytes.
-	DataMb        uint32 `protobuf:"varint,5,opt,name=data_mb,json=dataMb,proto3" json:"data_mb,omitempty"`
-	ValidityDays  uint32 `protobuf:"varint,6,opt,name=validity_days,json=validityDays,proto3" json:"validity_days,omitempty"`
-	PriceUsdCents uint32 `protobuf:"varint,7,opt,name=price_usd_cents,json=priceUsdCents,proto3" json:"price_usd_cents,omitempty"`
+	// The data in total, in mebibytes; absent when the plan is unlimited.
+	DataMb        *uint32 `protobuf:"varint,5,opt,name=data_mb,json=dataMb,proto3,oneof" json:"data_mb,omitempty"`
+	ValidityDays  uint32  `protobuf:"varint,6,opt,name=validity_days,json=validityDays,proto3" json:"validity_days,omitempty"`
+	PriceUsdCents uint32  `protobuf:"varint,7,opt,name=price_usd_cents,json=priceUsdCents,proto3" json:"price_usd_cents,omitempty"`
 	// The price in USDC's atomic units.
-	Amount        string `protobuf:"bytes,8,opt,name=amount,proto3" json:"amount,omitempty"`
-	Asset         string `protobuf:"bytes,9,opt,name=asset,proto3" json:"asset,omitempty"`
-	Network       string `protobuf:"bytes,10,opt,name=network,proto3" json:"network,omitempty"`
+	Amount  string `protobuf:"bytes,8,opt,name=amount,proto3" json:"amount,omitempty"`
+	Asset   string `protobuf:"bytes,9,opt,name=asset,proto3" json:"asset,omitempty"`
+	Network string `protobuf:"bytes,10,opt,name=network,proto3" json:"network,omitempty"`
+	// Whether the data is not limited for the days of the plan.
+	Unlimited bool `protobuf:"varint,11,opt,name=unlimited,proto3" json:"unlimited,omitempty"`
+	// What the supplier says slows an unlimited plan down; absent when it says nothing.
+	FairUse       *string `protobuf:"bytes,12,opt,name=fair_use,json=fairUse,proto3,oneof" json:"fair_use,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *EsimPlan) Reset() {
 	*x = EsimPlan{}
-	mi := &file_roamcard_v1_esim_proto_msgTypes[11]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -823,7 +911,7 @@ func (x *EsimPlan) String() string {
 func (*EsimPlan) ProtoMessage() {}
 
 func (x *EsimPlan) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_esim_proto_msgTypes[11]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -836,7 +924,7 @@ func (x *EsimPlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EsimPlan.ProtoReflect.Descriptor instead.
 func (*EsimPlan) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{11}
+	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *EsimPlan) GetPlanId() string {
@@ -868,8 +956,8 @@ func (x *EsimPlan) GetCountryCodes() []string {
 }
 
 func (x *EsimPlan) GetDataMb() uint32 {
-	if x != nil {
-		return x.DataMb
+	if x != nil && x.DataMb != nil {
+		return *x.DataMb
 	}
 	return 0
 }
@@ -909,6 +997,20 @@ func (x *EsimPlan) GetNetwork() string {
 	return ""
 }
 
+func (x *EsimPlan) GetUnlimited() bool {
+	if x != nil {
+		return x.Unlimited
+	}
+	return false
+}
+
+func (x *EsimPlan) GetFairUse() string {
+	if x != nil && x.FairUse != nil {
+		return *x.FairUse
+	}
+	return ""
+}
+
 type PurchaseEsimRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A plan of the catalogue; when absent, the cheapest that can be had now.
@@ -921,7 +1023,7 @@ type PurchaseEsimRequest struct {
 
 func (x *PurchaseEsimRequest) Reset() {
 	*x = PurchaseEsimRequest{}
-	mi := &file_roamcard_v1_esim_proto_msgTypes[12]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -933,7 +1035,7 @@ func (x *PurchaseEsimRequest) String() string {
 func (*PurchaseEsimRequest) ProtoMessage() {}
 
 func (x *PurchaseEsimRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_esim_proto_msgTypes[12]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -946,7 +1048,7 @@ func (x *PurchaseEsimRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PurchaseEsimRequest.ProtoReflect.Descriptor instead.
 func (*PurchaseEsimRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{12}
+	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *PurchaseEsimRequest) GetPlanId() string {
@@ -972,7 +1074,7 @@ type PurchaseEsimResponse struct {
 
 func (x *PurchaseEsimResponse) Reset() {
 	*x = PurchaseEsimResponse{}
-	mi := &file_roamcard_v1_esim_proto_msgTypes[13]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -984,7 +1086,7 @@ func (x *PurchaseEsimResponse) String() string {
 func (*PurchaseEsimResponse) ProtoMessage() {}
 
 func (x *PurchaseEsimResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_esim_proto_msgTypes[13]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -997,7 +1099,7 @@ func (x *PurchaseEsimResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PurchaseEsimResponse.ProtoReflect.Descriptor instead.
 func (*PurchaseEsimResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{13}
+	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *PurchaseEsimResponse) GetOrder() *Order {
@@ -1017,7 +1119,7 @@ type CreateEsimOrderRequest struct {
 
 func (x *CreateEsimOrderRequest) Reset() {
 	*x = CreateEsimOrderRequest{}
-	mi := &file_roamcard_v1_esim_proto_msgTypes[14]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1029,7 +1131,7 @@ func (x *CreateEsimOrderRequest) String() string {
 func (*CreateEsimOrderRequest) ProtoMessage() {}
 
 func (x *CreateEsimOrderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_esim_proto_msgTypes[14]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1042,7 +1144,7 @@ func (x *CreateEsimOrderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateEsimOrderRequest.ProtoReflect.Descriptor instead.
 func (*CreateEsimOrderRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{14}
+	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CreateEsimOrderRequest) GetPlanId() string {
@@ -1061,7 +1163,7 @@ type CreateEsimOrderResponse struct {
 
 func (x *CreateEsimOrderResponse) Reset() {
 	*x = CreateEsimOrderResponse{}
-	mi := &file_roamcard_v1_esim_proto_msgTypes[15]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1073,7 +1175,7 @@ func (x *CreateEsimOrderResponse) String() string {
 func (*CreateEsimOrderResponse) ProtoMessage() {}
 
 func (x *CreateEsimOrderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_esim_proto_msgTypes[15]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1086,7 +1188,7 @@ func (x *CreateEsimOrderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateEsimOrderResponse.ProtoReflect.Descriptor instead.
 func (*CreateEsimOrderResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{15}
+	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CreateEsimOrderResponse) GetOrder() *Order {
@@ -1105,7 +1207,7 @@ type GetEsimOrderRequest struct {
 
 func (x *GetEsimOrderRequest) Reset() {
 	*x = GetEsimOrderRequest{}
-	mi := &file_roamcard_v1_esim_proto_msgTypes[16]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1117,7 +1219,7 @@ func (x *GetEsimOrderRequest) String() string {
 func (*GetEsimOrderRequest) ProtoMessage() {}
 
 func (x *GetEsimOrderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_esim_proto_msgTypes[16]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1130,7 +1232,7 @@ func (x *GetEsimOrderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEsimOrderRequest.ProtoReflect.Descriptor instead.
 func (*GetEsimOrderRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{16}
+	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *GetEsimOrderRequest) GetOrderId() string {
@@ -1149,7 +1251,7 @@ type GetEsimOrderResponse struct {
 
 func (x *GetEsimOrderResponse) Reset() {
 	*x = GetEsimOrderResponse{}
-	mi := &file_roamcard_v1_esim_proto_msgTypes[17]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1161,7 +1263,7 @@ func (x *GetEsimOrderResponse) String() string {
 func (*GetEsimOrderResponse) ProtoMessage() {}
 
 func (x *GetEsimOrderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_esim_proto_msgTypes[17]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1174,7 +1276,7 @@ func (x *GetEsimOrderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEsimOrderResponse.ProtoReflect.Descriptor instead.
 func (*GetEsimOrderResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{17}
+	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GetEsimOrderResponse) GetOrder() *Order {
@@ -1193,7 +1295,7 @@ type GetEsimCredentialsRequest struct {
 
 func (x *GetEsimCredentialsRequest) Reset() {
 	*x = GetEsimCredentialsRequest{}
-	mi := &file_roamcard_v1_esim_proto_msgTypes[18]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1205,7 +1307,7 @@ func (x *GetEsimCredentialsRequest) String() string {
 func (*GetEsimCredentialsRequest) ProtoMessage() {}
 
 func (x *GetEsimCredentialsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_esim_proto_msgTypes[18]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1218,7 +1320,7 @@ func (x *GetEsimCredentialsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEsimCredentialsRequest.ProtoReflect.Descriptor instead.
 func (*GetEsimCredentialsRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{18}
+	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GetEsimCredentialsRequest) GetOrderId() string {
@@ -1237,7 +1339,7 @@ type GetEsimCredentialsResponse struct {
 
 func (x *GetEsimCredentialsResponse) Reset() {
 	*x = GetEsimCredentialsResponse{}
-	mi := &file_roamcard_v1_esim_proto_msgTypes[19]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1249,7 +1351,7 @@ func (x *GetEsimCredentialsResponse) String() string {
 func (*GetEsimCredentialsResponse) ProtoMessage() {}
 
 func (x *GetEsimCredentialsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_esim_proto_msgTypes[19]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1262,12 +1364,245 @@ func (x *GetEsimCredentialsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEsimCredentialsResponse.ProtoReflect.Descriptor instead.
 func (*GetEsimCredentialsResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{19}
+	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *GetEsimCredentialsResponse) GetCredentials() *EsimCredentials {
 	if x != nil {
 		return x.Credentials
+	}
+	return nil
+}
+
+type GetEsimProfileRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	OrderId       string                 `protobuf:"bytes,1,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetEsimProfileRequest) Reset() {
+	*x = GetEsimProfileRequest{}
+	mi := &file_roamcard_v1_esim_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetEsimProfileRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetEsimProfileRequest) ProtoMessage() {}
+
+func (x *GetEsimProfileRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_esim_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetEsimProfileRequest.ProtoReflect.Descriptor instead.
+func (*GetEsimProfileRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *GetEsimProfileRequest) GetOrderId() string {
+	if x != nil {
+		return x.OrderId
+	}
+	return ""
+}
+
+type GetEsimProfileResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Profile       *EsimProfile           `protobuf:"bytes,1,opt,name=profile,proto3" json:"profile,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetEsimProfileResponse) Reset() {
+	*x = GetEsimProfileResponse{}
+	mi := &file_roamcard_v1_esim_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetEsimProfileResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetEsimProfileResponse) ProtoMessage() {}
+
+func (x *GetEsimProfileResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_esim_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetEsimProfileResponse.ProtoReflect.Descriptor instead.
+func (*GetEsimProfileResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *GetEsimProfileResponse) GetProfile() *EsimProfile {
+	if x != nil {
+		return x.Profile
+	}
+	return nil
+}
+
+// How an eSIM stands at its supplier.
+type EsimProfile struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	OrderId string                 `protobuf:"bytes,1,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
+	// not_installed, installed, active, used_up, expired, cancelled, or unknown when the supplier says something else.
+	Status string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
+	// Absent when the supplier does not tell.
+	Usage *EsimUsage `protobuf:"bytes,3,opt,name=usage,proto3" json:"usage,omitempty"`
+	// When it cannot be used any more; before it is installed, the end of the time to install it. Absent when unknown.
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	// When the supplier was asked.
+	ReadAt        *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=read_at,json=readAt,proto3" json:"read_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EsimProfile) Reset() {
+	*x = EsimProfile{}
+	mi := &file_roamcard_v1_esim_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EsimProfile) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EsimProfile) ProtoMessage() {}
+
+func (x *EsimProfile) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_esim_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EsimProfile.ProtoReflect.Descriptor instead.
+func (*EsimProfile) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *EsimProfile) GetOrderId() string {
+	if x != nil {
+		return x.OrderId
+	}
+	return ""
+}
+
+func (x *EsimProfile) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *EsimProfile) GetUsage() *EsimUsage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
+func (x *EsimProfile) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
+func (x *EsimProfile) GetReadAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ReadAt
+	}
+	return nil
+}
+
+// How much data of an eSIM is used.
+type EsimUsage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Bytes, as a decimal number in text.
+	UsedBytes string `protobuf:"bytes,1,opt,name=used_bytes,json=usedBytes,proto3" json:"used_bytes,omitempty"`
+	// Bytes, as a decimal number in text; absent when the data is unlimited.
+	TotalBytes *string `protobuf:"bytes,2,opt,name=total_bytes,json=totalBytes,proto3,oneof" json:"total_bytes,omitempty"`
+	// When the supplier measured it, which may be hours ago; absent when it does not say.
+	MeasuredAt    *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=measured_at,json=measuredAt,proto3" json:"measured_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EsimUsage) Reset() {
+	*x = EsimUsage{}
+	mi := &file_roamcard_v1_esim_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EsimUsage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EsimUsage) ProtoMessage() {}
+
+func (x *EsimUsage) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_esim_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EsimUsage.ProtoReflect.Descriptor instead.
+func (*EsimUsage) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *EsimUsage) GetUsedBytes() string {
+	if x != nil {
+		return x.UsedBytes
+	}
+	return ""
+}
+
+func (x *EsimUsage) GetTotalBytes() string {
+	if x != nil && x.TotalBytes != nil {
+		return *x.TotalBytes
+	}
+	return ""
+}
+
+func (x *EsimUsage) GetMeasuredAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.MeasuredAt
 	}
 	return nil
 }
@@ -1281,7 +1616,7 @@ type RotateEsimTokenRequest struct {
 
 func (x *RotateEsimTokenRequest) Reset() {
 	*x = RotateEsimTokenRequest{}
-	mi := &file_roamcard_v1_esim_proto_msgTypes[20]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1293,7 +1628,7 @@ func (x *RotateEsimTokenRequest) String() string {
 func (*RotateEsimTokenRequest) ProtoMessage() {}
 
 func (x *RotateEsimTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_esim_proto_msgTypes[20]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1306,7 +1641,7 @@ func (x *RotateEsimTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateEsimTokenRequest.ProtoReflect.Descriptor instead.
 func (*RotateEsimTokenRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{20}
+	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RotateEsimTokenRequest) GetOrderId() string {
@@ -1325,7 +1660,7 @@ type RotateEsimTokenResponse struct {
 
 func (x *RotateEsimTokenResponse) Reset() {
 	*x = RotateEsimTokenResponse{}
-	mi := &file_roamcard_v1_esim_proto_msgTypes[21]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1337,7 +1672,7 @@ func (x *RotateEsimTokenResponse) String() string {
 func (*RotateEsimTokenResponse) ProtoMessage() {}
 
 func (x *RotateEsimTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_esim_proto_msgTypes[21]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1350,7 +1685,7 @@ func (x *RotateEsimTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateEsimTokenResponse.ProtoReflect.Descriptor instead.
 func (*RotateEsimTokenResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{21}
+	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RotateEsimTokenResponse) GetDelivery() *EsimDelivery {
@@ -1364,8 +1699,8 @@ var File_roamcard_v1_esim_proto protoreflect.FileDescriptor
 
 const file_roamcard_v1_esim_proto_rawDesc = "" +
 	"\n" +
-	"\x16roamcard/v1/esim.proto\x12\vroamcard.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x17roamcard/v1/order.proto\x1a\x18roamcard/v1/policy.proto\x1a\x19roamcard/v1/service.proto\"\x19\n" +
-	"\x17GetEsimDiscoveryRequest\"\x92\x03\n" +
+	"\x16roamcard/v1/esim.proto\x12\vroamcard.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17roamcard/v1/order.proto\x1a\x18roamcard/v1/policy.proto\x1a\x19roamcard/v1/service.proto\"\x19\n" +
+	"\x17GetEsimDiscoveryRequest\"\xcb\x03\n" +
 	"\x18GetEsimDiscoveryResponse\x12)\n" +
 	"\x10contract_version\x18\x01 \x01(\rR\x0fcontractVersion\x127\n" +
 	"\acatalog\x18\x02 \x01(\v2\x1d.roamcard.v1.EsimCatalogTermsR\acatalog\x127\n" +
@@ -1373,7 +1708,14 @@ const file_roamcard_v1_esim_proto_rawDesc = "" +
 	"\townership\x18\x04 \x01(\v2\x1a.roamcard.v1.EsimOwnershipR\townership\x12C\n" +
 	"\vfulfillment\x18\x05 \x01(\v2!.roamcard.v1.EsimFulfillmentTermsR\vfulfillment\x12B\n" +
 	"\vcredentials\x18\x06 \x01(\v2 .roamcard.v1.EsimCredentialTermsR\vcredentials\x12\x16\n" +
-	"\x06paused\x18\a \x01(\bR\x06paused\"{\n" +
+	"\x06paused\x18\a \x01(\bR\x06paused\x127\n" +
+	"\aprofile\x18\b \x01(\v2\x1d.roamcard.v1.EsimProfileTermsR\aprofile\"\x94\x01\n" +
+	"\x10EsimProfileTerms\x12\x1b\n" +
+	"\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12\x14\n" +
+	"\x05usage\x18\x02 \x01(\bR\x05usage\x12&\n" +
+	"\x0fmax_age_seconds\x18\x03 \x01(\rR\rmaxAgeSeconds\x12\x1a\n" +
+	"\bstatuses\x18\x04 \x03(\tR\bstatusesB\t\n" +
+	"\a_status\"{\n" +
 	"\x10EsimCatalogTerms\x12\x14\n" +
 	"\x05plans\x18\x01 \x01(\tR\x05plans\x12\x18\n" +
 	"\afilters\x18\x02 \x03(\tR\afilters\x12\x14\n" +
@@ -1422,19 +1764,24 @@ const file_roamcard_v1_esim_proto_rawDesc = "" +
 	"\r_country_codeB\a\n" +
 	"\x05_type\"D\n" +
 	"\x15ListEsimPlansResponse\x12+\n" +
-	"\x05plans\x18\x01 \x03(\v2\x15.roamcard.v1.EsimPlanR\x05plans\"\x9e\x02\n" +
+	"\x05plans\x18\x01 \x03(\v2\x15.roamcard.v1.EsimPlanR\x05plans\"\xfa\x02\n" +
 	"\bEsimPlan\x12\x17\n" +
 	"\aplan_id\x18\x01 \x01(\tR\x06planId\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x03 \x01(\tR\x04type\x12#\n" +
-	"\rcountry_codes\x18\x04 \x03(\tR\fcountryCodes\x12\x17\n" +
-	"\adata_mb\x18\x05 \x01(\rR\x06dataMb\x12#\n" +
+	"\rcountry_codes\x18\x04 \x03(\tR\fcountryCodes\x12\x1c\n" +
+	"\adata_mb\x18\x05 \x01(\rH\x00R\x06dataMb\x88\x01\x01\x12#\n" +
 	"\rvalidity_days\x18\x06 \x01(\rR\fvalidityDays\x12&\n" +
 	"\x0fprice_usd_cents\x18\a \x01(\rR\rpriceUsdCents\x12\x16\n" +
 	"\x06amount\x18\b \x01(\tR\x06amount\x12\x14\n" +
 	"\x05asset\x18\t \x01(\tR\x05asset\x12\x18\n" +
 	"\anetwork\x18\n" +
-	" \x01(\tR\anetwork\"\x7f\n" +
+	" \x01(\tR\anetwork\x12\x1c\n" +
+	"\tunlimited\x18\v \x01(\bR\tunlimited\x12\x1e\n" +
+	"\bfair_use\x18\f \x01(\tH\x01R\afairUse\x88\x01\x01B\n" +
+	"\n" +
+	"\b_data_mbB\v\n" +
+	"\t_fair_use\"\x7f\n" +
 	"\x13PurchaseEsimRequest\x12'\n" +
 	"\aplan_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\x00R\x06planId\x88\x01\x01\x123\n" +
 	"\x0fidempotency_key\x18\x02 \x01(\tB\n" +
@@ -1456,11 +1803,30 @@ const file_roamcard_v1_esim_proto_rawDesc = "" +
 	"\x19GetEsimCredentialsRequest\x12$\n" +
 	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\"\\\n" +
 	"\x1aGetEsimCredentialsResponse\x12>\n" +
-	"\vcredentials\x18\x01 \x01(\v2\x1c.roamcard.v1.EsimCredentialsR\vcredentials\">\n" +
+	"\vcredentials\x18\x01 \x01(\v2\x1c.roamcard.v1.EsimCredentialsR\vcredentials\"=\n" +
+	"\x15GetEsimProfileRequest\x12$\n" +
+	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\"L\n" +
+	"\x16GetEsimProfileResponse\x122\n" +
+	"\aprofile\x18\x01 \x01(\v2\x18.roamcard.v1.EsimProfileR\aprofile\"\xde\x01\n" +
+	"\vEsimProfile\x12\x19\n" +
+	"\border_id\x18\x01 \x01(\tR\aorderId\x12\x16\n" +
+	"\x06status\x18\x02 \x01(\tR\x06status\x12,\n" +
+	"\x05usage\x18\x03 \x01(\v2\x16.roamcard.v1.EsimUsageR\x05usage\x129\n" +
+	"\n" +
+	"expires_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x123\n" +
+	"\aread_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x06readAt\"\x9d\x01\n" +
+	"\tEsimUsage\x12\x1d\n" +
+	"\n" +
+	"used_bytes\x18\x01 \x01(\tR\tusedBytes\x12$\n" +
+	"\vtotal_bytes\x18\x02 \x01(\tH\x00R\n" +
+	"totalBytes\x88\x01\x01\x12;\n" +
+	"\vmeasured_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"measuredAtB\x0e\n" +
+	"\f_total_bytes\">\n" +
 	"\x16RotateEsimTokenRequest\x12$\n" +
 	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\"P\n" +
 	"\x17RotateEsimTokenResponse\x125\n" +
-	"\bdelivery\x18\x01 \x01(\v2\x19.roamcard.v1.EsimDeliveryR\bdelivery2\x94\x0f\n" +
+	"\bdelivery\x18\x01 \x01(\v2\x19.roamcard.v1.EsimDeliveryR\bdelivery2\x98\x11\n" +
 	"\vEsimService\x12\x96\x01\n" +
 	"\x10GetEsimDiscovery\x12$.roamcard.v1.GetEsimDiscoveryRequest\x1a%.roamcard.v1.GetEsimDiscoveryResponse\"5\x8a\xb5\x18\x13\b\x01:\x0fdependency_down\x82\xd3\xe4\x93\x02\x15\x12\x13/api/esim/discovery\x90\x02\x01\x12\x8e\x01\n" +
 	"\x10GetEsimReadiness\x12$.roamcard.v1.GetEsimReadinessRequest\x1a%.roamcard.v1.GetEsimReadinessResponse\"-\x8a\xb5\x18\x0f\b\x01(\x01:\tnot_ready\x82\xd3\xe4\x93\x02\x11\x12\x0f/api/esim/ready\x90\x02\x01\x12\x89\x01\n" +
@@ -1468,7 +1834,8 @@ const file_roamcard_v1_esim_proto_rawDesc = "" +
 	"\fPurchaseEsim\x12 .roamcard.v1.PurchaseEsimRequest\x1a!.roamcard.v1.PurchaseEsimResponse\"\xc1\x03\x8a\xb5\x18\x98\x03\b\x02\x18\x01(\x010\x80 :\x10payment_required:\x10payment_rejected:\x11payment_unclaimed:\x11payment_malformed:\rterms_changed:\x11order_not_payable:\x16idempotency_key_reused:\x1aauthorization_already_used:\vesim_paused:\x13workers_unavailable:\x11float_unavailable:\x0efloat_reserved:\x12payments_undecided:\x12settlement_unknown:\x0fdependency_down:\x11payer_blacklisted:\x12payer_not_accepted:\ftoken_paused:\x0faccount_blocked:\x10facilitator_down:\x0fchain_unsettledB\x06\b\x01\x10\xa8\xc3\x01\x82\xd3\xe4\x93\x02\x1e:\x01*b\x05order\"\x12/api/esim/purchase\x12\xa9\x02\n" +
 	"\x0fCreateEsimOrder\x12#.roamcard.v1.CreateEsimOrderRequest\x1a$.roamcard.v1.CreateEsimOrderResponse\"\xca\x01\x8a\xb5\x18\xa3\x01\b\x03\x12\x06orders \x02(\x010\x80 :\x0fsession_invalid:\rterms_changed:\x16idempotency_key_reused:\vesim_paused:\x13workers_unavailable:\x11float_unavailable:\x0fdependency_down:\x12payer_not_accepted\x82\xd3\xe4\x93\x02\x1c:\x01*b\x05order\"\x10/api/esim/orders\x12\xb4\x01\n" +
 	"\fGetEsimOrder\x12 .roamcard.v1.GetEsimOrderRequest\x1a!.roamcard.v1.GetEsimOrderResponse\"_\x8a\xb5\x18.\b\x05\x12\x06orders(\x01:\x0fsession_invalid:\x0forder_not_found\x82\xd3\xe4\x93\x02$b\x05order\x12\x1b/api/esim/orders/{order_id}\x90\x02\x01\x12\xee\x01\n" +
-	"\x12GetEsimCredentials\x12&.roamcard.v1.GetEsimCredentialsRequest\x1a'.roamcard.v1.GetEsimCredentialsResponse\"\x86\x01\x8a\xb5\x18C\b\x05\x12\x06orders(\x01:\x0fsession_invalid:\x0forder_not_found:\x13order_not_fulfilled\x82\xd3\xe4\x93\x026b\vcredentials\x12'/api/esim/orders/{order_id}/credentials\x90\x02\x01\x12\xe0\x01\n" +
+	"\x12GetEsimCredentials\x12&.roamcard.v1.GetEsimCredentialsRequest\x1a'.roamcard.v1.GetEsimCredentialsResponse\"\x86\x01\x8a\xb5\x18C\b\x05\x12\x06orders(\x01:\x0fsession_invalid:\x0forder_not_found:\x13order_not_fulfilled\x82\xd3\xe4\x93\x026b\vcredentials\x12'/api/esim/orders/{order_id}/credentials\x90\x02\x01\x12\x81\x02\n" +
+	"\x0eGetEsimProfile\x12\".roamcard.v1.GetEsimProfileRequest\x1a#.roamcard.v1.GetEsimProfileResponse\"\xa5\x01\x8a\xb5\x18j\b\x05\x12\x06orders(\x01:\x0fsession_invalid:\x0forder_not_found:\x13order_not_fulfilled:\x14esim_control_missing:\x0fdependency_down\x82\xd3\xe4\x93\x02.b\aprofile\x12#/api/esim/orders/{order_id}/profile\x90\x02\x01\x12\xe0\x01\n" +
 	"\x0fRotateEsimToken\x12#.roamcard.v1.RotateEsimTokenRequest\x1a$.roamcard.v1.RotateEsimTokenResponse\"\x81\x01\x8a\xb5\x18C\b\x03\x12\x06orders(\x01:\x0fsession_invalid:\x0forder_not_found:\x13order_not_fulfilled\x82\xd3\xe4\x93\x024b\bdelivery\"(/api/esim/orders/{order_id}/rotate-tokenB\xa5\x01\n" +
 	"\x0fcom.roamcard.v1B\tEsimProtoP\x01Z:github.com/roamcard/roamcard/gen/go/roamcard/v1;roamcardv1\xa2\x02\x03RXX\xaa\x02\vRoamcard.V1\xca\x02\vRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\fRoamcard::V1b\x06proto3"
 
@@ -1484,69 +1851,83 @@ func file_roamcard_v1_esim_proto_rawDescGZIP() []byte {
 	return file_roamcard_v1_esim_proto_rawDescData
 }
 
-var file_roamcard_v1_esim_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_roamcard_v1_esim_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_roamcard_v1_esim_proto_goTypes = []any{
 	(*GetEsimDiscoveryRequest)(nil),    // 0: roamcard.v1.GetEsimDiscoveryRequest
 	(*GetEsimDiscoveryResponse)(nil),   // 1: roamcard.v1.GetEsimDiscoveryResponse
-	(*EsimCatalogTerms)(nil),           // 2: roamcard.v1.EsimCatalogTerms
-	(*EsimPaymentTerms)(nil),           // 3: roamcard.v1.EsimPaymentTerms
-	(*EsimOwnership)(nil),              // 4: roamcard.v1.EsimOwnership
-	(*EsimFulfillmentTerms)(nil),       // 5: roamcard.v1.EsimFulfillmentTerms
-	(*EsimCredentialTerms)(nil),        // 6: roamcard.v1.EsimCredentialTerms
-	(*GetEsimReadinessRequest)(nil),    // 7: roamcard.v1.GetEsimReadinessRequest
-	(*GetEsimReadinessResponse)(nil),   // 8: roamcard.v1.GetEsimReadinessResponse
-	(*ListEsimPlansRequest)(nil),       // 9: roamcard.v1.ListEsimPlansRequest
-	(*ListEsimPlansResponse)(nil),      // 10: roamcard.v1.ListEsimPlansResponse
-	(*EsimPlan)(nil),                   // 11: roamcard.v1.EsimPlan
-	(*PurchaseEsimRequest)(nil),        // 12: roamcard.v1.PurchaseEsimRequest
-	(*PurchaseEsimResponse)(nil),       // 13: roamcard.v1.PurchaseEsimResponse
-	(*CreateEsimOrderRequest)(nil),     // 14: roamcard.v1.CreateEsimOrderRequest
-	(*CreateEsimOrderResponse)(nil),    // 15: roamcard.v1.CreateEsimOrderResponse
-	(*GetEsimOrderRequest)(nil),        // 16: roamcard.v1.GetEsimOrderRequest
-	(*GetEsimOrderResponse)(nil),       // 17: roamcard.v1.GetEsimOrderResponse
-	(*GetEsimCredentialsRequest)(nil),  // 18: roamcard.v1.GetEsimCredentialsRequest
-	(*GetEsimCredentialsResponse)(nil), // 19: roamcard.v1.GetEsimCredentialsResponse
-	(*RotateEsimTokenRequest)(nil),     // 20: roamcard.v1.RotateEsimTokenRequest
-	(*RotateEsimTokenResponse)(nil),    // 21: roamcard.v1.RotateEsimTokenResponse
-	(*ReadinessCheck)(nil),             // 22: roamcard.v1.ReadinessCheck
-	(*Order)(nil),                      // 23: roamcard.v1.Order
-	(*EsimCredentials)(nil),            // 24: roamcard.v1.EsimCredentials
-	(*EsimDelivery)(nil),               // 25: roamcard.v1.EsimDelivery
+	(*EsimProfileTerms)(nil),           // 2: roamcard.v1.EsimProfileTerms
+	(*EsimCatalogTerms)(nil),           // 3: roamcard.v1.EsimCatalogTerms
+	(*EsimPaymentTerms)(nil),           // 4: roamcard.v1.EsimPaymentTerms
+	(*EsimOwnership)(nil),              // 5: roamcard.v1.EsimOwnership
+	(*EsimFulfillmentTerms)(nil),       // 6: roamcard.v1.EsimFulfillmentTerms
+	(*EsimCredentialTerms)(nil),        // 7: roamcard.v1.EsimCredentialTerms
+	(*GetEsimReadinessRequest)(nil),    // 8: roamcard.v1.GetEsimReadinessRequest
+	(*GetEsimReadinessResponse)(nil),   // 9: roamcard.v1.GetEsimReadinessResponse
+	(*ListEsimPlansRequest)(nil),       // 10: roamcard.v1.ListEsimPlansRequest
+	(*ListEsimPlansResponse)(nil),      // 11: roamcard.v1.ListEsimPlansResponse
+	(*EsimPlan)(nil),                   // 12: roamcard.v1.EsimPlan
+	(*PurchaseEsimRequest)(nil),        // 13: roamcard.v1.PurchaseEsimRequest
+	(*PurchaseEsimResponse)(nil),       // 14: roamcard.v1.PurchaseEsimResponse
+	(*CreateEsimOrderRequest)(nil),     // 15: roamcard.v1.CreateEsimOrderRequest
+	(*CreateEsimOrderResponse)(nil),    // 16: roamcard.v1.CreateEsimOrderResponse
+	(*GetEsimOrderRequest)(nil),        // 17: roamcard.v1.GetEsimOrderRequest
+	(*GetEsimOrderResponse)(nil),       // 18: roamcard.v1.GetEsimOrderResponse
+	(*GetEsimCredentialsRequest)(nil),  // 19: roamcard.v1.GetEsimCredentialsRequest
+	(*GetEsimCredentialsResponse)(nil), // 20: roamcard.v1.GetEsimCredentialsResponse
+	(*GetEsimProfileRequest)(nil),      // 21: roamcard.v1.GetEsimProfileRequest
+	(*GetEsimProfileResponse)(nil),     // 22: roamcard.v1.GetEsimProfileResponse
+	(*EsimProfile)(nil),                // 23: roamcard.v1.EsimProfile
+	(*EsimUsage)(nil),                  // 24: roamcard.v1.EsimUsage
+	(*RotateEsimTokenRequest)(nil),     // 25: roamcard.v1.RotateEsimTokenRequest
+	(*RotateEsimTokenResponse)(nil),    // 26: roamcard.v1.RotateEsimTokenResponse
+	(*ReadinessCheck)(nil),             // 27: roamcard.v1.ReadinessCheck
+	(*Order)(nil),                      // 28: roamcard.v1.Order
+	(*EsimCredentials)(nil),            // 29: roamcard.v1.EsimCredentials
+	(*timestamppb.Timestamp)(nil),      // 30: google.protobuf.Timestamp
+	(*EsimDelivery)(nil),               // 31: roamcard.v1.EsimDelivery
 }
 var file_roamcard_v1_esim_proto_depIdxs = []int32{
-	2,  // 0: roamcard.v1.GetEsimDiscoveryResponse.catalog:type_name -> roamcard.v1.EsimCatalogTerms
-	3,  // 1: roamcard.v1.GetEsimDiscoveryResponse.payment:type_name -> roamcard.v1.EsimPaymentTerms
-	4,  // 2: roamcard.v1.GetEsimDiscoveryResponse.ownership:type_name -> roamcard.v1.EsimOwnership
-	5,  // 3: roamcard.v1.GetEsimDiscoveryResponse.fulfillment:type_name -> roamcard.v1.EsimFulfillmentTerms
-	6,  // 4: roamcard.v1.GetEsimDiscoveryResponse.credentials:type_name -> roamcard.v1.EsimCredentialTerms
-	22, // 5: roamcard.v1.GetEsimReadinessResponse.checks:type_name -> roamcard.v1.ReadinessCheck
-	11, // 6: roamcard.v1.ListEsimPlansResponse.plans:type_name -> roamcard.v1.EsimPlan
-	23, // 7: roamcard.v1.PurchaseEsimResponse.order:type_name -> roamcard.v1.Order
-	23, // 8: roamcard.v1.CreateEsimOrderResponse.order:type_name -> roamcard.v1.Order
-	23, // 9: roamcard.v1.GetEsimOrderResponse.order:type_name -> roamcard.v1.Order
-	24, // 10: roamcard.v1.GetEsimCredentialsResponse.credentials:type_name -> roamcard.v1.EsimCredentials
-	25, // 11: roamcard.v1.RotateEsimTokenResponse.delivery:type_name -> roamcard.v1.EsimDelivery
-	0,  // 12: roamcard.v1.EsimService.GetEsimDiscovery:input_type -> roamcard.v1.GetEsimDiscoveryRequest
-	7,  // 13: roamcard.v1.EsimService.GetEsimReadiness:input_type -> roamcard.v1.GetEsimReadinessRequest
-	9,  // 14: roamcard.v1.EsimService.ListEsimPlans:input_type -> roamcard.v1.ListEsimPlansRequest
-	12, // 15: roamcard.v1.EsimService.PurchaseEsim:input_type -> roamcard.v1.PurchaseEsimRequest
-	14, // 16: roamcard.v1.EsimService.CreateEsimOrder:input_type -> roamcard.v1.CreateEsimOrderRequest
-	16, // 17: roamcard.v1.EsimService.GetEsimOrder:input_type -> roamcard.v1.GetEsimOrderRequest
-	18, // 18: roamcard.v1.EsimService.GetEsimCredentials:input_type -> roamcard.v1.GetEsimCredentialsRequest
-	20, // 19: roamcard.v1.EsimService.RotateEsimToken:input_type -> roamcard.v1.RotateEsimTokenRequest
-	1,  // 20: roamcard.v1.EsimService.GetEsimDiscovery:output_type -> roamcard.v1.GetEsimDiscoveryResponse
-	8,  // 21: roamcard.v1.EsimService.GetEsimReadiness:output_type -> roamcard.v1.GetEsimReadinessResponse
-	10, // 22: roamcard.v1.EsimService.ListEsimPlans:output_type -> roamcard.v1.ListEsimPlansResponse
-	13, // 23: roamcard.v1.EsimService.PurchaseEsim:output_type -> roamcard.v1.PurchaseEsimResponse
-	15, // 24: roamcard.v1.EsimService.CreateEsimOrder:output_type -> roamcard.v1.CreateEsimOrderResponse
-	17, // 25: roamcard.v1.EsimService.GetEsimOrder:output_type -> roamcard.v1.GetEsimOrderResponse
-	19, // 26: roamcard.v1.EsimService.GetEsimCredentials:output_type -> roamcard.v1.GetEsimCredentialsResponse
-	21, // 27: roamcard.v1.EsimService.RotateEsimToken:output_type -> roamcard.v1.RotateEsimTokenResponse
-	20, // [20:28] is the sub-list for method output_type
-	12, // [12:20] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	3,  // 0: roamcard.v1.GetEsimDiscoveryResponse.catalog:type_name -> roamcard.v1.EsimCatalogTerms
+	4,  // 1: roamcard.v1.GetEsimDiscoveryResponse.payment:type_name -> roamcard.v1.EsimPaymentTerms
+	5,  // 2: roamcard.v1.GetEsimDiscoveryResponse.ownership:type_name -> roamcard.v1.EsimOwnership
+	6,  // 3: roamcard.v1.GetEsimDiscoveryResponse.fulfillment:type_name -> roamcard.v1.EsimFulfillmentTerms
+	7,  // 4: roamcard.v1.GetEsimDiscoveryResponse.credentials:type_name -> roamcard.v1.EsimCredentialTerms
+	2,  // 5: roamcard.v1.GetEsimDiscoveryResponse.profile:type_name -> roamcard.v1.EsimProfileTerms
+	27, // 6: roamcard.v1.GetEsimReadinessResponse.checks:type_name -> roamcard.v1.ReadinessCheck
+	12, // 7: roamcard.v1.ListEsimPlansResponse.plans:type_name -> roamcard.v1.EsimPlan
+	28, // 8: roamcard.v1.PurchaseEsimResponse.order:type_name -> roamcard.v1.Order
+	28, // 9: roamcard.v1.CreateEsimOrderResponse.order:type_name -> roamcard.v1.Order
+	28, // 10: roamcard.v1.GetEsimOrderResponse.order:type_name -> roamcard.v1.Order
+	29, // 11: roamcard.v1.GetEsimCredentialsResponse.credentials:type_name -> roamcard.v1.EsimCredentials
+	23, // 12: roamcard.v1.GetEsimProfileResponse.profile:type_name -> roamcard.v1.EsimProfile
+	24, // 13: roamcard.v1.EsimProfile.usage:type_name -> roamcard.v1.EsimUsage
+	30, // 14: roamcard.v1.EsimProfile.expires_at:type_name -> google.protobuf.Timestamp
+	30, // 15: roamcard.v1.EsimProfile.read_at:type_name -> google.protobuf.Timestamp
+	30, // 16: roamcard.v1.EsimUsage.measured_at:type_name -> google.protobuf.Timestamp
+	31, // 17: roamcard.v1.RotateEsimTokenResponse.delivery:type_name -> roamcard.v1.EsimDelivery
+	0,  // 18: roamcard.v1.EsimService.GetEsimDiscovery:input_type -> roamcard.v1.GetEsimDiscoveryRequest
+	8,  // 19: roamcard.v1.EsimService.GetEsimReadiness:input_type -> roamcard.v1.GetEsimReadinessRequest
+	10, // 20: roamcard.v1.EsimService.ListEsimPlans:input_type -> roamcard.v1.ListEsimPlansRequest
+	13, // 21: roamcard.v1.EsimService.PurchaseEsim:input_type -> roamcard.v1.PurchaseEsimRequest
+	15, // 22: roamcard.v1.EsimService.CreateEsimOrder:input_type -> roamcard.v1.CreateEsimOrderRequest
+	17, // 23: roamcard.v1.EsimService.GetEsimOrder:input_type -> roamcard.v1.GetEsimOrderRequest
+	19, // 24: roamcard.v1.EsimService.GetEsimCredentials:input_type -> roamcard.v1.GetEsimCredentialsRequest
+	21, // 25: roamcard.v1.EsimService.GetEsimProfile:input_type -> roamcard.v1.GetEsimProfileRequest
+	25, // 26: roamcard.v1.EsimService.RotateEsimToken:input_type -> roamcard.v1.RotateEsimTokenRequest
+	1,  // 27: roamcard.v1.EsimService.GetEsimDiscovery:output_type -> roamcard.v1.GetEsimDiscoveryResponse
+	9,  // 28: roamcard.v1.EsimService.GetEsimReadiness:output_type -> roamcard.v1.GetEsimReadinessResponse
+	11, // 29: roamcard.v1.EsimService.ListEsimPlans:output_type -> roamcard.v1.ListEsimPlansResponse
+	14, // 30: roamcard.v1.EsimService.PurchaseEsim:output_type -> roamcard.v1.PurchaseEsimResponse
+	16, // 31: roamcard.v1.EsimService.CreateEsimOrder:output_type -> roamcard.v1.CreateEsimOrderResponse
+	18, // 32: roamcard.v1.EsimService.GetEsimOrder:output_type -> roamcard.v1.GetEsimOrderResponse
+	20, // 33: roamcard.v1.EsimService.GetEsimCredentials:output_type -> roamcard.v1.GetEsimCredentialsResponse
+	22, // 34: roamcard.v1.EsimService.GetEsimProfile:output_type -> roamcard.v1.GetEsimProfileResponse
+	26, // 35: roamcard.v1.EsimService.RotateEsimToken:output_type -> roamcard.v1.RotateEsimTokenResponse
+	27, // [27:36] is the sub-list for method output_type
+	18, // [18:27] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_roamcard_v1_esim_proto_init() }
@@ -1557,16 +1938,19 @@ func file_roamcard_v1_esim_proto_init() {
 	file_roamcard_v1_order_proto_init()
 	file_roamcard_v1_policy_proto_init()
 	file_roamcard_v1_service_proto_init()
-	file_roamcard_v1_esim_proto_msgTypes[9].OneofWrappers = []any{}
+	file_roamcard_v1_esim_proto_msgTypes[2].OneofWrappers = []any{}
+	file_roamcard_v1_esim_proto_msgTypes[10].OneofWrappers = []any{}
 	file_roamcard_v1_esim_proto_msgTypes[12].OneofWrappers = []any{}
-	file_roamcard_v1_esim_proto_msgTypes[14].OneofWrappers = []any{}
+	file_roamcard_v1_esim_proto_msgTypes[13].OneofWrappers = []any{}
+	file_roamcard_v1_esim_proto_msgTypes[15].OneofWrappers = []any{}
+	file_roamcard_v1_esim_proto_msgTypes[24].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_roamcard_v1_esim_proto_rawDesc), len(file_roamcard_v1_esim_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   22,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

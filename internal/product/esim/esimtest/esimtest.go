@@ -20,6 +20,7 @@ const (
 	Check   fulfilmenttest.Op = "check"
 	Order   fulfilmenttest.Op = "order"
 	Ordered fulfilmenttest.Op = "ordered"
+	Profile fulfilmenttest.Op = "profile"
 )
 
 // Harness is the supplier under test and the handles on what is behind it.
@@ -28,6 +29,10 @@ type Harness struct {
 	Supplier esim.Supplier
 	// SellOut makes a plan run out. May be nil.
 	SellOut func(code string)
+	// Capabilities are what the supplier declares: they decide what it has to keep to.
+	Capabilities esim.Capabilities
+	// Use makes a device install the profile of a purchase and use so many bytes; where Capabilities have Status.
+	Use func(p esim.Purchase, bytes int64)
 	// NamedLate says that the supplier names a purchase when its profile is made, and not when it is ordered.
 	NamedLate bool
 }
@@ -43,6 +48,10 @@ func Run(t *testing.T, h Harness) {
 	t.Run("CostAboveTheLimitIsRefused", h.costAboveTheLimitIsRefused)
 	t.Run("StockThatRanOutIsRefused", h.stockThatRanOutIsRefused)
 	t.Run("MaterialIsHidden", h.activationDataIsHidden)
+	if h.Capabilities.Status {
+		t.Run("ProfileIsWatched", h.profileIsWatched)
+		t.Run("StateIsReadWholeOrNotAtAll", h.stateIsReadWholeOrNotAtAll)
+	}
 }
 
 // ordering orders the cheapest plan.
@@ -101,7 +110,8 @@ func (h Harness) listingsAreWhole(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for _, l := range all {
-		if l.Code == "" || seen[l.Code] || l.Name == "" || l.Cost <= 0 || l.DataMB <= 0 || l.ValidityDays <= 0 ||
+		if l.Code == "" || seen[l.Code] || l.Name == "" || l.Cost <= 0 || (l.DataMB > 0) == l.Unlimited || l.DataMB < 0 ||
+			l.ValidityDays <= 0 ||
 			len(l.Countries) == 0 || (l.Type != esim.Country && l.Type != esim.Region) {
 			t.Errorf("listing %+v is not whole, or listed twice", l)
 		}

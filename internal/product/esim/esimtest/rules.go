@@ -52,6 +52,7 @@ func catalogueIsReplacedWhole(t *testing.T, h StoreHarness) {
 		t.Fatalf("at first %v of %s, %v", plans, at, err)
 	}
 	a, b := plan("pln_a", "a", 300), plan("pln_b", "b", 200)
+	a.DataMB, a.Unlimited, a.FairUse = 0, true, "1 Mbit/s above 2 GB a day"
 	if err := h.Store.Replace(ctx, []esim.Plan{a, b}, start); err != nil {
 		t.Fatal(err)
 	}

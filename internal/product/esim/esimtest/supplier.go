@@ -22,12 +22,15 @@ type Supplier struct {
 	units    map[string]int64
 	float    money.USDC
 	orders   fulfilmenttest.Records[bought]
+	looks    int
 }
 
 type bought struct {
 	esim.Purchase
 	asked          esim.Request
 	activationData esim.ActivationData
+	// state is how the profile stands; zero for one that nobody installed.
+	state esim.State
 }
 
 var _ esim.Supplier = (*Supplier)(nil)
@@ -56,7 +59,7 @@ func NewSupplier(instant bool, traits fulfilment.Traits) *Supplier {
 
 // Harness puts the supplier under test.
 func (s *Supplier) Harness() Harness {
-	return Harness{Handles: s.Handles(), Supplier: s, SellOut: s.SellOut}
+	return Harness{Handles: s.Handles(), Supplier: s, SellOut: s.SellOut, Capabilities: s.Capabilities(), Use: s.Use}
 }
 
 // SetFloat sets the money we have left.

@@ -20,6 +20,10 @@ type Order struct {
 	// ESIMStatus and SMDPStatus are the profile's.
 	ESIMStatus, SMDPStatus string
 	At                     time.Time
+	// Used is what the profile used, in bytes, as measured at UsedAt.
+	Used     int64
+	UsedAt   time.Time
+	DataType int
 	// Hidden orders are not in lists by time: an effect that appears late.
 	Hidden bool
 
@@ -110,7 +114,8 @@ func (s *Server) make(transaction string, p Package, guarded bool) *Order {
 	o := &Order{
 		No: fmt.Sprintf("B%s%04d", now.Format("060102"), n), ProfileNo: fmt.Sprintf("%s%06d", now.Format("060102"), n),
 		Transaction: transaction, Package: p.Code, Location: p.LocationCode, Price: p.Price, Guarded: guarded,
-		Volume: p.Volume, Days: p.Duration, ESIMStatus: allocating, At: now, dueAt: now.Add(s.allocate),
+		Volume: p.Volume, Days: p.Duration, DataType: p.DataType, UsedAt: now, ESIMStatus: allocating, At: now,
+		dueAt: now.Add(s.allocate),
 		iccid: fmt.Sprintf("8943108170%09d", n), matchingID: strings.ToUpper(rand.Text()),
 	}
 	s.balance -= p.Price
@@ -160,6 +165,9 @@ func (s *Server) order(body []byte) (any, error) {
 	}
 	line := asked.Packages[0]
 	at := s.find(line.Code + line.Slug)
+	if at >= 0 && (line.Period > 0) != (s.packages[at].DataType != 1) {
+		return nil, &problem{codeMissing, "periodNum is mandatory for daily plans, and for them alone"}
+	}
 	switch {
 	case at < 0:
 		return nil, &problem{codeNoPackage, "base data plan code:[" + line.Code + "] doesn`t exist."}
@@ -250,7 +258,8 @@ func profileBody(o *Order) any {
 	body := map[string]any{
 		"esimTranNo": o.ProfileNo, "orderNo": o.No, "transactionId": o.Transaction, "imsi": nil, "iccid": nil,
 		"smsStatus": 0, "msisdn": "", "ac": nil, "qrCodeUrl": nil, "smdpStatus": o.SMDPStatus, "eid": "", "activeType": 2,
-		"dataType": 1, "activateTime": nil, "expiredTime": o.At.AddDate(0, 0, 180).Format(stamp), "totalVolume": o.Volume,
+		"dataType": o.DataType, "activateTime": nil, "expiredTime": o.At.AddDate(0, 0, 180).Format(stamp),
+		"totalVolume":   o.Volume,
 		"totalDuration": o.Days, "durationUnit": "DAY", "orderUsage": 0, "esimStatus": o.ESIMStatus, "pin": "", "puk": "",
 		"apn": "internet",
 		"packageList": []any{map[string]any{
@@ -264,6 +273,29 @@ func profileBody(o *Order) any {
 		body["qrCodeUrl"] = "https://qr.esimaccess.example/" + o.matchingID + ".png"
 	}
 	return body
+}
+
+func (s *Server) usage(body []byte) (any, error) {
+	var asked struct {
+		Profiles []string `json:"esimTranNoList"`
+	}
+	if err := read(body, &asked); err != nil {
+		return nil, err
+	}
+	if len(asked.Profiles) == 0 || len(asked.Profiles) > 10 {
+		return nil, &problem{codeMissing, "esimTranNoList is mandatory, of at most 10"}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	shown := []any{}
+	for _, o := range s.orders {
+		if slices.Contains(asked.Profiles, o.ProfileNo) {
+			shown = append(shown, map[string]any{
+				"esimTranNo": o.ProfileNo, "dataUsage": o.Used, "totalData": o.Volume, "lastUpdateTime": o.UsedAt.Format(stamp),
+			})
+		}
+	}
+	return map[string]any{"esimUsageList": shown}, nil
 }
 
 func (s *Server) cancel(body []byte) (any, error) {

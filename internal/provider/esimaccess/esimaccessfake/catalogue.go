@@ -62,7 +62,8 @@ func Catalogue() []Package {
 	cut := daily
 	cut.Code, cut.Slug, cut.DataType = "FKECUT", "ES_1_DailyCut", 3
 	unlimited := daily
-	unlimited.Code, unlimited.Slug, unlimited.Name, unlimited.DataType = "FKEUNL", "ES_Unl", "Spain unlimited", 4
+	unlimited.Code, unlimited.Slug, unlimited.Name, unlimited.DataType = "FKEUNL", "ES_Unl", "Spain unlimited 1Day", 4
+	unlimited.Duration, unlimited.FairUse, unlimited.Price = 1, "1 Mbps above 2 GB", 19_000
 	return append(all, daily, cut, unlimited)
 }
 

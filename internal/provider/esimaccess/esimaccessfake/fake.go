@@ -77,7 +77,8 @@ func New(cfg Config) *Server {
 	s.mux.HandleFunc("/api/v1/open/package/list", s.serve(listing, s.list))
 	s.mux.HandleFunc("/api/v1/open/balance/query", s.serve(always("balance"), s.showBalance))
 	s.mux.HandleFunc("/api/v1/open/esim/order", s.serve(always("order"), s.order))
-	s.mux.HandleFunc("/api/v1/open/esim/query", s.serve(always("ordered"), s.query))
+	s.mux.HandleFunc("/api/v1/open/esim/query", s.serve(looking, s.query))
+	s.mux.HandleFunc("/api/v1/open/esim/usage/query", s.serve(always("usage"), s.usage))
 	s.mux.HandleFunc("/api/v1/open/esim/cancel", s.serve(always("cancel"), s.cancel))
 	s.mux.HandleFunc("GET /control/books", s.showBooks)
 	s.mux.HandleFunc("POST /control/faults", s.addFault)
@@ -87,7 +88,7 @@ func New(cfg Config) *Server {
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
-// Requests counts what arrived, by operation: plans, check, balance, order, ordered, cancel.
+// Requests counts what arrived, by operation: plans, check, balance, order, ordered, profile, usage, cancel.
 func (s *Server) Requests() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,6 +154,17 @@ func listing(body []byte) string {
 		return "check"
 	}
 	return "plans"
+}
+
+// looking is profile for a request that names a profile, and ordered for any other.
+func looking(body []byte) string {
+	var asked struct {
+		ProfileNo string `json:"esimTranNo"`
+	}
+	if json.Unmarshal(body, &asked) == nil && asked.ProfileNo != "" {
+		return "profile"
+	}
+	return "ordered"
 }
 
 const maxRequest = 64 << 10

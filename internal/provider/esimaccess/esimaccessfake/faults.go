@@ -42,8 +42,9 @@ const (
 
 // edits are the modes that only change what an answer says, with the operations that say it.
 var edits = map[Mode][]string{
-	UnknownState: {"ordered"}, WrongAmount: {"check"}, Inexact: {"plans", "check"}, WrongCurrency: {"plans", "check"},
-	WrongUnit: {"plans", "check"}, WrongOwner: {"order", "ordered", "check"}, Duplicate: {"ordered"},
+	UnknownState: {"ordered", "profile"}, WrongAmount: {"check"}, Inexact: {"plans", "check"},
+	WrongCurrency: {"plans", "check"},
+	WrongUnit:     {"plans", "check"}, WrongOwner: {"order", "ordered", "profile", "check"}, Duplicate: {"ordered"},
 	Contradiction: {"ordered"}, Reversed: {"plans", "ordered"}, Partial: {"ordered"},
 }
 
@@ -160,6 +161,7 @@ func editOne(mode Mode, one map[string]any) {
 	case WrongOwner:
 		replace(one, strangers, "transactionId")
 		replace(one, "SOMEBODYELSES", "packageCode")
+		replace(one, "99999999999999", "esimTranNo")
 	case Partial:
 		delete(one, "ac")
 	}

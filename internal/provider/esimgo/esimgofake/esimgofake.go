@@ -47,7 +47,9 @@ type Bundle struct {
 	DataMB    int
 	Days      int
 	Unlimited bool
-	Price     money.USDC
+	// Region, if any, is shown in place of the countries, which the bundle then shows as where it roams.
+	Region string
+	Price  money.USDC
 
 	soldOut bool
 }
@@ -66,6 +68,22 @@ type sim struct{ iccid, matchingID, installed string }
 type bought struct {
 	Order
 	sim sim
+	use Use
+}
+
+// Use is what became of an eSIM, in the vendor's words.
+type Use struct {
+	// Profile and Bundle are the states of the eSIM and of its bundle; empty for those that nobody touched.
+	Profile, Bundle string
+	// Used is in bytes.
+	Used int64
+}
+
+// Put says what became of the eSIM of an order.
+func (s *Server) Put(reference string, use Use) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ordered(reference).use = use
 }
 
 // Server is the vendor. It is an http.Handler and safe for concurrent use.
@@ -124,6 +142,10 @@ func Bundles() []Bundle {
 		{
 			Name: "esim_UL_7D_FR_V2", Description: "eSIM, Unlimited, 7 Days, France, V2", Countries: []string{"FR"},
 			DataMB: -1, Days: 7, Unlimited: true, Price: 9_000_000,
+		},
+		{
+			Name: "esim_1GB_7D_RBAL_V2", Description: "eSIM, 1GB, 7 Days, Balkans, V2", Region: "Balkans",
+			Countries: []string{"AL", "HR", "ME"}, DataMB: 1000, Days: 7, Price: 2_350_000,
 		},
 	}
 }
@@ -266,6 +288,7 @@ func Ops() []string { return slices.Sorted(maps.Keys(ops)) }
 
 var ops = map[string]bool{
 	opPlans: true, opPlan: true, opCheck: true, opOrder: true, opOrdered: true, opAssignments: true, opOrganisation: true,
+	opESIM: true, opBundles: true,
 }
 
 const (
@@ -276,4 +299,6 @@ const (
 	opOrdered      = "ordered"
 	opAssignments  = "assignments"
 	opOrganisation = "organisation"
+	opESIM         = "profile"
+	opBundles      = "usage"
 )

@@ -130,11 +130,12 @@ func edit(mode Mode, name string, value any) any {
 
 var edits = map[Mode]map[string]func(any) any{
 	Refused:       {"valid": always(false)},
-	UnknownState:  {"status": always("quarantined")},
+	UnknownState:  {"status": always("quarantined"), "bundleState": always("Quarantined")},
 	WrongAmount:   {"total": more("1"), "subTotal": more("1"), "pricePerUnit": more("1"), "price": more("1")},
 	Inexact:       {"total": always(json.Number("1.0000005")), "balance": always(json.Number("1.0000005"))},
 	WrongCurrency: {"currency": always("EUR")},
-	WrongOwner:    {"orderReference": always("00000000-0000-4000-8000-000000000000"), "item": always("esim_of_another")},
+	WrongOwner: {"orderReference": always("00000000-0000-4000-8000-000000000000"), "item": always("esim_of_another"),
+		"iccid": always("8900000000000000000"), "name": always("esim_of_another")},
 }
 
 func always(v any) func(any) any { return func(any) any { return v } }

@@ -39,12 +39,14 @@ func (s *Server) routes() *http.ServeMux {
 		op     string
 		answer func(*http.Request) reply
 	}{
-		"GET /catalogue":          {opPlans, s.catalogue},
-		"GET /catalogue/{name}":   {opPlan, s.bundle},
-		"GET /orders":             {opOrdered, s.list},
-		"GET /orders/{reference}": {opOrdered, s.order},
-		"GET /esims/assignments":  {opAssignments, s.assignments},
-		"GET /organisation":       {opOrganisation, s.organisation},
+		"GET /catalogue":             {opPlans, s.catalogue},
+		"GET /catalogue/{name}":      {opPlan, s.bundle},
+		"GET /orders":                {opOrdered, s.list},
+		"GET /orders/{reference}":    {opOrdered, s.order},
+		"GET /esims/assignments":     {opAssignments, s.assignments},
+		"GET /esims/{iccid}":         {opESIM, s.esim},
+		"GET /esims/{iccid}/bundles": {opBundles, s.applied},
+		"GET /organisation":          {opOrganisation, s.organisation},
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			s.serve(w, route.op, func() reply { return route.answer(r) })
@@ -207,6 +209,49 @@ func (s *Server) assignments(r *http.Request) reply {
 	return ok(map[string]any{"esims": []installBody{o.sim.shown()}})
 }
 
+func (s *Server) esim(r *http.Request) reply {
+	o := s.holding(r.PathValue("iccid"))
+	if o == nil {
+		return no(http.StatusBadRequest, "eSIM not found")
+	}
+	body := o.sim.shown()
+	if o.use.Profile != "" {
+		body.Status = o.use.Profile
+	}
+	return ok(body)
+}
+
+// applied are the bundles of an eSIM.
+func (s *Server) applied(r *http.Request) reply {
+	o := s.holding(r.PathValue("iccid"))
+	if o == nil {
+		return no(http.StatusBadRequest, "eSIM not found")
+	}
+	b := s.find(o.Bundle)
+	total := int64(b.DataMB) * 1_000_000
+	assignment := map[string]any{
+		"id": o.Reference, "callTypeGroup": "data", "initialQuantity": max(total, 0), "bundleState": "Queued",
+		"remainingQuantity": max(total-o.use.Used, 0), "assignmentDateTime": stamp(o.Created),
+		"assignmentReference": o.Reference, "unlimited": b.Unlimited,
+	}
+	if o.use.Bundle != "" {
+		assignment["bundleState"] = o.use.Bundle
+		assignment["startTime"], assignment["endTime"] = stamp(o.Created), stamp(o.Created.AddDate(0, 0, b.Days))
+	}
+	return ok(map[string]any{"bundles": []any{map[string]any{
+		"name": o.Bundle, "description": b.Description, "assignments": []any{assignment},
+	}}})
+}
+
+// holding is the order that an eSIM was made for.
+func (s *Server) holding(iccid string) *bought {
+	i := slices.IndexFunc(s.orders, func(o *bought) bool { return o.Completed && o.sim.iccid == iccid })
+	if i < 0 {
+		return nil
+	}
+	return s.orders[i]
+}
+
 func (s *Server) organisation(*http.Request) reply {
 	return ok(map[string]any{"name": "roamcard", "balance": dollars(s.balance), "currency": s.currency()})
 }
@@ -241,6 +286,7 @@ type bundleBody struct {
 	Days        int           `json:"duration"`
 	Speed       []string      `json:"speed"`
 	Autostart   bool          `json:"autostart"`
+	Roaming     []string      `json:"roamingEnabled"`
 	Unlimited   bool          `json:"unlimited"`
 	Price       json.Number   `json:"price"`
 	Billing     string        `json:"billingType"`
@@ -256,7 +302,11 @@ func (b *Bundle) shown() bundleBody {
 	body := bundleBody{
 		Name: b.Name, Description: b.Description, Groups: []string{"Standard Fixed"}, DataMB: b.DataMB, Days: b.Days,
 		Speed: []string{"4G"}, Autostart: true, Unlimited: b.Unlimited, Price: dollars(b.Price), Billing: "FixedCost",
-		Countries: []countryBody{},
+		Countries: []countryBody{}, Roaming: []string{},
+	}
+	if b.Region != "" {
+		body.Countries, body.Roaming = []countryBody{{b.Region, b.Region, b.Region}}, b.Countries
+		return body
 	}
 	for _, c := range b.Countries {
 		body.Countries = append(body.Countries, countryBody{Name: "Country " + c, Region: "Region", ISO: c})

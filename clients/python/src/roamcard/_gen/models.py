@@ -22,6 +22,7 @@ TransactionKind: TypeAlias = Literal["purchase", "refund"]
 TransactionStatus: TypeAlias = Literal["pending", "completed", "declined", "reversed"]
 DeclineReason: TypeAlias = Literal["insufficient_funds", "card_frozen", "card_closed", "limit_exceeded", "merchant_not_allowed", "verification_failed", "suspected_fraud", "other"]
 PlanType: TypeAlias = Literal["country", "region"]
+ProfileStatus: TypeAlias = Literal["not_installed", "installed", "active", "used_up", "expired", "cancelled", "unknown"]
 FeeJobStatus: TypeAlias = Literal["queued", "processing", "succeeded", "failed", "operator_review"]
 ReviewStatus: TypeAlias = Literal["open", "resolved"]
 TransferResolution: TypeAlias = Literal["refunded_by_hand", "donation", "known"]
@@ -217,14 +218,43 @@ class EsimPlan(Model):
     """country or region."""
     country_codes: tuple[str, ...]
     """The ISO 3166-1 codes of the countries it works in."""
-    data_mb: int
-    """Mebibytes."""
+    data_mb: int | None = None
+    """The data in total, in mebibytes; absent when the plan is unlimited."""
     validity_days: int
     price_usd_cents: int
     amount: str
     """The price in USDC's atomic units."""
     asset: str
     network: str
+    unlimited: bool
+    """Whether the data is not limited for the days of the plan."""
+    fair_use: str | None = None
+    """What the supplier says slows an unlimited plan down; absent when it says nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EsimUsage(Model):
+    """How much data of an eSIM is used."""
+    used_bytes: str
+    """Bytes, as a decimal number in text."""
+    total_bytes: str | None = None
+    """Bytes, as a decimal number in text; absent when the data is unlimited."""
+    measured_at: datetime | None = None
+    """When the supplier measured it, which may be hours ago; absent when it does not say."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EsimProfile(Model):
+    """How an eSIM stands at its supplier."""
+    order_id: str
+    status: ProfileStatus
+    """not_installed, installed, active, used_up, expired, cancelled, or unknown when the supplier says something else."""
+    usage: EsimUsage | None = None
+    """Absent when the supplier does not tell."""
+    expires_at: datetime | None = None
+    """When it cannot be used any more; before it is installed, the end of the time to install it. Absent when unknown."""
+    read_at: datetime
+    """When the supplier was asked."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -505,6 +535,21 @@ class EsimCredentialTerms(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
+class EsimProfileTerms(Model):
+    """What owners may do with a delivered eSIM, as far as the supplier offers it. What it does not is absent, and answers
+    409 `esim_control_missing`.
+    """
+    status: str | None = None
+    """Shows how the eSIM stands at its supplier."""
+    usage: bool
+    """Whether that says how much data is used."""
+    max_age_seconds: int
+    """How old an answer may be."""
+    statuses: tuple[str, ...]
+    """not_installed, installed, active, used_up, expired, cancelled and unknown."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class GetEsimDiscoveryResponse(Model):
     """The purchase contract of an eSIM."""
     contract_version: int
@@ -516,6 +561,8 @@ class GetEsimDiscoveryResponse(Model):
     credentials: EsimCredentialTerms
     paused: bool
     """Whether the sale is closed for now, by the configuration or by an operator. Purchases then answer 503."""
+    profile: EsimProfileTerms
+    """What owners may do with a delivered eSIM."""
 
 
 @dataclass(frozen=True, kw_only=True)

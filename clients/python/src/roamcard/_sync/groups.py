@@ -11,6 +11,7 @@ from .._gen.models import (
     Card,
     CardTransaction,
     EsimPlan,
+    EsimProfile,
     GetCardBalanceResponse,
     GetCardDiscoveryResponse,
     GetConfigResponse,
@@ -192,6 +193,13 @@ class Esim(Group):
     def status(self, order: Order | PaidOrder | str, *, delivery_token: Secret[str] | None = None) -> Order:
         """Reads an eSIM order, without its secrets, by the delivery token or the wallet's session."""
         return self._engine.run(self._core.esim_status(order, delivery_token))
+
+    def profile(self, order: Order | PaidOrder | str, *, delivery_token: Secret[str] | None = None) -> EsimProfile:
+        """Reads how a fulfilled eSIM stands at its supplier: installed or not, the data that is used, when it expires.
+
+        The service asks the supplier once a minute at most; `read_at` says when it did.
+        """
+        return self._engine.run(self._core.esim_profile(order, delivery_token))
 
     def install(
         self,

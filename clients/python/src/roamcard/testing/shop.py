@@ -15,7 +15,9 @@ from .said import problem_of
 from .token import Token
 
 _MAX_TIMEOUT = 120
-_READS = ("OrderService/GetOrder", "EsimService/GetEsimOrder", "EsimService/GetEsimCredentials")
+_READS = (
+    "OrderService/GetOrder", "EsimService/GetEsimOrder", "EsimService/GetEsimCredentials", "EsimService/GetEsimProfile",
+)  # fmt: skip
 _OF_A_CARD = (
     "CardService/GetCardBalance", "CardService/FreezeCard", "CardService/UnfreezeCard",
     "CardService/ListCardTransactions",
@@ -156,11 +158,22 @@ class Shop:
         return ok({"cardId": card.id, "availableUsdCents": card.cents, "currency": "USD", "asOf": now})
 
     def _read(self, asked: Asked, order: FakeOrder) -> Told:
-        if asked.method != "EsimService/GetEsimCredentials":
+        if asked.method not in ("EsimService/GetEsimCredentials", "EsimService/GetEsimProfile"):
             return ok({"order": self._orders.look(order)})
         if order.kind != "esim" or order.status != "fulfilled":
             return asked.problem("order_not_fulfilled", "The order has no eSIM.")
+        if asked.method == "EsimService/GetEsimProfile":
+            return ok({"profile": self._profile(order)})
         return ok({"credentials": self._said["esim"]})
+
+    def _profile(self, order: FakeOrder) -> Members:
+        """The eSIM of an order, which nobody installs."""
+        now = self._orders.now()
+        usage = {"usedBytes": "0", "totalBytes": "524288000", "measuredAt": stamp(now)}
+        expires = stamp(now + 180 * 24 * 3600)
+        return {
+            "orderId": order.id, "status": "not_installed", "readAt": stamp(now), "expiresAt": expires, "usage": usage,
+        }  # fmt: skip
 
     def _open(self, asked: Asked, wallet: str) -> Told:
         """Opens an order that is paid later; the same key gives the same one."""

@@ -54,6 +54,9 @@ const (
 	// EsimServiceGetEsimCredentialsProcedure is the fully-qualified name of the EsimService's
 	// GetEsimCredentials RPC.
 	EsimServiceGetEsimCredentialsProcedure = "/roamcard.v1.EsimService/GetEsimCredentials"
+	// EsimServiceGetEsimProfileProcedure is the fully-qualified name of the EsimService's
+	// GetEsimProfile RPC.
+	EsimServiceGetEsimProfileProcedure = "/roamcard.v1.EsimService/GetEsimProfile"
 	// EsimServiceRotateEsimTokenProcedure is the fully-qualified name of the EsimService's
 	// RotateEsimToken RPC.
 	EsimServiceRotateEsimTokenProcedure = "/roamcard.v1.EsimService/RotateEsimToken"
@@ -85,6 +88,10 @@ type EsimServiceClient interface {
 	GetEsimOrder(context.Context, *v1.GetEsimOrderRequest) (*v1.GetEsimOrderResponse, error)
 	// Gives the credentials of a fulfilled order, to its owner or the holder of its delivery token.
 	GetEsimCredentials(context.Context, *v1.GetEsimCredentialsRequest) (*v1.GetEsimCredentialsResponse, error)
+	// Shows how the eSIM of a fulfilled order stands at its supplier, without what installs it: whether it is installed,
+	// how much data is used and when it expires. The supplier is asked at most once a minute; between, the answer is the
+	// last one, with the time when it was read.
+	GetEsimProfile(context.Context, *v1.GetEsimProfileRequest) (*v1.GetEsimProfileResponse, error)
 	// Revokes the delivery token of an order and gives its owner a new one.
 	RotateEsimToken(context.Context, *v1.RotateEsimTokenRequest) (*v1.RotateEsimTokenResponse, error)
 }
@@ -147,6 +154,13 @@ func NewEsimServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		getEsimProfile: connect.NewClient[v1.GetEsimProfileRequest, v1.GetEsimProfileResponse](
+			httpClient,
+			baseURL+EsimServiceGetEsimProfileProcedure,
+			connect.WithSchema(esimServiceMethods.ByName("GetEsimProfile")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		rotateEsimToken: connect.NewClient[v1.RotateEsimTokenRequest, v1.RotateEsimTokenResponse](
 			httpClient,
 			baseURL+EsimServiceRotateEsimTokenProcedure,
@@ -165,6 +179,7 @@ type esimServiceClient struct {
 	createEsimOrder    *connect.Client[v1.CreateEsimOrderRequest, v1.CreateEsimOrderResponse]
 	getEsimOrder       *connect.Client[v1.GetEsimOrderRequest, v1.GetEsimOrderResponse]
 	getEsimCredentials *connect.Client[v1.GetEsimCredentialsRequest, v1.GetEsimCredentialsResponse]
+	getEsimProfile     *connect.Client[v1.GetEsimProfileRequest, v1.GetEsimProfileResponse]
 	rotateEsimToken    *connect.Client[v1.RotateEsimTokenRequest, v1.RotateEsimTokenResponse]
 }
 
@@ -231,6 +246,15 @@ func (c *esimServiceClient) GetEsimCredentials(ctx context.Context, req *v1.GetE
 	return nil, err
 }
 
+// GetEsimProfile calls roamcard.v1.EsimService.GetEsimProfile.
+func (c *esimServiceClient) GetEsimProfile(ctx context.Context, req *v1.GetEsimProfileRequest) (*v1.GetEsimProfileResponse, error) {
+	response, err := c.getEsimProfile.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // RotateEsimToken calls roamcard.v1.EsimService.RotateEsimToken.
 func (c *esimServiceClient) RotateEsimToken(ctx context.Context, req *v1.RotateEsimTokenRequest) (*v1.RotateEsimTokenResponse, error) {
 	response, err := c.rotateEsimToken.CallUnary(ctx, connect.NewRequest(req))
@@ -266,6 +290,10 @@ type EsimServiceHandler interface {
 	GetEsimOrder(context.Context, *v1.GetEsimOrderRequest) (*v1.GetEsimOrderResponse, error)
 	// Gives the credentials of a fulfilled order, to its owner or the holder of its delivery token.
 	GetEsimCredentials(context.Context, *v1.GetEsimCredentialsRequest) (*v1.GetEsimCredentialsResponse, error)
+	// Shows how the eSIM of a fulfilled order stands at its supplier, without what installs it: whether it is installed,
+	// how much data is used and when it expires. The supplier is asked at most once a minute; between, the answer is the
+	// last one, with the time when it was read.
+	GetEsimProfile(context.Context, *v1.GetEsimProfileRequest) (*v1.GetEsimProfileResponse, error)
 	// Revokes the delivery token of an order and gives its owner a new one.
 	RotateEsimToken(context.Context, *v1.RotateEsimTokenRequest) (*v1.RotateEsimTokenResponse, error)
 }
@@ -324,6 +352,13 @@ func NewEsimServiceHandler(svc EsimServiceHandler, opts ...connect.HandlerOption
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	esimServiceGetEsimProfileHandler := connect.NewUnaryHandlerSimple(
+		EsimServiceGetEsimProfileProcedure,
+		svc.GetEsimProfile,
+		connect.WithSchema(esimServiceMethods.ByName("GetEsimProfile")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	esimServiceRotateEsimTokenHandler := connect.NewUnaryHandlerSimple(
 		EsimServiceRotateEsimTokenProcedure,
 		svc.RotateEsimToken,
@@ -346,6 +381,8 @@ func NewEsimServiceHandler(svc EsimServiceHandler, opts ...connect.HandlerOption
 			esimServiceGetEsimOrderHandler.ServeHTTP(w, r)
 		case EsimServiceGetEsimCredentialsProcedure:
 			esimServiceGetEsimCredentialsHandler.ServeHTTP(w, r)
+		case EsimServiceGetEsimProfileProcedure:
+			esimServiceGetEsimProfileHandler.ServeHTTP(w, r)
 		case EsimServiceRotateEsimTokenProcedure:
 			esimServiceRotateEsimTokenHandler.ServeHTTP(w, r)
 		default:
@@ -383,6 +420,10 @@ func (UnimplementedEsimServiceHandler) GetEsimOrder(context.Context, *v1.GetEsim
 
 func (UnimplementedEsimServiceHandler) GetEsimCredentials(context.Context, *v1.GetEsimCredentialsRequest) (*v1.GetEsimCredentialsResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.EsimService.GetEsimCredentials is not implemented"))
+}
+
+func (UnimplementedEsimServiceHandler) GetEsimProfile(context.Context, *v1.GetEsimProfileRequest) (*v1.GetEsimProfileResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.EsimService.GetEsimProfile is not implemented"))
 }
 
 func (UnimplementedEsimServiceHandler) RotateEsimToken(context.Context, *v1.RotateEsimTokenRequest) (*v1.RotateEsimTokenResponse, error) {

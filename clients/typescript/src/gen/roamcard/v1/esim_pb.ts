@@ -4,6 +4,8 @@
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { EsimCredentials, EsimDelivery, Order } from "./order_pb.js";
 import { file_roamcard_v1_order } from "./order_pb.js";
 import type { ReadinessCheck } from "./service_pb.js";
@@ -14,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file roamcard/v1/esim.proto.
  */
 export const file_roamcard_v1_esim: GenFile = /*@__PURE__*/
-  fileDesc("ChZyb2FtY2FyZC92MS9lc2ltLnByb3RvEgtyb2FtY2FyZC52MSIZChdHZXRFc2ltRGlzY292ZXJ5UmVxdWVzdCLCAgoYR2V0RXNpbURpc2NvdmVyeVJlc3BvbnNlEhgKEGNvbnRyYWN0X3ZlcnNpb24YASABKA0SLgoHY2F0YWxvZxgCIAEoCzIdLnJvYW1jYXJkLnYxLkVzaW1DYXRhbG9nVGVybXMSLgoHcGF5bWVudBgDIAEoCzIdLnJvYW1jYXJkLnYxLkVzaW1QYXltZW50VGVybXMSLQoJb3duZXJzaGlwGAQgASgLMhoucm9hbWNhcmQudjEuRXNpbU93bmVyc2hpcBI2CgtmdWxmaWxsbWVudBgFIAEoCzIhLnJvYW1jYXJkLnYxLkVzaW1GdWxmaWxsbWVudFRlcm1zEjUKC2NyZWRlbnRpYWxzGAYgASgLMiAucm9hbWNhcmQudjEuRXNpbUNyZWRlbnRpYWxUZXJtcxIOCgZwYXVzZWQYByABKAgiVwoQRXNpbUNhdGFsb2dUZXJtcxINCgVwbGFucxgBIAEoCRIPCgdmaWx0ZXJzGAIgAygJEg0KBXR5cGVzGAMgAygJEhQKDGRlZmF1bHRfcGxhbhgEIAEoCSKhAgoQRXNpbVBheW1lbnRUZXJtcxIQCghwcm90b2NvbBgBIAEoCRIUCgx4NDAyX3ZlcnNpb24YAiABKA0SDgoGc2NoZW1lGAMgASgJEg8KB25ldHdvcmsYBCABKAkSDQoFYXNzZXQYBSABKAkSDgoGcGF5X3RvGAYgASgJEg0KBXByaWNlGAcgASgJEhsKE21pbl9wcmljZV91c2RfY2VudHMYCCABKA0SGwoTbWF4X3ByaWNlX3VzZF9jZW50cxgJIAEoDRIOCgZtZXRob2QYCiABKAkSEAoIcmVzb3VyY2UYCyABKAkSFQoNYWNjb3VudF90eXBlcxgMIAMoCRIjChttYXhfc3VibWlzc2lvbnNfcGVyX2F0dGVtcHQYDSABKA0iaQoNRXNpbU93bmVyc2hpcBINCgVvd25lchgBIAEoCRIVCg1jYXJkX3JlcXVpcmVkGAIgASgIEh8KF3NpZ25faW5fcmVxdWlyZWRfdG9fYnV5GAMgASgIEhEKCWFsbG93bGlzdBgEIAEoCCJmChRFc2ltRnVsZmlsbG1lbnRUZXJtcxIUCgxhc3luY2hyb25vdXMYASABKAgSFgoOaW5saW5lX3dhaXRfbXMYAiABKA0SDgoGc3RhdHVzGAMgASgJEhAKCHN0YXR1c2VzGAQgAygJIpwBChNFc2ltQ3JlZGVudGlhbFRlcm1zEhIKCm93bmVyX29ubHkYASABKAgSEAoIbm9fc3RvcmUYAiABKAgSHQoVZGVsaXZlcnlfdG9rZW5faGVhZGVyGAMgASgJEhsKE2RlbGl2ZXJ5X3Rva2VuX2RheXMYBCABKA0SEwoLY3JlZGVudGlhbHMYBSABKAkSDgoGcm90YXRlGAYgASgJIhkKF0dldEVzaW1SZWFkaW5lc3NSZXF1ZXN0IlcKGEdldEVzaW1SZWFkaW5lc3NSZXNwb25zZRIOCgZzdGF0dXMYASABKAkSKwoGY2hlY2tzGAIgAygLMhsucm9hbWNhcmQudjEuUmVhZGluZXNzQ2hlY2siXgoUTGlzdEVzaW1QbGFuc1JlcXVlc3QSGQoMY291bnRyeV9jb2RlGAEgASgJSACIAQESEQoEdHlwZRgCIAEoCUgBiAEBQg8KDV9jb3VudHJ5X2NvZGVCBwoFX3R5cGUiPQoVTGlzdEVzaW1QbGFuc1Jlc3BvbnNlEiQKBXBsYW5zGAEgAygLMhUucm9hbWNhcmQudjEuRXNpbVBsYW4ivwEKCEVzaW1QbGFuEg8KB3BsYW5faWQYASABKAkSDAoEbmFtZRgCIAEoCRIMCgR0eXBlGAMgASgJEhUKDWNvdW50cnlfY29kZXMYBCADKAkSDwoHZGF0YV9tYhgFIAEoDRIVCg12YWxpZGl0eV9kYXlzGAYgASgNEhcKD3ByaWNlX3VzZF9jZW50cxgHIAEoDRIOCgZhbW91bnQYCCABKAkSDQoFYXNzZXQYCSABKAkSDwoHbmV0d29yaxgKIAEoCSJQChNQdXJjaGFzZUVzaW1SZXF1ZXN0EhQKB3BsYW5faWQYASABKAlIAIgBARIXCg9pZGVtcG90ZW5jeV9rZXkYAiABKAlCCgoIX3BsYW5faWQiOQoUUHVyY2hhc2VFc2ltUmVzcG9uc2USIQoFb3JkZXIYASABKAsyEi5yb2FtY2FyZC52MS5PcmRlciI6ChZDcmVhdGVFc2ltT3JkZXJSZXF1ZXN0EhQKB3BsYW5faWQYASABKAlIAIgBAUIKCghfcGxhbl9pZCI8ChdDcmVhdGVFc2ltT3JkZXJSZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyIicKE0dldEVzaW1PcmRlclJlcXVlc3QSEAoIb3JkZXJfaWQYASABKAkiOQoUR2V0RXNpbU9yZGVyUmVzcG9uc2USIQoFb3JkZXIYASABKAsyEi5yb2FtY2FyZC52MS5PcmRlciItChlHZXRFc2ltQ3JlZGVudGlhbHNSZXF1ZXN0EhAKCG9yZGVyX2lkGAEgASgJIk8KGkdldEVzaW1DcmVkZW50aWFsc1Jlc3BvbnNlEjEKC2NyZWRlbnRpYWxzGAEgASgLMhwucm9hbWNhcmQudjEuRXNpbUNyZWRlbnRpYWxzIioKFlJvdGF0ZUVzaW1Ub2tlblJlcXVlc3QSEAoIb3JkZXJfaWQYASABKAkiRgoXUm90YXRlRXNpbVRva2VuUmVzcG9uc2USKwoIZGVsaXZlcnkYASABKAsyGS5yb2FtY2FyZC52MS5Fc2ltRGVsaXZlcnkyjQYKC0VzaW1TZXJ2aWNlEmQKEEdldEVzaW1EaXNjb3ZlcnkSJC5yb2FtY2FyZC52MS5HZXRFc2ltRGlzY292ZXJ5UmVxdWVzdBolLnJvYW1jYXJkLnYxLkdldEVzaW1EaXNjb3ZlcnlSZXNwb25zZSIDkAIBEmQKEEdldEVzaW1SZWFkaW5lc3MSJC5yb2FtY2FyZC52MS5HZXRFc2ltUmVhZGluZXNzUmVxdWVzdBolLnJvYW1jYXJkLnYxLkdldEVzaW1SZWFkaW5lc3NSZXNwb25zZSIDkAIBElsKDUxpc3RFc2ltUGxhbnMSIS5yb2FtY2FyZC52MS5MaXN0RXNpbVBsYW5zUmVxdWVzdBoiLnJvYW1jYXJkLnYxLkxpc3RFc2ltUGxhbnNSZXNwb25zZSIDkAIBElMKDFB1cmNoYXNlRXNpbRIgLnJvYW1jYXJkLnYxLlB1cmNoYXNlRXNpbVJlcXVlc3QaIS5yb2FtY2FyZC52MS5QdXJjaGFzZUVzaW1SZXNwb25zZRJcCg9DcmVhdGVFc2ltT3JkZXISIy5yb2FtY2FyZC52MS5DcmVhdGVFc2ltT3JkZXJSZXF1ZXN0GiQucm9hbWNhcmQudjEuQ3JlYXRlRXNpbU9yZGVyUmVzcG9uc2USWAoMR2V0RXNpbU9yZGVyEiAucm9hbWNhcmQudjEuR2V0RXNpbU9yZGVyUmVxdWVzdBohLnJvYW1jYXJkLnYxLkdldEVzaW1PcmRlclJlc3BvbnNlIgOQAgESagoSR2V0RXNpbUNyZWRlbnRpYWxzEiYucm9hbWNhcmQudjEuR2V0RXNpbUNyZWRlbnRpYWxzUmVxdWVzdBonLnJvYW1jYXJkLnYxLkdldEVzaW1DcmVkZW50aWFsc1Jlc3BvbnNlIgOQAgESXAoPUm90YXRlRXNpbVRva2VuEiMucm9hbWNhcmQudjEuUm90YXRlRXNpbVRva2VuUmVxdWVzdBokLnJvYW1jYXJkLnYxLlJvdGF0ZUVzaW1Ub2tlblJlc3BvbnNlQmkKD2NvbS5yb2FtY2FyZC52MUIJRXNpbVByb3RvUAGiAgNSWFiqAgtSb2FtY2FyZC5WMcoCC1JvYW1jYXJkXFYx4gIXUm9hbWNhcmRcVjFcR1BCTWV0YWRhdGHqAgxSb2FtY2FyZDo6VjFiBnByb3RvMw", [file_roamcard_v1_order, file_roamcard_v1_service]);
+  fileDesc("ChZyb2FtY2FyZC92MS9lc2ltLnByb3RvEgtyb2FtY2FyZC52MSIZChdHZXRFc2ltRGlzY292ZXJ5UmVxdWVzdCLyAgoYR2V0RXNpbURpc2NvdmVyeVJlc3BvbnNlEhgKEGNvbnRyYWN0X3ZlcnNpb24YASABKA0SLgoHY2F0YWxvZxgCIAEoCzIdLnJvYW1jYXJkLnYxLkVzaW1DYXRhbG9nVGVybXMSLgoHcGF5bWVudBgDIAEoCzIdLnJvYW1jYXJkLnYxLkVzaW1QYXltZW50VGVybXMSLQoJb3duZXJzaGlwGAQgASgLMhoucm9hbWNhcmQudjEuRXNpbU93bmVyc2hpcBI2CgtmdWxmaWxsbWVudBgFIAEoCzIhLnJvYW1jYXJkLnYxLkVzaW1GdWxmaWxsbWVudFRlcm1zEjUKC2NyZWRlbnRpYWxzGAYgASgLMiAucm9hbWNhcmQudjEuRXNpbUNyZWRlbnRpYWxUZXJtcxIOCgZwYXVzZWQYByABKAgSLgoHcHJvZmlsZRgIIAEoCzIdLnJvYW1jYXJkLnYxLkVzaW1Qcm9maWxlVGVybXMibAoQRXNpbVByb2ZpbGVUZXJtcxITCgZzdGF0dXMYASABKAlIAIgBARINCgV1c2FnZRgCIAEoCBIXCg9tYXhfYWdlX3NlY29uZHMYAyABKA0SEAoIc3RhdHVzZXMYBCADKAlCCQoHX3N0YXR1cyJXChBFc2ltQ2F0YWxvZ1Rlcm1zEg0KBXBsYW5zGAEgASgJEg8KB2ZpbHRlcnMYAiADKAkSDQoFdHlwZXMYAyADKAkSFAoMZGVmYXVsdF9wbGFuGAQgASgJIqECChBFc2ltUGF5bWVudFRlcm1zEhAKCHByb3RvY29sGAEgASgJEhQKDHg0MDJfdmVyc2lvbhgCIAEoDRIOCgZzY2hlbWUYAyABKAkSDwoHbmV0d29yaxgEIAEoCRINCgVhc3NldBgFIAEoCRIOCgZwYXlfdG8YBiABKAkSDQoFcHJpY2UYByABKAkSGwoTbWluX3ByaWNlX3VzZF9jZW50cxgIIAEoDRIbChNtYXhfcHJpY2VfdXNkX2NlbnRzGAkgASgNEg4KBm1ldGhvZBgKIAEoCRIQCghyZXNvdXJjZRgLIAEoCRIVCg1hY2NvdW50X3R5cGVzGAwgAygJEiMKG21heF9zdWJtaXNzaW9uc19wZXJfYXR0ZW1wdBgNIAEoDSJpCg1Fc2ltT3duZXJzaGlwEg0KBW93bmVyGAEgASgJEhUKDWNhcmRfcmVxdWlyZWQYAiABKAgSHwoXc2lnbl9pbl9yZXF1aXJlZF90b19idXkYAyABKAgSEQoJYWxsb3dsaXN0GAQgASgIImYKFEVzaW1GdWxmaWxsbWVudFRlcm1zEhQKDGFzeW5jaHJvbm91cxgBIAEoCBIWCg5pbmxpbmVfd2FpdF9tcxgCIAEoDRIOCgZzdGF0dXMYAyABKAkSEAoIc3RhdHVzZXMYBCADKAkinAEKE0VzaW1DcmVkZW50aWFsVGVybXMSEgoKb3duZXJfb25seRgBIAEoCBIQCghub19zdG9yZRgCIAEoCBIdChVkZWxpdmVyeV90b2tlbl9oZWFkZXIYAyABKAkSGwoTZGVsaXZlcnlfdG9rZW5fZGF5cxgEIAEoDRITCgtjcmVkZW50aWFscxgFIAEoCRIOCgZyb3RhdGUYBiABKAkiGQoXR2V0RXNpbVJlYWRpbmVzc1JlcXVlc3QiVwoYR2V0RXNpbVJlYWRpbmVzc1Jlc3BvbnNlEg4KBnN0YXR1cxgBIAEoCRIrCgZjaGVja3MYAiADKAsyGy5yb2FtY2FyZC52MS5SZWFkaW5lc3NDaGVjayJeChRMaXN0RXNpbVBsYW5zUmVxdWVzdBIZCgxjb3VudHJ5X2NvZGUYASABKAlIAIgBARIRCgR0eXBlGAIgASgJSAGIAQFCDwoNX2NvdW50cnlfY29kZUIHCgVfdHlwZSI9ChVMaXN0RXNpbVBsYW5zUmVzcG9uc2USJAoFcGxhbnMYASADKAsyFS5yb2FtY2FyZC52MS5Fc2ltUGxhbiKHAgoIRXNpbVBsYW4SDwoHcGxhbl9pZBgBIAEoCRIMCgRuYW1lGAIgASgJEgwKBHR5cGUYAyABKAkSFQoNY291bnRyeV9jb2RlcxgEIAMoCRIUCgdkYXRhX21iGAUgASgNSACIAQESFQoNdmFsaWRpdHlfZGF5cxgGIAEoDRIXCg9wcmljZV91c2RfY2VudHMYByABKA0SDgoGYW1vdW50GAggASgJEg0KBWFzc2V0GAkgASgJEg8KB25ldHdvcmsYCiABKAkSEQoJdW5saW1pdGVkGAsgASgIEhUKCGZhaXJfdXNlGAwgASgJSAGIAQFCCgoIX2RhdGFfbWJCCwoJX2ZhaXJfdXNlIlAKE1B1cmNoYXNlRXNpbVJlcXVlc3QSFAoHcGxhbl9pZBgBIAEoCUgAiAEBEhcKD2lkZW1wb3RlbmN5X2tleRgCIAEoCUIKCghfcGxhbl9pZCI5ChRQdXJjaGFzZUVzaW1SZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyIjoKFkNyZWF0ZUVzaW1PcmRlclJlcXVlc3QSFAoHcGxhbl9pZBgBIAEoCUgAiAEBQgoKCF9wbGFuX2lkIjwKF0NyZWF0ZUVzaW1PcmRlclJlc3BvbnNlEiEKBW9yZGVyGAEgASgLMhIucm9hbWNhcmQudjEuT3JkZXIiJwoTR2V0RXNpbU9yZGVyUmVxdWVzdBIQCghvcmRlcl9pZBgBIAEoCSI5ChRHZXRFc2ltT3JkZXJSZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyIi0KGUdldEVzaW1DcmVkZW50aWFsc1JlcXVlc3QSEAoIb3JkZXJfaWQYASABKAkiTwoaR2V0RXNpbUNyZWRlbnRpYWxzUmVzcG9uc2USMQoLY3JlZGVudGlhbHMYASABKAsyHC5yb2FtY2FyZC52MS5Fc2ltQ3JlZGVudGlhbHMiKQoVR2V0RXNpbVByb2ZpbGVSZXF1ZXN0EhAKCG9yZGVyX2lkGAEgASgJIkMKFkdldEVzaW1Qcm9maWxlUmVzcG9uc2USKQoHcHJvZmlsZRgBIAEoCzIYLnJvYW1jYXJkLnYxLkVzaW1Qcm9maWxlIrMBCgtFc2ltUHJvZmlsZRIQCghvcmRlcl9pZBgBIAEoCRIOCgZzdGF0dXMYAiABKAkSJQoFdXNhZ2UYAyABKAsyFi5yb2FtY2FyZC52MS5Fc2ltVXNhZ2USLgoKZXhwaXJlc19hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoHcmVhZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiegoJRXNpbVVzYWdlEhIKCnVzZWRfYnl0ZXMYASABKAkSGAoLdG90YWxfYnl0ZXMYAiABKAlIAIgBARIvCgttZWFzdXJlZF9hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCDgoMX3RvdGFsX2J5dGVzIioKFlJvdGF0ZUVzaW1Ub2tlblJlcXVlc3QSEAoIb3JkZXJfaWQYASABKAkiRgoXUm90YXRlRXNpbVRva2VuUmVzcG9uc2USKwoIZGVsaXZlcnkYASABKAsyGS5yb2FtY2FyZC52MS5Fc2ltRGVsaXZlcnky7QYKC0VzaW1TZXJ2aWNlEmQKEEdldEVzaW1EaXNjb3ZlcnkSJC5yb2FtY2FyZC52MS5HZXRFc2ltRGlzY292ZXJ5UmVxdWVzdBolLnJvYW1jYXJkLnYxLkdldEVzaW1EaXNjb3ZlcnlSZXNwb25zZSIDkAIBEmQKEEdldEVzaW1SZWFkaW5lc3MSJC5yb2FtY2FyZC52MS5HZXRFc2ltUmVhZGluZXNzUmVxdWVzdBolLnJvYW1jYXJkLnYxLkdldEVzaW1SZWFkaW5lc3NSZXNwb25zZSIDkAIBElsKDUxpc3RFc2ltUGxhbnMSIS5yb2FtY2FyZC52MS5MaXN0RXNpbVBsYW5zUmVxdWVzdBoiLnJvYW1jYXJkLnYxLkxpc3RFc2ltUGxhbnNSZXNwb25zZSIDkAIBElMKDFB1cmNoYXNlRXNpbRIgLnJvYW1jYXJkLnYxLlB1cmNoYXNlRXNpbVJlcXVlc3QaIS5yb2FtY2FyZC52MS5QdXJjaGFzZUVzaW1SZXNwb25zZRJcCg9DcmVhdGVFc2ltT3JkZXISIy5yb2FtY2FyZC52MS5DcmVhdGVFc2ltT3JkZXJSZXF1ZXN0GiQucm9hbWNhcmQudjEuQ3JlYXRlRXNpbU9yZGVyUmVzcG9uc2USWAoMR2V0RXNpbU9yZGVyEiAucm9hbWNhcmQudjEuR2V0RXNpbU9yZGVyUmVxdWVzdBohLnJvYW1jYXJkLnYxLkdldEVzaW1PcmRlclJlc3BvbnNlIgOQAgESagoSR2V0RXNpbUNyZWRlbnRpYWxzEiYucm9hbWNhcmQudjEuR2V0RXNpbUNyZWRlbnRpYWxzUmVxdWVzdBonLnJvYW1jYXJkLnYxLkdldEVzaW1DcmVkZW50aWFsc1Jlc3BvbnNlIgOQAgESXgoOR2V0RXNpbVByb2ZpbGUSIi5yb2FtY2FyZC52MS5HZXRFc2ltUHJvZmlsZVJlcXVlc3QaIy5yb2FtY2FyZC52MS5HZXRFc2ltUHJvZmlsZVJlc3BvbnNlIgOQAgESXAoPUm90YXRlRXNpbVRva2VuEiMucm9hbWNhcmQudjEuUm90YXRlRXNpbVRva2VuUmVxdWVzdBokLnJvYW1jYXJkLnYxLlJvdGF0ZUVzaW1Ub2tlblJlc3BvbnNlQmkKD2NvbS5yb2FtY2FyZC52MUIJRXNpbVByb3RvUAGiAgNSWFiqAgtSb2FtY2FyZC5WMcoCC1JvYW1jYXJkXFYx4gIXUm9hbWNhcmRcVjFcR1BCTWV0YWRhdGHqAgxSb2FtY2FyZDo6VjFiBnByb3RvMw", [file_google_protobuf_timestamp, file_roamcard_v1_order, file_roamcard_v1_service]);
 
 /**
  * @generated from message roamcard.v1.GetEsimDiscoveryRequest
@@ -73,6 +75,13 @@ export type GetEsimDiscoveryResponse = Message<"roamcard.v1.GetEsimDiscoveryResp
    * @generated from field: bool paused = 7;
    */
   paused: boolean;
+
+  /**
+   * What owners may do with a delivered eSIM.
+   *
+   * @generated from field: roamcard.v1.EsimProfileTerms profile = 8;
+   */
+  profile?: EsimProfileTerms | undefined;
 };
 
 /**
@@ -81,6 +90,49 @@ export type GetEsimDiscoveryResponse = Message<"roamcard.v1.GetEsimDiscoveryResp
  */
 export const GetEsimDiscoveryResponseSchema: GenMessage<GetEsimDiscoveryResponse> = /*@__PURE__*/
   messageDesc(file_roamcard_v1_esim, 1);
+
+/**
+ * What owners may do with a delivered eSIM, as far as the supplier offers it. What it does not is absent, and answers
+ * 409 `esim_control_missing`.
+ *
+ * @generated from message roamcard.v1.EsimProfileTerms
+ */
+export type EsimProfileTerms = Message<"roamcard.v1.EsimProfileTerms"> & {
+  /**
+   * Shows how the eSIM stands at its supplier.
+   *
+   * @generated from field: optional string status = 1;
+   */
+  status?: string | undefined;
+
+  /**
+   * Whether that says how much data is used.
+   *
+   * @generated from field: bool usage = 2;
+   */
+  usage: boolean;
+
+  /**
+   * How old an answer may be.
+   *
+   * @generated from field: uint32 max_age_seconds = 3;
+   */
+  maxAgeSeconds: number;
+
+  /**
+   * not_installed, installed, active, used_up, expired, cancelled and unknown.
+   *
+   * @generated from field: repeated string statuses = 4;
+   */
+  statuses: string[];
+};
+
+/**
+ * Describes the message roamcard.v1.EsimProfileTerms.
+ * Use `create(EsimProfileTermsSchema)` to create a new message.
+ */
+export const EsimProfileTermsSchema: GenMessage<EsimProfileTerms> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_esim, 2);
 
 /**
  * What is sold.
@@ -122,7 +174,7 @@ export type EsimCatalogTerms = Message<"roamcard.v1.EsimCatalogTerms"> & {
  * Use `create(EsimCatalogTermsSchema)` to create a new message.
  */
 export const EsimCatalogTermsSchema: GenMessage<EsimCatalogTerms> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_esim, 2);
+  messageDesc(file_roamcard_v1_esim, 3);
 
 /**
  * What is paid, and how.
@@ -207,7 +259,7 @@ export type EsimPaymentTerms = Message<"roamcard.v1.EsimPaymentTerms"> & {
  * Use `create(EsimPaymentTermsSchema)` to create a new message.
  */
 export const EsimPaymentTermsSchema: GenMessage<EsimPaymentTerms> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_esim, 3);
+  messageDesc(file_roamcard_v1_esim, 4);
 
 /**
  * Who owns the eSIM.
@@ -243,7 +295,7 @@ export type EsimOwnership = Message<"roamcard.v1.EsimOwnership"> & {
  * Use `create(EsimOwnershipSchema)` to create a new message.
  */
 export const EsimOwnershipSchema: GenMessage<EsimOwnership> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_esim, 4);
+  messageDesc(file_roamcard_v1_esim, 5);
 
 /**
  * How the eSIM is delivered.
@@ -283,7 +335,7 @@ export type EsimFulfillmentTerms = Message<"roamcard.v1.EsimFulfillmentTerms"> &
  * Use `create(EsimFulfillmentTermsSchema)` to create a new message.
  */
 export const EsimFulfillmentTermsSchema: GenMessage<EsimFulfillmentTerms> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_esim, 5);
+  messageDesc(file_roamcard_v1_esim, 6);
 
 /**
  * How the installation material reaches its owner.
@@ -329,7 +381,7 @@ export type EsimCredentialTerms = Message<"roamcard.v1.EsimCredentialTerms"> & {
  * Use `create(EsimCredentialTermsSchema)` to create a new message.
  */
 export const EsimCredentialTermsSchema: GenMessage<EsimCredentialTerms> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_esim, 6);
+  messageDesc(file_roamcard_v1_esim, 7);
 
 /**
  * @generated from message roamcard.v1.GetEsimReadinessRequest
@@ -342,7 +394,7 @@ export type GetEsimReadinessRequest = Message<"roamcard.v1.GetEsimReadinessReque
  * Use `create(GetEsimReadinessRequestSchema)` to create a new message.
  */
 export const GetEsimReadinessRequestSchema: GenMessage<GetEsimReadinessRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_esim, 7);
+  messageDesc(file_roamcard_v1_esim, 8);
 
 /**
  * @generated from message roamcard.v1.GetEsimReadinessResponse
@@ -366,7 +418,7 @@ export type GetEsimReadinessResponse = Message<"roamcard.v1.GetEsimReadinessResp
  * Use `create(GetEsimReadinessResponseSchema)` to create a new message.
  */
 export const GetEsimReadinessResponseSchema: GenMessage<GetEsimReadinessResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_esim, 8);
+  messageDesc(file_roamcard_v1_esim, 9);
 
 /**
  * @generated from message roamcard.v1.ListEsimPlansRequest
@@ -393,7 +445,7 @@ export type ListEsimPlansRequest = Message<"roamcard.v1.ListEsimPlansRequest"> &
  * Use `create(ListEsimPlansRequestSchema)` to create a new message.
  */
 export const ListEsimPlansRequestSchema: GenMessage<ListEsimPlansRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_esim, 9);
+  messageDesc(file_roamcard_v1_esim, 10);
 
 /**
  * @generated from message roamcard.v1.ListEsimPlansResponse
@@ -410,7 +462,7 @@ export type ListEsimPlansResponse = Message<"roamcard.v1.ListEsimPlansResponse">
  * Use `create(ListEsimPlansResponseSchema)` to create a new message.
  */
 export const ListEsimPlansResponseSchema: GenMessage<ListEsimPlansResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_esim, 10);
+  messageDesc(file_roamcard_v1_esim, 11);
 
 /**
  * A plan that can be bought now.
@@ -445,11 +497,11 @@ export type EsimPlan = Message<"roamcard.v1.EsimPlan"> & {
   countryCodes: string[];
 
   /**
-   * Mebibytes.
+   * The data in total, in mebibytes; absent when the plan is unlimited.
    *
-   * @generated from field: uint32 data_mb = 5;
+   * @generated from field: optional uint32 data_mb = 5;
    */
-  dataMb: number;
+  dataMb?: number | undefined;
 
   /**
    * @generated from field: uint32 validity_days = 6;
@@ -477,6 +529,20 @@ export type EsimPlan = Message<"roamcard.v1.EsimPlan"> & {
    * @generated from field: string network = 10;
    */
   network: string;
+
+  /**
+   * Whether the data is not limited for the days of the plan.
+   *
+   * @generated from field: bool unlimited = 11;
+   */
+  unlimited: boolean;
+
+  /**
+   * What the supplier says slows an unlimited plan down; absent when it says nothing.
+   *
+   * @generated from field: optional string fair_use = 12;
+   */
+  fairUse?: string | undefined;
 };
 
 /**
@@ -484,7 +550,7 @@ export type EsimPlan = Message<"roamcard.v1.EsimPlan"> & {
  * Use `create(EsimPlanSchema)` to create a new message.
  */
 export const EsimPlanSchema: GenMessage<EsimPlan> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_esim, 11);
+  messageDesc(file_roamcard_v1_esim, 12);
 
 /**
  * @generated from message roamcard.v1.PurchaseEsimRequest
@@ -510,7 +576,7 @@ export type PurchaseEsimRequest = Message<"roamcard.v1.PurchaseEsimRequest"> & {
  * Use `create(PurchaseEsimRequestSchema)` to create a new message.
  */
 export const PurchaseEsimRequestSchema: GenMessage<PurchaseEsimRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_esim, 12);
+  messageDesc(file_roamcard_v1_esim, 13);
 
 /**
  * @generated from message roamcard.v1.PurchaseEsimResponse
@@ -527,7 +593,7 @@ export type PurchaseEsimResponse = Message<"roamcard.v1.PurchaseEsimResponse"> &
  * Use `create(PurchaseEsimResponseSchema)` to create a new message.
  */
 export const PurchaseEsimResponseSchema: GenMessage<PurchaseEsimResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_esim, 13);
+  messageDesc(file_roamcard_v1_esim, 14);
 
 /**
  * @generated from message roamcard.v1.CreateEsimOrderRequest
@@ -546,7 +612,7 @@ export type CreateEsimOrderRequest = Message<"roamcard.v1.CreateEsimOrderRequest
  * Use `create(CreateEsimOrderRequestSchema)` to create a new message.
  */
 export const CreateEsimOrderRequestSchema: GenMessage<CreateEsimOrderRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_esim, 14);
+  messageDesc(file_roamcard_v1_esim, 15);
 
 /**
  * @generated from message roamcard.v1.CreateEsimOrderResponse
@@ -563,7 +629,7 @@ export type CreateEsimOrderResponse = Message<"roamcard.v1.CreateEsimOrderRespon
  * Use `create(CreateEsimOrderResponseSchema)` to create a new message.
  */
 export const CreateEsimOrderResponseSchema: GenMessage<CreateEsimOrderResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_esim, 15);
+  messageDesc(file_roamcard_v1_esim, 16);
 
 /**
  * @generated from message roamcard.v1.GetEsimOrderRequest
@@ -580,7 +646,7 @@ export type GetEsimOrderRequest = Message<"roamcard.v1.GetEsimOrderRequest"> & {
  * Use `create(GetEsimOrderRequestSchema)` to create a new message.
  */
 export const GetEsimOrderRequestSchema: GenMessage<GetEsimOrderRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_esim, 16);
+  messageDesc(file_roamcard_v1_esim, 17);
 
 /**
  * @generated from message roamcard.v1.GetEsimOrderResponse
@@ -597,7 +663,7 @@ export type GetEsimOrderResponse = Message<"roamcard.v1.GetEsimOrderResponse"> &
  * Use `create(GetEsimOrderResponseSchema)` to create a new message.
  */
 export const GetEsimOrderResponseSchema: GenMessage<GetEsimOrderResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_esim, 17);
+  messageDesc(file_roamcard_v1_esim, 18);
 
 /**
  * @generated from message roamcard.v1.GetEsimCredentialsRequest
@@ -614,7 +680,7 @@ export type GetEsimCredentialsRequest = Message<"roamcard.v1.GetEsimCredentialsR
  * Use `create(GetEsimCredentialsRequestSchema)` to create a new message.
  */
 export const GetEsimCredentialsRequestSchema: GenMessage<GetEsimCredentialsRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_esim, 18);
+  messageDesc(file_roamcard_v1_esim, 19);
 
 /**
  * @generated from message roamcard.v1.GetEsimCredentialsResponse
@@ -631,7 +697,123 @@ export type GetEsimCredentialsResponse = Message<"roamcard.v1.GetEsimCredentials
  * Use `create(GetEsimCredentialsResponseSchema)` to create a new message.
  */
 export const GetEsimCredentialsResponseSchema: GenMessage<GetEsimCredentialsResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_esim, 19);
+  messageDesc(file_roamcard_v1_esim, 20);
+
+/**
+ * @generated from message roamcard.v1.GetEsimProfileRequest
+ */
+export type GetEsimProfileRequest = Message<"roamcard.v1.GetEsimProfileRequest"> & {
+  /**
+   * @generated from field: string order_id = 1;
+   */
+  orderId: string;
+};
+
+/**
+ * Describes the message roamcard.v1.GetEsimProfileRequest.
+ * Use `create(GetEsimProfileRequestSchema)` to create a new message.
+ */
+export const GetEsimProfileRequestSchema: GenMessage<GetEsimProfileRequest> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_esim, 21);
+
+/**
+ * @generated from message roamcard.v1.GetEsimProfileResponse
+ */
+export type GetEsimProfileResponse = Message<"roamcard.v1.GetEsimProfileResponse"> & {
+  /**
+   * @generated from field: roamcard.v1.EsimProfile profile = 1;
+   */
+  profile?: EsimProfile | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.GetEsimProfileResponse.
+ * Use `create(GetEsimProfileResponseSchema)` to create a new message.
+ */
+export const GetEsimProfileResponseSchema: GenMessage<GetEsimProfileResponse> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_esim, 22);
+
+/**
+ * How an eSIM stands at its supplier.
+ *
+ * @generated from message roamcard.v1.EsimProfile
+ */
+export type EsimProfile = Message<"roamcard.v1.EsimProfile"> & {
+  /**
+   * @generated from field: string order_id = 1;
+   */
+  orderId: string;
+
+  /**
+   * not_installed, installed, active, used_up, expired, cancelled, or unknown when the supplier says something else.
+   *
+   * @generated from field: string status = 2;
+   */
+  status: string;
+
+  /**
+   * Absent when the supplier does not tell.
+   *
+   * @generated from field: roamcard.v1.EsimUsage usage = 3;
+   */
+  usage?: EsimUsage | undefined;
+
+  /**
+   * When it cannot be used any more; before it is installed, the end of the time to install it. Absent when unknown.
+   *
+   * @generated from field: google.protobuf.Timestamp expires_at = 4;
+   */
+  expiresAt?: Timestamp | undefined;
+
+  /**
+   * When the supplier was asked.
+   *
+   * @generated from field: google.protobuf.Timestamp read_at = 5;
+   */
+  readAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.EsimProfile.
+ * Use `create(EsimProfileSchema)` to create a new message.
+ */
+export const EsimProfileSchema: GenMessage<EsimProfile> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_esim, 23);
+
+/**
+ * How much data of an eSIM is used.
+ *
+ * @generated from message roamcard.v1.EsimUsage
+ */
+export type EsimUsage = Message<"roamcard.v1.EsimUsage"> & {
+  /**
+   * Bytes, as a decimal number in text.
+   *
+   * @generated from field: string used_bytes = 1;
+   */
+  usedBytes: string;
+
+  /**
+   * Bytes, as a decimal number in text; absent when the data is unlimited.
+   *
+   * @generated from field: optional string total_bytes = 2;
+   */
+  totalBytes?: string | undefined;
+
+  /**
+   * When the supplier measured it, which may be hours ago; absent when it does not say.
+   *
+   * @generated from field: google.protobuf.Timestamp measured_at = 3;
+   */
+  measuredAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.EsimUsage.
+ * Use `create(EsimUsageSchema)` to create a new message.
+ */
+export const EsimUsageSchema: GenMessage<EsimUsage> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_esim, 24);
 
 /**
  * @generated from message roamcard.v1.RotateEsimTokenRequest
@@ -648,7 +830,7 @@ export type RotateEsimTokenRequest = Message<"roamcard.v1.RotateEsimTokenRequest
  * Use `create(RotateEsimTokenRequestSchema)` to create a new message.
  */
 export const RotateEsimTokenRequestSchema: GenMessage<RotateEsimTokenRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_esim, 20);
+  messageDesc(file_roamcard_v1_esim, 25);
 
 /**
  * @generated from message roamcard.v1.RotateEsimTokenResponse
@@ -665,7 +847,7 @@ export type RotateEsimTokenResponse = Message<"roamcard.v1.RotateEsimTokenRespon
  * Use `create(RotateEsimTokenResponseSchema)` to create a new message.
  */
 export const RotateEsimTokenResponseSchema: GenMessage<RotateEsimTokenResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_esim, 21);
+  messageDesc(file_roamcard_v1_esim, 26);
 
 /**
  * EsimService sells prepaid travel eSIMs and hands them to whoever paid.
@@ -752,6 +934,18 @@ export const EsimService: GenService<{
     methodKind: "unary";
     input: typeof GetEsimCredentialsRequestSchema;
     output: typeof GetEsimCredentialsResponseSchema;
+  },
+  /**
+   * Shows how the eSIM of a fulfilled order stands at its supplier, without what installs it: whether it is installed,
+   * how much data is used and when it expires. The supplier is asked at most once a minute; between, the answer is the
+   * last one, with the time when it was read.
+   *
+   * @generated from rpc roamcard.v1.EsimService.GetEsimProfile
+   */
+  getEsimProfile: {
+    methodKind: "unary";
+    input: typeof GetEsimProfileRequestSchema;
+    output: typeof GetEsimProfileResponseSchema;
   },
   /**
    * Revokes the delivery token of an order and gives its owner a new one.

@@ -14,7 +14,7 @@ from connectrpc.errors import ConnectError
 from connectrpc.method import IdempotencyLevel, MethodInfo
 from connectrpc.server import ConnectASGIApplication, ConnectWSGIApplication, Endpoint, EndpointSync
 
-from .esim_pb import CreateEsimOrderRequest, CreateEsimOrderResponse, GetEsimCredentialsRequest, GetEsimCredentialsResponse, GetEsimDiscoveryRequest, GetEsimDiscoveryResponse, GetEsimOrderRequest, GetEsimOrderResponse, GetEsimReadinessRequest, GetEsimReadinessResponse, ListEsimPlansRequest, ListEsimPlansResponse, PurchaseEsimRequest, PurchaseEsimResponse, RotateEsimTokenRequest, RotateEsimTokenResponse
+from .esim_pb import CreateEsimOrderRequest, CreateEsimOrderResponse, GetEsimCredentialsRequest, GetEsimCredentialsResponse, GetEsimDiscoveryRequest, GetEsimDiscoveryResponse, GetEsimOrderRequest, GetEsimOrderResponse, GetEsimProfileRequest, GetEsimProfileResponse, GetEsimReadinessRequest, GetEsimReadinessResponse, ListEsimPlansRequest, ListEsimPlansResponse, PurchaseEsimRequest, PurchaseEsimResponse, RotateEsimTokenRequest, RotateEsimTokenResponse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping
@@ -45,6 +45,9 @@ class EsimService(Protocol):
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def get_esim_credentials(self, request: GetEsimCredentialsRequest, ctx: RequestContext[GetEsimCredentialsRequest, GetEsimCredentialsResponse]) -> GetEsimCredentialsResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def get_esim_profile(self, request: GetEsimProfileRequest, ctx: RequestContext[GetEsimProfileRequest, GetEsimProfileResponse]) -> GetEsimProfileResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def rotate_esim_token(self, request: RotateEsimTokenRequest, ctx: RequestContext[RotateEsimTokenRequest, RotateEsimTokenResponse]) -> RotateEsimTokenResponse:
@@ -133,6 +136,16 @@ class EsimServiceASGIApplication(ConnectASGIApplication[EsimService]):
                         idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
                     ),
                     function=svc.get_esim_credentials,
+                ),
+                "/roamcard.v1.EsimService/GetEsimProfile": Endpoint.unary(
+                    method=MethodInfo(
+                        name="GetEsimProfile",
+                        service_name="roamcard.v1.EsimService",
+                        input=GetEsimProfileRequest,
+                        output=GetEsimProfileResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=svc.get_esim_profile,
                 ),
                 "/roamcard.v1.EsimService/RotateEsimToken": Endpoint.unary(
                     method=MethodInfo(
@@ -308,6 +321,28 @@ class EsimServiceClient(ConnectClient):
             use_get=use_get,
         )
 
+    async def get_esim_profile(
+        self,
+        request: GetEsimProfileRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> GetEsimProfileResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="GetEsimProfile",
+                service_name="roamcard.v1.EsimService",
+                input=GetEsimProfileRequest,
+                output=GetEsimProfileResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+
     async def rotate_esim_token(
         self,
         request: RotateEsimTokenRequest,
@@ -348,6 +383,9 @@ class EsimServiceSync(Protocol):
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def get_esim_credentials(self, request: GetEsimCredentialsRequest, ctx: RequestContext[GetEsimCredentialsRequest, GetEsimCredentialsResponse]) -> GetEsimCredentialsResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def get_esim_profile(self, request: GetEsimProfileRequest, ctx: RequestContext[GetEsimProfileRequest, GetEsimProfileResponse]) -> GetEsimProfileResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def rotate_esim_token(self, request: RotateEsimTokenRequest, ctx: RequestContext[RotateEsimTokenRequest, RotateEsimTokenResponse]) -> RotateEsimTokenResponse:
@@ -434,6 +472,16 @@ class EsimServiceWSGIApplication(ConnectWSGIApplication):
                         idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
                     ),
                     function=service.get_esim_credentials,
+                ),
+                "/roamcard.v1.EsimService/GetEsimProfile": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="GetEsimProfile",
+                        service_name="roamcard.v1.EsimService",
+                        input=GetEsimProfileRequest,
+                        output=GetEsimProfileResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=service.get_esim_profile,
                 ),
                 "/roamcard.v1.EsimService/RotateEsimToken": EndpointSync.unary(
                     method=MethodInfo(
@@ -596,6 +644,27 @@ class EsimServiceClientSync(ConnectClientSync):
                 service_name="roamcard.v1.EsimService",
                 input=GetEsimCredentialsRequest,
                 output=GetEsimCredentialsResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+    def get_esim_profile(
+        self,
+        request: GetEsimProfileRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> GetEsimProfileResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="GetEsimProfile",
+                service_name="roamcard.v1.EsimService",
+                input=GetEsimProfileRequest,
+                output=GetEsimProfileResponse,
                 idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
             ),
             headers=headers,

@@ -10,11 +10,13 @@ from typing import Literal, NoReturn, TYPE_CHECKING, TypeAlias
 
 from protobuf import Message
 from protobuf._codegen import file_desc
+from protobuf.wkt import timestamp_pb
 
 from . import order_pb, service_pb
 
 if TYPE_CHECKING:
     from protobuf import DescFile
+    from protobuf.wkt import Timestamp
 
     from .order_pb import EsimCredentials, EsimDelivery, Order
     from .service_pb import ReadinessCheck
@@ -38,7 +40,7 @@ class GetEsimDiscoveryRequest(Message[_GetEsimDiscoveryRequestFields]):
         ) -> None:
             pass
 
-_GetEsimDiscoveryResponseFields: TypeAlias = Literal["contract_version", "catalog", "payment", "ownership", "fulfillment", "credentials", "paused"]
+_GetEsimDiscoveryResponseFields: TypeAlias = Literal["contract_version", "catalog", "payment", "ownership", "fulfillment", "credentials", "paused", "profile"]
 
 class GetEsimDiscoveryResponse(Message[_GetEsimDiscoveryResponseFields]):
     """
@@ -81,9 +83,15 @@ class GetEsimDiscoveryResponse(Message[_GetEsimDiscoveryResponseFields]):
             ```proto
             bool paused = 7;
             ```
+        profile:
+            What owners may do with a delivered eSIM.
+
+            ```proto
+            optional roamcard.v1.EsimProfileTerms profile = 8;
+            ```
     """
 
-    __slots__ = ("contract_version", "catalog", "payment", "ownership", "fulfillment", "credentials", "paused")
+    __slots__ = ("contract_version", "catalog", "payment", "ownership", "fulfillment", "credentials", "paused", "profile")
 
     if TYPE_CHECKING:
 
@@ -97,6 +105,7 @@ class GetEsimDiscoveryResponse(Message[_GetEsimDiscoveryResponseFields]):
             fulfillment: EsimFulfillmentTerms | None = None,
             credentials: EsimCredentialTerms | None = None,
             paused: bool = False,
+            profile: EsimProfileTerms | None = None,
         ) -> None:
             pass
 
@@ -107,6 +116,64 @@ class GetEsimDiscoveryResponse(Message[_GetEsimDiscoveryResponseFields]):
         fulfillment: EsimFulfillmentTerms | None
         credentials: EsimCredentialTerms | None
         paused: bool
+        profile: EsimProfileTerms | None
+
+_EsimProfileTermsFields: TypeAlias = Literal["status", "usage", "max_age_seconds", "statuses"]
+
+class EsimProfileTerms(Message[_EsimProfileTermsFields]):
+    """
+    What owners may do with a delivered eSIM, as far as the supplier offers it. What it does not is absent, and answers
+    409 `esim_control_missing`.
+
+    ```proto
+    message roamcard.v1.EsimProfileTerms
+    ```
+
+    Attributes:
+        status:
+            Shows how the eSIM stands at its supplier.
+
+            ```proto
+            optional string status = 1;
+            ```
+        usage:
+            Whether that says how much data is used.
+
+            ```proto
+            bool usage = 2;
+            ```
+        max_age_seconds:
+            How old an answer may be.
+
+            ```proto
+            uint32 max_age_seconds = 3;
+            ```
+        statuses:
+            not_installed, installed, active, used_up, expired, cancelled and unknown.
+
+            ```proto
+            repeated string statuses = 4;
+            ```
+    """
+
+    __slots__ = ("status", "usage", "max_age_seconds", "statuses")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            status: str | None = None,
+            usage: bool = False,
+            max_age_seconds: int = 0,
+            statuses: list[str] | None = None,
+        ) -> None:
+            pass
+
+        status: str
+        usage: bool
+        max_age_seconds: int
+        statuses: list[str]
 
 _EsimCatalogTermsFields: TypeAlias = Literal["plans", "filters", "types", "default_plan"]
 
@@ -559,7 +626,7 @@ class ListEsimPlansResponse(Message[_ListEsimPlansResponseFields]):
 
         plans: list[EsimPlan]
 
-_EsimPlanFields: TypeAlias = Literal["plan_id", "name", "type", "country_codes", "data_mb", "validity_days", "price_usd_cents", "amount", "asset", "network"]
+_EsimPlanFields: TypeAlias = Literal["plan_id", "name", "type", "country_codes", "data_mb", "validity_days", "price_usd_cents", "amount", "asset", "network", "unlimited", "fair_use"]
 
 class EsimPlan(Message[_EsimPlanFields]):
     """
@@ -593,10 +660,10 @@ class EsimPlan(Message[_EsimPlanFields]):
             repeated string country_codes = 4;
             ```
         data_mb:
-            Mebibytes.
+            The data in total, in mebibytes; absent when the plan is unlimited.
 
             ```proto
-            uint32 data_mb = 5;
+            optional uint32 data_mb = 5;
             ```
         validity_days:
             ```proto
@@ -620,9 +687,21 @@ class EsimPlan(Message[_EsimPlanFields]):
             ```proto
             string network = 10;
             ```
+        unlimited:
+            Whether the data is not limited for the days of the plan.
+
+            ```proto
+            bool unlimited = 11;
+            ```
+        fair_use:
+            What the supplier says slows an unlimited plan down; absent when it says nothing.
+
+            ```proto
+            optional string fair_use = 12;
+            ```
     """
 
-    __slots__ = ("plan_id", "name", "type", "country_codes", "data_mb", "validity_days", "price_usd_cents", "amount", "asset", "network")
+    __slots__ = ("plan_id", "name", "type", "country_codes", "data_mb", "validity_days", "price_usd_cents", "amount", "asset", "network", "unlimited", "fair_use")
 
     if TYPE_CHECKING:
 
@@ -633,12 +712,14 @@ class EsimPlan(Message[_EsimPlanFields]):
             name: str = "",
             type: str = "",
             country_codes: list[str] | None = None,
-            data_mb: int = 0,
+            data_mb: int | None = None,
             validity_days: int = 0,
             price_usd_cents: int = 0,
             amount: str = "",
             asset: str = "",
             network: str = "",
+            unlimited: bool = False,
+            fair_use: str | None = None,
         ) -> None:
             pass
 
@@ -652,6 +733,8 @@ class EsimPlan(Message[_EsimPlanFields]):
         amount: str
         asset: str
         network: str
+        unlimited: bool
+        fair_use: str
 
 _PurchaseEsimRequestFields: TypeAlias = Literal["plan_id", "idempotency_key"]
 
@@ -889,6 +972,172 @@ class GetEsimCredentialsResponse(Message[_GetEsimCredentialsResponseFields]):
 
         credentials: EsimCredentials | None
 
+_GetEsimProfileRequestFields: TypeAlias = Literal["order_id"]
+
+class GetEsimProfileRequest(Message[_GetEsimProfileRequestFields]):
+    """
+    ```proto
+    message roamcard.v1.GetEsimProfileRequest
+    ```
+
+    Attributes:
+        order_id:
+            ```proto
+            string order_id = 1;
+            ```
+    """
+
+    __slots__ = ("order_id",)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            order_id: str = "",
+        ) -> None:
+            pass
+
+        order_id: str
+
+_GetEsimProfileResponseFields: TypeAlias = Literal["profile"]
+
+class GetEsimProfileResponse(Message[_GetEsimProfileResponseFields]):
+    """
+    ```proto
+    message roamcard.v1.GetEsimProfileResponse
+    ```
+
+    Attributes:
+        profile:
+            ```proto
+            optional roamcard.v1.EsimProfile profile = 1;
+            ```
+    """
+
+    __slots__ = ("profile",)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            profile: EsimProfile | None = None,
+        ) -> None:
+            pass
+
+        profile: EsimProfile | None
+
+_EsimProfileFields: TypeAlias = Literal["order_id", "status", "usage", "expires_at", "read_at"]
+
+class EsimProfile(Message[_EsimProfileFields]):
+    """
+    How an eSIM stands at its supplier.
+
+    ```proto
+    message roamcard.v1.EsimProfile
+    ```
+
+    Attributes:
+        order_id:
+            ```proto
+            string order_id = 1;
+            ```
+        status:
+            not_installed, installed, active, used_up, expired, cancelled, or unknown when the supplier says something else.
+
+            ```proto
+            string status = 2;
+            ```
+        usage:
+            Absent when the supplier does not tell.
+
+            ```proto
+            optional roamcard.v1.EsimUsage usage = 3;
+            ```
+        expires_at:
+            When it cannot be used any more; before it is installed, the end of the time to install it. Absent when unknown.
+
+            ```proto
+            optional google.protobuf.Timestamp expires_at = 4;
+            ```
+        read_at:
+            When the supplier was asked.
+
+            ```proto
+            optional google.protobuf.Timestamp read_at = 5;
+            ```
+    """
+
+    __slots__ = ("order_id", "status", "usage", "expires_at", "read_at")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            order_id: str = "",
+            status: str = "",
+            usage: EsimUsage | None = None,
+            expires_at: Timestamp | None = None,
+            read_at: Timestamp | None = None,
+        ) -> None:
+            pass
+
+        order_id: str
+        status: str
+        usage: EsimUsage | None
+        expires_at: Timestamp | None
+        read_at: Timestamp | None
+
+_EsimUsageFields: TypeAlias = Literal["used_bytes", "total_bytes", "measured_at"]
+
+class EsimUsage(Message[_EsimUsageFields]):
+    """
+    How much data of an eSIM is used.
+
+    ```proto
+    message roamcard.v1.EsimUsage
+    ```
+
+    Attributes:
+        used_bytes:
+            Bytes, as a decimal number in text.
+
+            ```proto
+            string used_bytes = 1;
+            ```
+        total_bytes:
+            Bytes, as a decimal number in text; absent when the data is unlimited.
+
+            ```proto
+            optional string total_bytes = 2;
+            ```
+        measured_at:
+            When the supplier measured it, which may be hours ago; absent when it does not say.
+
+            ```proto
+            optional google.protobuf.Timestamp measured_at = 3;
+            ```
+    """
+
+    __slots__ = ("used_bytes", "total_bytes", "measured_at")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            used_bytes: str = "",
+            total_bytes: str | None = None,
+            measured_at: Timestamp | None = None,
+        ) -> None:
+            pass
+
+        used_bytes: str
+        total_bytes: str
+        measured_at: Timestamp | None
+
 _RotateEsimTokenRequestFields: TypeAlias = Literal["order_id"]
 
 class RotateEsimTokenRequest(Message[_RotateEsimTokenRequestFields]):
@@ -947,14 +1196,16 @@ class RotateEsimTokenResponse(Message[_RotateEsimTokenResponseFields]):
 
 
 _DESC = file_desc(
-    b'\n\x16roamcard/v1/esim.proto\x12\x0broamcard.v1\x1a\x17roamcard/v1/order.proto\x1a\x19roamcard/v1/service.proto"\x19\n\x17GetEsimDiscoveryRequest"\x92\x03\n\x18GetEsimDiscoveryResponse\x12)\n\x10contract_version\x18\x01 \x01(\rR\x0fcontractVersion\x127\n\x07catalog\x18\x02 \x01(\x0b2\x1d.roamcard.v1.EsimCatalogTermsR\x07catalog\x127\n\x07payment\x18\x03 \x01(\x0b2\x1d.roamcard.v1.EsimPaymentTermsR\x07payment\x128\n\townership\x18\x04 \x01(\x0b2\x1a.roamcard.v1.EsimOwnershipR\townership\x12C\n\x0bfulfillment\x18\x05 \x01(\x0b2!.roamcard.v1.EsimFulfillmentTermsR\x0bfulfillment\x12B\n\x0bcredentials\x18\x06 \x01(\x0b2 .roamcard.v1.EsimCredentialTermsR\x0bcredentials\x12\x16\n\x06paused\x18\x07 \x01(\x08R\x06paused"{\n\x10EsimCatalogTerms\x12\x14\n\x05plans\x18\x01 \x01(\tR\x05plans\x12\x18\n\x07filters\x18\x02 \x03(\tR\x07filters\x12\x14\n\x05types\x18\x03 \x03(\tR\x05types\x12!\n\x0cdefault_plan\x18\x04 \x01(\tR\x0bdefaultPlan"\xbc\x03\n\x10EsimPaymentTerms\x12\x1a\n\x08protocol\x18\x01 \x01(\tR\x08protocol\x12!\n\x0cx402_version\x18\x02 \x01(\rR\x0bx402Version\x12\x16\n\x06scheme\x18\x03 \x01(\tR\x06scheme\x12\x18\n\x07network\x18\x04 \x01(\tR\x07network\x12\x14\n\x05asset\x18\x05 \x01(\tR\x05asset\x12\x15\n\x06pay_to\x18\x06 \x01(\tR\x05payTo\x12\x14\n\x05price\x18\x07 \x01(\tR\x05price\x12-\n\x13min_price_usd_cents\x18\x08 \x01(\rR\x10minPriceUsdCents\x12-\n\x13max_price_usd_cents\x18\t \x01(\rR\x10maxPriceUsdCents\x12\x16\n\x06method\x18\n \x01(\tR\x06method\x12\x1a\n\x08resource\x18\x0b \x01(\tR\x08resource\x12#\n\raccount_types\x18\x0c \x03(\tR\x0caccountTypes\x12=\n\x1bmax_submissions_per_attempt\x18\r \x01(\rR\x18maxSubmissionsPerAttempt"\x9e\x01\n\rEsimOwnership\x12\x14\n\x05owner\x18\x01 \x01(\tR\x05owner\x12#\n\rcard_required\x18\x02 \x01(\x08R\x0ccardRequired\x124\n\x17sign_in_required_to_buy\x18\x03 \x01(\x08R\x13signInRequiredToBuy\x12\x1c\n\tallowlist\x18\x04 \x01(\x08R\tallowlist"\x94\x01\n\x14EsimFulfillmentTerms\x12"\n\x0casynchronous\x18\x01 \x01(\x08R\x0casynchronous\x12$\n\x0einline_wait_ms\x18\x02 \x01(\rR\x0cinlineWaitMs\x12\x16\n\x06status\x18\x03 \x01(\tR\x06status\x12\x1a\n\x08statuses\x18\x04 \x03(\tR\x08statuses"\xed\x01\n\x13EsimCredentialTerms\x12\x1d\n\nowner_only\x18\x01 \x01(\x08R\townerOnly\x12\x19\n\x08no_store\x18\x02 \x01(\x08R\x07noStore\x122\n\x15delivery_token_header\x18\x03 \x01(\tR\x13deliveryTokenHeader\x12.\n\x13delivery_token_days\x18\x04 \x01(\rR\x11deliveryTokenDays\x12 \n\x0bcredentials\x18\x05 \x01(\tR\x0bcredentials\x12\x16\n\x06rotate\x18\x06 \x01(\tR\x06rotate"\x19\n\x17GetEsimReadinessRequest"g\n\x18GetEsimReadinessResponse\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x123\n\x06checks\x18\x02 \x03(\x0b2\x1b.roamcard.v1.ReadinessCheckR\x06checks"q\n\x14ListEsimPlansRequest\x12&\n\x0ccountry_code\x18\x01 \x01(\tH\x00R\x0bcountryCode\x88\x01\x01\x12\x17\n\x04type\x18\x02 \x01(\tH\x01R\x04type\x88\x01\x01B\x0f\n\r_country_codeB\x07\n\x05_type"D\n\x15ListEsimPlansResponse\x12+\n\x05plans\x18\x01 \x03(\x0b2\x15.roamcard.v1.EsimPlanR\x05plans"\x9e\x02\n\x08EsimPlan\x12\x17\n\x07plan_id\x18\x01 \x01(\tR\x06planId\x12\x12\n\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n\x04type\x18\x03 \x01(\tR\x04type\x12#\n\rcountry_codes\x18\x04 \x03(\tR\x0ccountryCodes\x12\x17\n\x07data_mb\x18\x05 \x01(\rR\x06dataMb\x12#\n\rvalidity_days\x18\x06 \x01(\rR\x0cvalidityDays\x12&\n\x0fprice_usd_cents\x18\x07 \x01(\rR\rpriceUsdCents\x12\x16\n\x06amount\x18\x08 \x01(\tR\x06amount\x12\x14\n\x05asset\x18\t \x01(\tR\x05asset\x12\x18\n\x07network\x18\n \x01(\tR\x07network"h\n\x13PurchaseEsimRequest\x12\x1c\n\x07plan_id\x18\x01 \x01(\tH\x00R\x06planId\x88\x01\x01\x12\'\n\x0fidempotency_key\x18\x02 \x01(\tR\x0eidempotencyKeyB\n\n\x08_plan_id"@\n\x14PurchaseEsimResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order"B\n\x16CreateEsimOrderRequest\x12\x1c\n\x07plan_id\x18\x01 \x01(\tH\x00R\x06planId\x88\x01\x01B\n\n\x08_plan_id"C\n\x17CreateEsimOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order"0\n\x13GetEsimOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"@\n\x14GetEsimOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order"6\n\x19GetEsimCredentialsRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"\\\n\x1aGetEsimCredentialsResponse\x12>\n\x0bcredentials\x18\x01 \x01(\x0b2\x1c.roamcard.v1.EsimCredentialsR\x0bcredentials"3\n\x16RotateEsimTokenRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"P\n\x17RotateEsimTokenResponse\x125\n\x08delivery\x18\x01 \x01(\x0b2\x19.roamcard.v1.EsimDeliveryR\x08delivery2\x8d\x06\n\x0bEsimService\x12d\n\x10GetEsimDiscovery\x12$.roamcard.v1.GetEsimDiscoveryRequest\x1a%.roamcard.v1.GetEsimDiscoveryResponse"\x03\x90\x02\x01\x12d\n\x10GetEsimReadiness\x12$.roamcard.v1.GetEsimReadinessRequest\x1a%.roamcard.v1.GetEsimReadinessResponse"\x03\x90\x02\x01\x12[\n\rListEsimPlans\x12!.roamcard.v1.ListEsimPlansRequest\x1a".roamcard.v1.ListEsimPlansResponse"\x03\x90\x02\x01\x12S\n\x0cPurchaseEsim\x12 .roamcard.v1.PurchaseEsimRequest\x1a!.roamcard.v1.PurchaseEsimResponse\x12\\\n\x0fCreateEsimOrder\x12#.roamcard.v1.CreateEsimOrderRequest\x1a$.roamcard.v1.CreateEsimOrderResponse\x12X\n\x0cGetEsimOrder\x12 .roamcard.v1.GetEsimOrderRequest\x1a!.roamcard.v1.GetEsimOrderResponse"\x03\x90\x02\x01\x12j\n\x12GetEsimCredentials\x12&.roamcard.v1.GetEsimCredentialsRequest\x1a\'.roamcard.v1.GetEsimCredentialsResponse"\x03\x90\x02\x01\x12\\\n\x0fRotateEsimToken\x12#.roamcard.v1.RotateEsimTokenRequest\x1a$.roamcard.v1.RotateEsimTokenResponseBi\n\x0fcom.roamcard.v1B\tEsimProtoP\x01\xa2\x02\x03RXX\xaa\x02\x0bRoamcard.V1\xca\x02\x0bRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\x0cRoamcard::V1b\x06proto3',
+    b'\n\x16roamcard/v1/esim.proto\x12\x0broamcard.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17roamcard/v1/order.proto\x1a\x19roamcard/v1/service.proto"\x19\n\x17GetEsimDiscoveryRequest"\xcb\x03\n\x18GetEsimDiscoveryResponse\x12)\n\x10contract_version\x18\x01 \x01(\rR\x0fcontractVersion\x127\n\x07catalog\x18\x02 \x01(\x0b2\x1d.roamcard.v1.EsimCatalogTermsR\x07catalog\x127\n\x07payment\x18\x03 \x01(\x0b2\x1d.roamcard.v1.EsimPaymentTermsR\x07payment\x128\n\townership\x18\x04 \x01(\x0b2\x1a.roamcard.v1.EsimOwnershipR\townership\x12C\n\x0bfulfillment\x18\x05 \x01(\x0b2!.roamcard.v1.EsimFulfillmentTermsR\x0bfulfillment\x12B\n\x0bcredentials\x18\x06 \x01(\x0b2 .roamcard.v1.EsimCredentialTermsR\x0bcredentials\x12\x16\n\x06paused\x18\x07 \x01(\x08R\x06paused\x127\n\x07profile\x18\x08 \x01(\x0b2\x1d.roamcard.v1.EsimProfileTermsR\x07profile"\x94\x01\n\x10EsimProfileTerms\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12\x14\n\x05usage\x18\x02 \x01(\x08R\x05usage\x12&\n\x0fmax_age_seconds\x18\x03 \x01(\rR\rmaxAgeSeconds\x12\x1a\n\x08statuses\x18\x04 \x03(\tR\x08statusesB\t\n\x07_status"{\n\x10EsimCatalogTerms\x12\x14\n\x05plans\x18\x01 \x01(\tR\x05plans\x12\x18\n\x07filters\x18\x02 \x03(\tR\x07filters\x12\x14\n\x05types\x18\x03 \x03(\tR\x05types\x12!\n\x0cdefault_plan\x18\x04 \x01(\tR\x0bdefaultPlan"\xbc\x03\n\x10EsimPaymentTerms\x12\x1a\n\x08protocol\x18\x01 \x01(\tR\x08protocol\x12!\n\x0cx402_version\x18\x02 \x01(\rR\x0bx402Version\x12\x16\n\x06scheme\x18\x03 \x01(\tR\x06scheme\x12\x18\n\x07network\x18\x04 \x01(\tR\x07network\x12\x14\n\x05asset\x18\x05 \x01(\tR\x05asset\x12\x15\n\x06pay_to\x18\x06 \x01(\tR\x05payTo\x12\x14\n\x05price\x18\x07 \x01(\tR\x05price\x12-\n\x13min_price_usd_cents\x18\x08 \x01(\rR\x10minPriceUsdCents\x12-\n\x13max_price_usd_cents\x18\t \x01(\rR\x10maxPriceUsdCents\x12\x16\n\x06method\x18\n \x01(\tR\x06method\x12\x1a\n\x08resource\x18\x0b \x01(\tR\x08resource\x12#\n\raccount_types\x18\x0c \x03(\tR\x0caccountTypes\x12=\n\x1bmax_submissions_per_attempt\x18\r \x01(\rR\x18maxSubmissionsPerAttempt"\x9e\x01\n\rEsimOwnership\x12\x14\n\x05owner\x18\x01 \x01(\tR\x05owner\x12#\n\rcard_required\x18\x02 \x01(\x08R\x0ccardRequired\x124\n\x17sign_in_required_to_buy\x18\x03 \x01(\x08R\x13signInRequiredToBuy\x12\x1c\n\tallowlist\x18\x04 \x01(\x08R\tallowlist"\x94\x01\n\x14EsimFulfillmentTerms\x12"\n\x0casynchronous\x18\x01 \x01(\x08R\x0casynchronous\x12$\n\x0einline_wait_ms\x18\x02 \x01(\rR\x0cinlineWaitMs\x12\x16\n\x06status\x18\x03 \x01(\tR\x06status\x12\x1a\n\x08statuses\x18\x04 \x03(\tR\x08statuses"\xed\x01\n\x13EsimCredentialTerms\x12\x1d\n\nowner_only\x18\x01 \x01(\x08R\townerOnly\x12\x19\n\x08no_store\x18\x02 \x01(\x08R\x07noStore\x122\n\x15delivery_token_header\x18\x03 \x01(\tR\x13deliveryTokenHeader\x12.\n\x13delivery_token_days\x18\x04 \x01(\rR\x11deliveryTokenDays\x12 \n\x0bcredentials\x18\x05 \x01(\tR\x0bcredentials\x12\x16\n\x06rotate\x18\x06 \x01(\tR\x06rotate"\x19\n\x17GetEsimReadinessRequest"g\n\x18GetEsimReadinessResponse\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x123\n\x06checks\x18\x02 \x03(\x0b2\x1b.roamcard.v1.ReadinessCheckR\x06checks"q\n\x14ListEsimPlansRequest\x12&\n\x0ccountry_code\x18\x01 \x01(\tH\x00R\x0bcountryCode\x88\x01\x01\x12\x17\n\x04type\x18\x02 \x01(\tH\x01R\x04type\x88\x01\x01B\x0f\n\r_country_codeB\x07\n\x05_type"D\n\x15ListEsimPlansResponse\x12+\n\x05plans\x18\x01 \x03(\x0b2\x15.roamcard.v1.EsimPlanR\x05plans"\xfa\x02\n\x08EsimPlan\x12\x17\n\x07plan_id\x18\x01 \x01(\tR\x06planId\x12\x12\n\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n\x04type\x18\x03 \x01(\tR\x04type\x12#\n\rcountry_codes\x18\x04 \x03(\tR\x0ccountryCodes\x12\x1c\n\x07data_mb\x18\x05 \x01(\rH\x00R\x06dataMb\x88\x01\x01\x12#\n\rvalidity_days\x18\x06 \x01(\rR\x0cvalidityDays\x12&\n\x0fprice_usd_cents\x18\x07 \x01(\rR\rpriceUsdCents\x12\x16\n\x06amount\x18\x08 \x01(\tR\x06amount\x12\x14\n\x05asset\x18\t \x01(\tR\x05asset\x12\x18\n\x07network\x18\n \x01(\tR\x07network\x12\x1c\n\tunlimited\x18\x0b \x01(\x08R\tunlimited\x12\x1e\n\x08fair_use\x18\x0c \x01(\tH\x01R\x07fairUse\x88\x01\x01B\n\n\x08_data_mbB\x0b\n\t_fair_use"h\n\x13PurchaseEsimRequest\x12\x1c\n\x07plan_id\x18\x01 \x01(\tH\x00R\x06planId\x88\x01\x01\x12\'\n\x0fidempotency_key\x18\x02 \x01(\tR\x0eidempotencyKeyB\n\n\x08_plan_id"@\n\x14PurchaseEsimResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order"B\n\x16CreateEsimOrderRequest\x12\x1c\n\x07plan_id\x18\x01 \x01(\tH\x00R\x06planId\x88\x01\x01B\n\n\x08_plan_id"C\n\x17CreateEsimOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order"0\n\x13GetEsimOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"@\n\x14GetEsimOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order"6\n\x19GetEsimCredentialsRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"\\\n\x1aGetEsimCredentialsResponse\x12>\n\x0bcredentials\x18\x01 \x01(\x0b2\x1c.roamcard.v1.EsimCredentialsR\x0bcredentials"2\n\x15GetEsimProfileRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"L\n\x16GetEsimProfileResponse\x122\n\x07profile\x18\x01 \x01(\x0b2\x18.roamcard.v1.EsimProfileR\x07profile"\xde\x01\n\x0bEsimProfile\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12\x16\n\x06status\x18\x02 \x01(\tR\x06status\x12,\n\x05usage\x18\x03 \x01(\x0b2\x16.roamcard.v1.EsimUsageR\x05usage\x129\n\nexpires_at\x18\x04 \x01(\x0b2\x1a.google.protobuf.TimestampR\texpiresAt\x123\n\x07read_at\x18\x05 \x01(\x0b2\x1a.google.protobuf.TimestampR\x06readAt"\x9d\x01\n\tEsimUsage\x12\x1d\n\nused_bytes\x18\x01 \x01(\tR\tusedBytes\x12$\n\x0btotal_bytes\x18\x02 \x01(\tH\x00R\ntotalBytes\x88\x01\x01\x12;\n\x0bmeasured_at\x18\x03 \x01(\x0b2\x1a.google.protobuf.TimestampR\nmeasuredAtB\x0e\n\x0c_total_bytes"3\n\x16RotateEsimTokenRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"P\n\x17RotateEsimTokenResponse\x125\n\x08delivery\x18\x01 \x01(\x0b2\x19.roamcard.v1.EsimDeliveryR\x08delivery2\xed\x06\n\x0bEsimService\x12d\n\x10GetEsimDiscovery\x12$.roamcard.v1.GetEsimDiscoveryRequest\x1a%.roamcard.v1.GetEsimDiscoveryResponse"\x03\x90\x02\x01\x12d\n\x10GetEsimReadiness\x12$.roamcard.v1.GetEsimReadinessRequest\x1a%.roamcard.v1.GetEsimReadinessResponse"\x03\x90\x02\x01\x12[\n\rListEsimPlans\x12!.roamcard.v1.ListEsimPlansRequest\x1a".roamcard.v1.ListEsimPlansResponse"\x03\x90\x02\x01\x12S\n\x0cPurchaseEsim\x12 .roamcard.v1.PurchaseEsimRequest\x1a!.roamcard.v1.PurchaseEsimResponse\x12\\\n\x0fCreateEsimOrder\x12#.roamcard.v1.CreateEsimOrderRequest\x1a$.roamcard.v1.CreateEsimOrderResponse\x12X\n\x0cGetEsimOrder\x12 .roamcard.v1.GetEsimOrderRequest\x1a!.roamcard.v1.GetEsimOrderResponse"\x03\x90\x02\x01\x12j\n\x12GetEsimCredentials\x12&.roamcard.v1.GetEsimCredentialsRequest\x1a\'.roamcard.v1.GetEsimCredentialsResponse"\x03\x90\x02\x01\x12^\n\x0eGetEsimProfile\x12".roamcard.v1.GetEsimProfileRequest\x1a#.roamcard.v1.GetEsimProfileResponse"\x03\x90\x02\x01\x12\\\n\x0fRotateEsimToken\x12#.roamcard.v1.RotateEsimTokenRequest\x1a$.roamcard.v1.RotateEsimTokenResponseBi\n\x0fcom.roamcard.v1B\tEsimProtoP\x01\xa2\x02\x03RXX\xaa\x02\x0bRoamcard.V1\xca\x02\x0bRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\x0cRoamcard::V1b\x06proto3',
     [
+        timestamp_pb.desc(),
         order_pb.desc(),
         service_pb.desc(),
     ],
     {
         "GetEsimDiscoveryRequest": GetEsimDiscoveryRequest,
         "GetEsimDiscoveryResponse": GetEsimDiscoveryResponse,
+        "EsimProfileTerms": EsimProfileTerms,
         "EsimCatalogTerms": EsimCatalogTerms,
         "EsimPaymentTerms": EsimPaymentTerms,
         "EsimOwnership": EsimOwnership,
@@ -973,6 +1224,10 @@ _DESC = file_desc(
         "GetEsimOrderResponse": GetEsimOrderResponse,
         "GetEsimCredentialsRequest": GetEsimCredentialsRequest,
         "GetEsimCredentialsResponse": GetEsimCredentialsResponse,
+        "GetEsimProfileRequest": GetEsimProfileRequest,
+        "GetEsimProfileResponse": GetEsimProfileResponse,
+        "EsimProfile": EsimProfile,
+        "EsimUsage": EsimUsage,
         "RotateEsimTokenRequest": RotateEsimTokenRequest,
         "RotateEsimTokenResponse": RotateEsimTokenResponse,
     },

@@ -1,0 +1,200 @@
+package esim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/availability"
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/secret"
+)
+
+// Capabilities are what a supplier does for owners of delivered profiles. A supplier declares them; the service follows
+// them.
+type Capabilities struct {
+	// Status: owners may read how their profile stands. Usage: they may read how much of its data is used; it needs
+	// Status.
+	Status, Usage bool
+}
+
+// Controls are what an owner learns of a delivered profile at its supplier, as far as Capabilities say so.
+type Controls interface {
+	// State reads how a profile stands. It changes nothing, and says nothing that installs it.
+	State(ctx context.Context, h Held) (State, error)
+}
+
+// Held is a delivered profile, as its supplier knows it.
+type Held struct {
+	// ID is the supplier's ID of the purchase, and Code that of its plan.
+	ID, Code string
+	ICCID    secret.Text
+	// Cost is what the supplier charged.
+	Cost money.USDC
+}
+
+// State is how a profile stands at its supplier.
+type State struct {
+	Status ProfileStatus
+	// Usage is nil when the supplier does not say how much data is used.
+	Usage *Usage
+	// ExpiresAt is when the profile cannot be used any more, as far as is known: before its installation, when it has to
+	// be installed. Zero when it is not known.
+	ExpiresAt time.Time
+}
+
+// Usage is how much data of a profile is used, in bytes.
+type Usage struct {
+	Used int64
+	// Total is zero when the data is unlimited.
+	Total int64
+	// MeasuredAt is when the supplier measured it; zero when it does not say. Suppliers may be hours behind.
+	MeasuredAt time.Time
+}
+
+// ProfileStatus is the status of a profile at its supplier.
+type ProfileStatus string
+
+// The statuses. What an adapter does not recognise is ProfileUnknown.
+const (
+	ProfileNotInstalled ProfileStatus = "not_installed"
+	ProfileInstalled    ProfileStatus = "installed"
+	ProfileActive       ProfileStatus = "active"
+	ProfileUsedUp       ProfileStatus = "used_up"
+	ProfileExpired      ProfileStatus = "expired"
+	ProfileCancelled    ProfileStatus = "cancelled"
+	ProfileUnknown      ProfileStatus = "unknown"
+)
+
+// ProfileStatuses lists every status.
+func ProfileStatuses() []ProfileStatus {
+	return []ProfileStatus{
+		ProfileNotInstalled, ProfileInstalled, ProfileActive, ProfileUsedUp, ProfileExpired, ProfileCancelled, ProfileUnknown,
+	}
+}
+
+// Condition is how the profile of an order stands.
+type Condition struct {
+	State
+	// ReadAt is when the supplier was asked.
+	ReadAt time.Time
+}
+
+// ConditionTTL is how long a condition is cached.
+const ConditionTTL = time.Minute
+
+const (
+	// conditionErrorTTL is how long the lack of an answer is cached.
+	conditionErrorTTL = 10 * time.Second
+	// maxConditions bounds the cached conditions of a process, and maxReads its calls at one time: purchases share the
+	// supplier's rate limit.
+	maxConditions = 4096
+	maxReads      = 2
+)
+
+// Condition reads how the profile of an order stands. The caller checks who may see it. However often it is called, the
+// supplier is asked at most once in ConditionTTL about an order by each process.
+func (e *Esims) Condition(ctx context.Context, o order.Order) (Condition, error) {
+	if !e.Capabilities.Status || e.Controls == nil {
+		return Condition{}, controlMissing()
+	}
+	p, err := e.delivered(ctx, o)
+	if err != nil {
+		return Condition{}, err
+	}
+	c, err := e.conditions.of(o.ID, func() *availability.Memo[Condition] {
+		return availability.NewMemo(availability.MemoConfig[Condition]{
+			Read: func(ctx context.Context) (Condition, error) { return e.readCondition(ctx, p) },
+			TTL:  ConditionTTL, ErrorTTL: conditionErrorTTL, Timeout: e.CallTimeout, Now: e.Now,
+		})
+	}).Get(ctx)
+	if err != nil {
+		return Condition{}, fmt.Errorf("read the profile's state: %w", err)
+	}
+	return c, nil
+}
+
+func (e *Esims) readCondition(ctx context.Context, p Profile) (Condition, error) {
+	select {
+	case e.reading <- struct{}{}:
+		defer func() { <-e.reading }()
+	case <-ctx.Done():
+		return Condition{}, supplierDown()
+	}
+	held, err := e.held(ctx, p)
+	if err != nil {
+		return Condition{}, err
+	}
+	at := e.Now().UTC()
+	state, err := e.Controls.State(ctx, held)
+	if err != nil {
+		return Condition{}, fmt.Errorf("ask the supplier: %w", errors.Join(err, supplierDown()))
+	}
+	if !e.Capabilities.Usage {
+		state.Usage = nil
+	}
+	return Condition{State: state, ReadAt: at}, nil
+}
+
+// held is a ready profile, as its supplier knows it.
+func (e *Esims) held(ctx context.Context, p Profile) (Held, error) {
+	plan, err := e.Store.Plan(ctx, p.Plan)
+	if err != nil {
+		return Held{}, fmt.Errorf("find the plan: %w", err)
+	}
+	m, err := e.Keys.Open(p.Order, p.ActivationData)
+	if err != nil {
+		return Held{}, err
+	}
+	return Held{ID: p.Account, Code: plan.Code, ICCID: m.ICCID, Cost: p.Cost}, nil
+}
+
+// delivered finds the ready profile of a fulfilled order.
+func (e *Esims) delivered(ctx context.Context, o order.Order) (Profile, error) {
+	notYet := fault.New(fault.OrderNotFulfilled,
+		"The eSIM is not ready yet. Follow the order until it is fulfilled.").About(string(o.ID))
+	if o.Status != order.Fulfilled {
+		return Profile{}, notYet
+	}
+	found, err := e.Store.Profiles(ctx, o.ID)
+	if err != nil {
+		return Profile{}, fmt.Errorf("find the profile: %w", err)
+	}
+	p, ok := found[o.ID]
+	if !ok || p.Status != Ready {
+		return Profile{}, notYet
+	}
+	return p, nil
+}
+
+func controlMissing() *fault.Fault {
+	return fault.New(fault.EsimControlMissing, "The supplier of the service's eSIMs does not offer this.")
+}
+
+// conditions are the cached conditions of orders. What is forgotten is read again.
+type conditions struct {
+	mu         sync.Mutex
+	young, old map[order.ID]*availability.Memo[Condition]
+}
+
+// of is the cache of an order's condition, made when there is none.
+func (c *conditions) of(id order.ID, create func() *availability.Memo[Condition]) *availability.Memo[Condition] {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known, ok := c.young[id]; ok {
+		return known
+	}
+	known, ok := c.old[id]
+	if !ok {
+		known = create()
+	}
+	if c.young == nil || len(c.young) >= maxConditions/2 {
+		c.young, c.old = map[order.ID]*availability.Memo[Condition]{}, c.young
+	}
+	c.young[id] = known
+	return known
+}

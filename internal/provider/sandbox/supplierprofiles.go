@@ -1,0 +1,99 @@
+package sandbox
+
+import (
+	"net/http"
+	"slices"
+	"time"
+)
+
+// The states of a profile in the supplier's own words. A released profile is on no device.
+const (
+	profileReleased  = "released"
+	profileInstalled = "installed"
+	profileEnabled   = "enabled"
+	profileDepleted  = "depleted"
+	profileExpired   = "expired"
+	profileCancelled = "cancelled"
+)
+
+// profileBody is a profile on the wire, without what installs it.
+type profileBody struct {
+	ID     string `json:"id"`
+	Status string `json:"status"`
+	Used   int64  `json:"usedBytes"`
+	// Total is absent when the data is not limited.
+	Total      *int64    `json:"totalBytes,omitempty"`
+	MeasuredAt time.Time `json:"measuredAt"`
+	// InstallBy is when a profile that was never installed ends.
+	InstallBy time.Time `json:"installBy"`
+}
+
+// installWithin is how long a profile may be left without being installed.
+const installWithin = 180 * 24 * time.Hour
+
+// profile finds what was released.
+func (b *supplierBooks) profile(id string) (esimRow, planRow, error) {
+	if err := b.advance(b.clock()); err != nil {
+		return esimRow{}, planRow{}, err
+	}
+	row, ok := b.esims[id]
+	if !ok || row.AtOnce || row.Status == allocating {
+		return esimRow{}, planRow{}, &problem{http.StatusNotFound, codeNotFound, "there is no such profile"}
+	}
+	return row, b.plans[row.Plan], nil
+}
+
+func (s *supplier) getProfile(c call) (any, error) {
+	s.books.mu.Lock()
+	defer s.books.mu.Unlock()
+	row, plan, err := s.books.profile(c.request.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	return s.profileBody(row, plan), nil
+}
+
+func (s *supplier) profileBody(row esimRow, plan planRow) profileBody {
+	b := profileBody{
+		ID: row.ID, Status: profileReleased, Used: row.Used, MeasuredAt: s.books.clock(),
+		InstallBy: row.CreatedAt.Add(installWithin),
+	}
+	switch {
+	case row.Status == cancelled:
+		b.Status = profileCancelled
+	case row.Profile != "":
+		b.Status = row.Profile
+	}
+	if !plan.Unlimited {
+		total := int64(plan.DataMB) << 20
+		b.Total = &total
+	}
+	return b
+}
+
+// setProfile does what the device of a profile's owner would do.
+func (s *supplier) setProfile(c call) (any, error) {
+	var asked struct {
+		Status string `json:"status"`
+		Used   int64  `json:"usedBytes"`
+	}
+	if err := read(c.body, &asked); err != nil {
+		return nil, err
+	}
+	states := []string{profileInstalled, profileEnabled, profileDepleted, profileExpired}
+	if !slices.Contains(states, asked.Status) || asked.Used < 0 {
+		return nil, invalid("status is installed, enabled, depleted or expired, usedBytes a number of bytes")
+	}
+	b := s.books
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	row, plan, err := b.profile(c.request.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	if row.Status != released {
+		return nil, invalid("the profile is cancelled")
+	}
+	row.Profile, row.Used = asked.Status, asked.Used
+	return s.profileBody(row, plan), b.write(supplierEntry{At: b.clock(), Float: b.float, Esims: []esimRow{row}})
+}
