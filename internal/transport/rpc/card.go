@@ -31,8 +31,9 @@ type CardService struct {
 	Sales
 	Cards    Cards
 	Controls CardControls
-	// Capabilities are the issuer's.
+	// Capabilities are those that a buyer can rely on. RevealOf is how a card's own issuer shows it; nil is as they say.
 	Capabilities card.Capabilities
+	RevealOf     func(ctx context.Context, id uuid.UUID, owner x402.Address) (card.Reveal, error)
 	Credentials  CardCredentials
 	// Links is needed where the issuer shows cards on a page.
 	Links   CardLinks
@@ -299,7 +300,13 @@ func (s CardService) RevealCard(
 		return nil, err
 	}
 	res = &roamcardv1.RevealCardResponse{CardId: id.String()}
-	if s.Capabilities.Reveal == card.RevealEmbed {
+	how := s.Capabilities.Reveal
+	if s.RevealOf != nil {
+		if how, err = s.RevealOf(ctx, id, who.Wallet); err != nil {
+			return nil, err
+		}
+	}
+	if how == card.RevealEmbed {
 		url, expiresAt, err := s.Links.Link(ctx, id, who.Wallet)
 		if err != nil {
 			return nil, err
