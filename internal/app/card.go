@@ -70,8 +70,7 @@ func (a *App) cards(p *Parts) (Made, error) {
 		Serve: func(all *rpc.Services, s Selling) {
 			all.Cards = rpc.CardService{
 				Sales: s.Sales, Cards: p.cards, Controls: p.cards, Capabilities: p.cards.Capabilities(),
-				Credentials: p.cards, RevealOf: p.cards.RevealOf, Links: p.cards, Reveals: s.who,
-				Availability: s.availability, Terms: c.terms(),
+				Credentials: p.cards, Links: p.cards, Reveals: s.who, Availability: s.availability, Terms: c.terms(),
 			}
 			all.Runtime.ReadyFor = card.Kind // top-ups depend on the same
 		},
@@ -87,8 +86,14 @@ func (a *App) cards(p *Parts) (Made, error) {
 // embedPages are what pages that show cards may load besides the parts of each card's own issuer: one script at most is
 // served from our origin. Nil when no issuer has such pages.
 func embedPages(issuers []issuerAt) (parts *card.PageParts, err error) {
+	onPages := func(of issuerAt) bool { return of.client.Capabilities().Reveal == card.RevealEmbed }
 	for _, of := range issuers {
-		if of.client.Capabilities().Reveal != card.RevealEmbed {
+		if onPages(of) != onPages(issuers[0]) {
+			// What owners sign to see a card says which it is, for all cards.
+			return nil, fmt.Errorf("%s and %s: one shows cards on a page only and the other one does not; use issuers that agree",
+				issuers[0].Name, of.Name)
+		}
+		if !onPages(of) {
 			continue
 		}
 		embed, offered := of.client.(card.Embed)

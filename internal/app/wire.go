@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
-	"slices"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/activity"
@@ -185,13 +184,6 @@ func (a *App) registerJobs(p *Parts) {
 	registerRetention(a.runner, a.store, cmp.Or(a.config.ExpiredRetention, defaultExpiredRetention), p.events, p.signIns)
 }
 
-// onPagesOnly reports whether all issuers show cards on a page.
-func (a *App) onPagesOnly() bool {
-	return !slices.ContainsFunc(a.issuers, func(of issuerAt) bool {
-		return of.client.Capabilities().Reveal != card.RevealEmbed
-	})
-}
-
 // callers authenticates callers.
 func (a *App) callers(limits *limit.Limiter) (*auth.Auth, error) {
 	site, err := url.Parse(a.config.BaseURL)
@@ -201,6 +193,6 @@ func (a *App) callers(limits *limit.Limiter) (*auth.Auth, error) {
 	return auth.New(auth.Config{
 		Challenges: a.store.Challenges(), Sessions: a.store.Sessions(), Domain: site.Host, URI: a.config.BaseURL,
 		ChainID: x402.ChainID, Now: time.Now, ActivityWallets: a.config.Activity, Operators: a.config.Operators,
-		Limits: limits, RevealOnPage: a.onPagesOnly(),
+		Limits: limits, RevealOnPage: a.issuers[0].client.Capabilities().Reveal == card.RevealEmbed,
 	})
 }

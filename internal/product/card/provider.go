@@ -7,13 +7,10 @@ import (
 	"path"
 	"slices"
 
-	"github.com/google/uuid"
-
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/money"
-	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // Provider is a card issuer, as cards are sold over it. An order remembers the provider that was chosen for it, and so
@@ -125,25 +122,6 @@ func first(all []*provider, check func(*provider) error) (*provider, error) {
 		wrong = fault.New(fault.IssuePaused, "No cards are sold at the moment.")
 	}
 	return nil, wrong
-}
-
-// RevealOf is how the issuer of an owner's card shows it.
-func (c *Cards) RevealOf(ctx context.Context, id uuid.UUID, owner x402.Address) (Reveal, error) {
-	_, at, err := c.place(ctx, id, owner)
-	if err != nil {
-		return "", err
-	}
-	return at.Capabilities.Reveal, nil
-}
-
-// place finds an owner's card, as it is stored, and its issuer.
-func (c *Cards) place(ctx context.Context, id uuid.UUID, owner x402.Address) (Card, *provider, error) {
-	card, err := c.find(ctx, id, owner)
-	if err != nil {
-		return Card{}, nil, err
-	}
-	at, err := c.at(card.Provider)
-	return card, at, err
 }
 
 // Capabilities are those that a buyer can rely on before the provider is chosen: those of the preferred provider, with

@@ -2,6 +2,7 @@ package card_test
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"strconv"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/card/cardtest"
+	"github.com/roamcard/roamcard/internal/product/topup"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -183,6 +185,45 @@ func TestEverythingOfACardGoesToItsIssuer(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestTopUpIsALoadOfTheCardsOwnIssuer, whichever is preferred now.
+func TestTopUpIsALoadOfTheCardsOwnIssuer(t *testing.T) {
+	fleetStory(t, func(f *fleet) {
+		f.preferred = []string{"two"}
+		bought, err := f.reserved(1)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.made.Begin(f.T, bought)
+		f.pass(10 * time.Minute)
+		f.preferred = []string{"one"}
+		on := f.card(bought.ID)
+		credit := topup.Topups{Cards: f.Cards}
+		f.made.Deliver = credit.Deliver
+		claim, err := credit.Reserve(f.Context(), on.Owner, order.Offer{Item: marshal(f.T, topup.SplitOf(2500))})
+		if err != nil || claim.Reservations[0].Resource != "float/card/two" {
+			f.Fatalf("reserved %+v, %v", claim.Reservations, err)
+		}
+		o := order.Order{
+			ID: order.NewID(time.Now()), Kind: topup.Kind, Owner: on.Owner, Price: 2500, Item: claim.Item, Delivery: 1,
+			UpdatedAt: time.Now(),
+		}
+		f.made.Begin(f.T, o)
+		f.pass(10 * time.Minute)
+		if at := f.ended(o.ID); at.State != order.Delivered || f.two.Limit(on.Account) != card.Remaining+2450 {
+			f.Errorf("ended as %+v, with a limit of %s", at, f.two.Limit(on.Account))
+		}
+	})
+}
+
+func marshal(t *testing.T, v any) []byte {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 // fleetStory runs a test with a worker in a bubble of time of its own.

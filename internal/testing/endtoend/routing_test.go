@@ -67,8 +67,9 @@ func newRoutedWorld(t *testing.T, change func(*app.Config)) *routed {
 			"issuer.provider": "lithic, stripe", "lithic.url": lithicURL, "lithic.key": lithicfake.DevKey,
 			"stripe.url": stripeURL, "stripe.key": stripefake.DevKey,
 			lithic.FloatKey: lithicfake.Float, lithic.ProgramKey: lithicfake.Program,
-			lithic.TransferKey: "TRANSFER/ACCOUNT_TO_ACCOUNT/load", lithic.RevealKey: "inline",
-			stripe.CardholderKey: stripefake.DevCardholder,
+			lithic.TransferKey: "TRANSFER/ACCOUNT_TO_ACCOUNT/load", lithic.RevealKey: "embed",
+			stripe.CardholderKey: stripefake.DevCardholder, stripe.PublishableKey: stripefake.DevPublishable,
+			stripe.ElementsKey: stripeURL + "/elements.js",
 		} {
 			if err := c.Set(key, text); err != nil {
 				t.Fatal(err)

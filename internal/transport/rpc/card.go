@@ -31,9 +31,8 @@ type CardService struct {
 	Sales
 	Cards    Cards
 	Controls CardControls
-	// Capabilities are those that a buyer can rely on. RevealOf is how a card's own issuer shows it; nil is as they say.
+	// Capabilities are the issuer's.
 	Capabilities card.Capabilities
-	RevealOf     func(ctx context.Context, id uuid.UUID, owner x402.Address) (card.Reveal, error)
 	Credentials  CardCredentials
 	// Links is needed where the issuer shows cards on a page.
 	Links   CardLinks
@@ -300,13 +299,7 @@ func (s CardService) RevealCard(
 		return nil, err
 	}
 	res = &roamcardv1.RevealCardResponse{CardId: id.String()}
-	how := s.Capabilities.Reveal
-	if s.RevealOf != nil {
-		if how, err = s.RevealOf(ctx, id, who.Wallet); err != nil {
-			return nil, err
-		}
-	}
-	if how == card.RevealEmbed {
+	if s.Capabilities.Reveal == card.RevealEmbed {
 		url, expiresAt, err := s.Links.Link(ctx, id, who.Wallet)
 		if err != nil {
 			return nil, err
