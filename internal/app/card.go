@@ -90,7 +90,8 @@ func embedPages(issuers []issuerAt) (parts *card.PageParts, err error) {
 	for _, of := range issuers {
 		if onPages(of) != onPages(issuers[0]) {
 			// What owners sign to see a card says which it is, for all cards.
-			return nil, fmt.Errorf("%s and %s: one shows cards on a page only and the other one does not; use issuers that agree",
+			return nil, fmt.Errorf(
+				"%s and %s: one shows cards on a page only and the other one does not; use issuers that agree",
 				issuers[0].Name, of.Name)
 		}
 		if !onPages(of) {
@@ -124,7 +125,8 @@ func (c Config) cardProvider(of issuerAt) (card.Provider, error) {
 	embed, _ := of.client.(card.Embed) // its lack was told before
 	return card.Provider{
 		Name: of.Name, Programme: c.Own.Text(of.ProgrammeKey), Issuer: of.client, Vault: of.client, Stock: of.client,
-		Roll: of.client, Controls: controls, Embed: embed, Traits: of.client.Traits(), Capabilities: capabilities, Retired: of.retired,
+		Roll: of.client, Controls: controls, Embed: embed, Traits: of.client.Traits(), Capabilities: capabilities,
+		Retired: of.retired,
 	}, nil
 }
 

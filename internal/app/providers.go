@@ -126,7 +126,8 @@ func (c Config) issuers() (all []issuerAt, err error) {
 		}
 		all = append(all, issuerAt{
 			Issuer: known[at], retired: i >= len(named(c.IssuerProvider)), first: i == 0,
-			reach: c.reachOf("issuer", name, i == 0, reach{url: c.IssuerURL, key: c.IssuerKey, webhooks: c.IssuerWebhookSecrets}),
+			reach: c.reachOf("issuer", name, i == 0,
+				reach{url: c.IssuerURL, key: c.IssuerKey, webhooks: c.IssuerWebhookSecrets}),
 		})
 	}
 	if len(all) == 0 {

@@ -29,7 +29,8 @@ func (reconcileArgs) Kind() job.Kind { return "reconcile" }
 func (a *App) newReconciler() *reconcile.Reconciler {
 	books := a.store.Treasury(a.config.Asset, a.config.PayTo)
 	return reconcile.New(reconcile.Config{
-		Chain: a.chain, Issuer: a.issuersBook(), Providers: a.config.issuerNames(), Arrivals: books, Unread: books, Books: books, Reports: books, Unmatched: books,
+		Chain: a.chain, Issuer: a.issuersBook(), Providers: a.config.issuerNames(), Arrivals: books, Unread: books,
+		Books: books, Reports: books, Unmatched: books,
 		PayTo: a.config.PayTo, Now: time.Now,
 	})
 }

@@ -189,7 +189,8 @@ func (c Config) unreached(chosenBy, name string, first bool, at reach) (wrong []
 	}
 	for key, missing := range map[string]bool{at.urlSetting: at.url == "", at.keySetting: at.key.IsZero()} {
 		if missing {
-			wrong = append(wrong, fmt.Errorf("%s (%s) is not set, and %s names %s", key, setting{key: key}.env(), chosenBy, name))
+			wrong = append(wrong,
+				fmt.Errorf("%s (%s) is not set, and %s names %s", key, setting{key: key}.env(), chosenBy, name))
 		}
 	}
 	slices.SortFunc(wrong, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })

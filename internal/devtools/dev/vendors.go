@@ -122,8 +122,8 @@ func Books(name, sandboxURL string) string {
 	return sandboxURL + "/" + name + "/control/books"
 }
 
-// UseIssuer makes a configuration sell the cards of issuers that run next to the sandbox: one name, or several separated
-// by commas.
+// UseIssuer makes a configuration sell the cards of issuers that run next to the sandbox: one name, or several
+// separated by commas.
 func UseIssuer(c *app.Config, names, sandboxURL string) error {
 	return each(c, Issuer, names, sandboxURL, func(v *vendor, first bool) error {
 		if c.IssuerLimits {

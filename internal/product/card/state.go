@@ -90,8 +90,8 @@ type StateArgs struct{}
 // Kind implements job.Args.
 func (StateArgs) Kind() job.Kind { return StateJob }
 
-// ReadStates handles the job: it reads the list of each issuer page by page, and stores the changes. When an issuer does
-// not answer, the job of the next period reads again.
+// ReadStates handles the job: it reads the list of each issuer page by page, and stores the changes. When an issuer
+// does not answer, the job of the next period reads again.
 func (c *Cards) ReadStates(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
 	for _, p := range c.providers {
 		if err := c.readStates(ctx, p); err != nil {

@@ -173,8 +173,8 @@ func offer(p Plan, price money.Cents) order.Offer {
 	}
 }
 
-// choose finds an available plan: the named one, or the cheapest that its supplier can sell now. While none of them can,
-// it is the cheapest, whose supplier's reason is told.
+// choose finds an available plan: the named one, or the cheapest that its supplier can sell now. While none of them
+// can, it is the cheapest, whose supplier's reason is told.
 func (e *Esims) choose(ctx context.Context, on catalogue, id PlanID) (Plan, error) {
 	if id == "" {
 		if len(on.plans) == 0 {

@@ -127,7 +127,8 @@ func TestCardsAreSoldOverTwoIssuers(t *testing.T) {
 	other := second.buyCard("over-the-next-issuer")
 	r.wantCards("the preferred issuer is down", 1, 1)
 	r.toLithic.cut.Store(false)
-	if held := r.count(`SELECT count(*) FROM reservations WHERE resource IN ('float/card/lithic', 'float/card/stripe')`); held != 2 {
+	if held := r.count(
+		`SELECT count(*) FROM reservations WHERE resource IN ('float/card/lithic', 'float/card/stripe')`); held != 2 {
 		t.Errorf("%d reservations of a float, want one of each", held)
 	}
 
@@ -241,7 +242,8 @@ func TestEsimsOfTwoSuppliersAreOneCatalogue(t *testing.T) {
 			t.Errorf("the catalogue tells %q", name)
 		}
 	}
-	cheapest := queryOne[string](w, "SELECT provider FROM esim_plans WHERE live ORDER BY price_usd_cents, data_mb DESC, id")
+	cheapest := queryOne[string](w,
+		"SELECT provider FROM esim_plans WHERE live ORDER BY price_usd_cents, data_mb DESC, id")
 	bought := func(key string, atAccess, atGo int) {
 		t.Helper()
 		b := w.buyer()
