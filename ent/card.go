@@ -24,6 +24,12 @@ type Card struct {
 	Owner string `json:"owner,omitempty"`
 	// Status holds the value of the "status" field.
 	Status card.Status `json:"status,omitempty"`
+	// Provider holds the value of the "provider" field.
+	Provider string `json:"provider,omitempty"`
+	// Programme holds the value of the "programme" field.
+	Programme string `json:"programme,omitempty"`
+	// Holder holds the value of the "holder" field.
+	Holder string `json:"holder,omitempty"`
 	// Reference holds the value of the "reference" field.
 	Reference uuid.UUID `json:"reference,omitempty"`
 	// LoadUsdCents holds the value of the "load_usd_cents" field.
@@ -60,7 +66,7 @@ func (*Card) scanValues(columns []string) ([]any, error) {
 			values[i] = new(sql.NullBool)
 		case card.FieldLoadUsdCents, card.FieldMovingTargetUsdCents:
 			values[i] = new(sql.NullInt64)
-		case card.FieldOrderID, card.FieldOwner, card.FieldStatus, card.FieldAccount, card.FieldLast4, card.FieldMovingOrder:
+		case card.FieldOrderID, card.FieldOwner, card.FieldStatus, card.FieldProvider, card.FieldProgramme, card.FieldHolder, card.FieldAccount, card.FieldLast4, card.FieldMovingOrder:
 			values[i] = new(sql.NullString)
 		case card.FieldCreatedAt, card.FieldUpdatedAt:
 			values[i] = new(sql.NullTime)
@@ -104,6 +110,24 @@ func (_m *Card) assignValues(columns []string, values []any) error {
 				return fmt.Errorf("unexpected type %T for field status", values[i])
 			} else if value.Valid {
 				_m.Status = card.Status(value.String)
+			}
+		case card.FieldProvider:
+			if value, ok := values[i].(*sql.NullString); !ok {
+				return fmt.Errorf("unexpected type %T for field provider", values[i])
+			} else if value.Valid {
+				_m.Provider = value.String
+			}
+		case card.FieldProgramme:
+			if value, ok := values[i].(*sql.NullString); !ok {
+				return fmt.Errorf("unexpected type %T for field programme", values[i])
+			} else if value.Valid {
+				_m.Programme = value.String
+			}
+		case card.FieldHolder:
+			if value, ok := values[i].(*sql.NullString); !ok {
+				return fmt.Errorf("unexpected type %T for field holder", values[i])
+			} else if value.Valid {
+				_m.Holder = value.String
 			}
 		case card.FieldReference:
 			if value, ok := values[i].(*uuid.UUID); !ok {
@@ -217,6 +241,15 @@ func (_m *Card) String() string {
 	builder.WriteString(", ")
 	builder.WriteString("status=")
 	builder.WriteString(fmt.Sprintf("%v", _m.Status))
+	builder.WriteString(", ")
+	builder.WriteString("provider=")
+	builder.WriteString(_m.Provider)
+	builder.WriteString(", ")
+	builder.WriteString("programme=")
+	builder.WriteString(_m.Programme)
+	builder.WriteString(", ")
+	builder.WriteString("holder=")
+	builder.WriteString(_m.Holder)
 	builder.WriteString(", ")
 	builder.WriteString("reference=")
 	builder.WriteString(fmt.Sprintf("%v", _m.Reference))

@@ -42,6 +42,40 @@ func (_c *CardCreate) SetStatus(v card.Status) *CardCreate {
 	return _c
 }
 
+// SetProvider sets the "provider" field.
+func (_c *CardCreate) SetProvider(v string) *CardCreate {
+	_c.mutation.SetProvider(v)
+	return _c
+}
+
+// SetProgramme sets the "programme" field.
+func (_c *CardCreate) SetProgramme(v string) *CardCreate {
+	_c.mutation.SetProgramme(v)
+	return _c
+}
+
+// SetNillableProgramme sets the "programme" field if the given value is not nil.
+func (_c *CardCreate) SetNillableProgramme(v *string) *CardCreate {
+	if v != nil {
+		_c.SetProgramme(*v)
+	}
+	return _c
+}
+
+// SetHolder sets the "holder" field.
+func (_c *CardCreate) SetHolder(v string) *CardCreate {
+	_c.mutation.SetHolder(v)
+	return _c
+}
+
+// SetNillableHolder sets the "holder" field if the given value is not nil.
+func (_c *CardCreate) SetNillableHolder(v *string) *CardCreate {
+	if v != nil {
+		_c.SetHolder(*v)
+	}
+	return _c
+}
+
 // SetReference sets the "reference" field.
 func (_c *CardCreate) SetReference(v uuid.UUID) *CardCreate {
 	_c.mutation.SetReference(v)
@@ -221,6 +255,14 @@ func (_c *CardCreate) ExecX(ctx context.Context) {
 
 // defaults sets the default values of the builder before save.
 func (_c *CardCreate) defaults() {
+	if _, ok := _c.mutation.Programme(); !ok {
+		v := card.DefaultProgramme
+		_c.mutation.SetProgramme(v)
+	}
+	if _, ok := _c.mutation.Holder(); !ok {
+		v := card.DefaultHolder
+		_c.mutation.SetHolder(v)
+	}
 	if _, ok := _c.mutation.LoadUsdCents(); !ok {
 		v := card.DefaultLoadUsdCents
 		_c.mutation.SetLoadUsdCents(v)
@@ -266,6 +308,15 @@ func (_c *CardCreate) check() error {
 		if err := card.StatusValidator(v); err != nil {
 			return &ValidationError{Name: "status", err: fmt.Errorf(`ent: validator failed for field "Card.status": %w`, err)}
 		}
+	}
+	if _, ok := _c.mutation.Provider(); !ok {
+		return &ValidationError{Name: "provider", err: errors.New(`ent: missing required field "Card.provider"`)}
+	}
+	if _, ok := _c.mutation.Programme(); !ok {
+		return &ValidationError{Name: "programme", err: errors.New(`ent: missing required field "Card.programme"`)}
+	}
+	if _, ok := _c.mutation.Holder(); !ok {
+		return &ValidationError{Name: "holder", err: errors.New(`ent: missing required field "Card.holder"`)}
 	}
 	if _, ok := _c.mutation.Reference(); !ok {
 		return &ValidationError{Name: "reference", err: errors.New(`ent: missing required field "Card.reference"`)}
@@ -341,6 +392,18 @@ func (_c *CardCreate) createSpec() (*Card, *sqlgraph.CreateSpec) {
 	if value, ok := _c.mutation.Status(); ok {
 		_spec.SetField(card.FieldStatus, field.TypeEnum, value)
 		_node.Status = value
+	}
+	if value, ok := _c.mutation.Provider(); ok {
+		_spec.SetField(card.FieldProvider, field.TypeString, value)
+		_node.Provider = value
+	}
+	if value, ok := _c.mutation.Programme(); ok {
+		_spec.SetField(card.FieldProgramme, field.TypeString, value)
+		_node.Programme = value
+	}
+	if value, ok := _c.mutation.Holder(); ok {
+		_spec.SetField(card.FieldHolder, field.TypeString, value)
+		_node.Holder = value
 	}
 	if value, ok := _c.mutation.Reference(); ok {
 		_spec.SetField(card.FieldReference, field.TypeUUID, value)
@@ -586,6 +649,15 @@ func (u *CardUpsertOne) UpdateNewValues() *CardUpsertOne {
 		}
 		if _, exists := u.create.mutation.Owner(); exists {
 			s.SetIgnore(card.FieldOwner)
+		}
+		if _, exists := u.create.mutation.Provider(); exists {
+			s.SetIgnore(card.FieldProvider)
+		}
+		if _, exists := u.create.mutation.Programme(); exists {
+			s.SetIgnore(card.FieldProgramme)
+		}
+		if _, exists := u.create.mutation.Holder(); exists {
+			s.SetIgnore(card.FieldHolder)
 		}
 		if _, exists := u.create.mutation.Reference(); exists {
 			s.SetIgnore(card.FieldReference)
@@ -962,6 +1034,15 @@ func (u *CardUpsertBulk) UpdateNewValues() *CardUpsertBulk {
 			}
 			if _, exists := b.mutation.Owner(); exists {
 				s.SetIgnore(card.FieldOwner)
+			}
+			if _, exists := b.mutation.Provider(); exists {
+				s.SetIgnore(card.FieldProvider)
+			}
+			if _, exists := b.mutation.Programme(); exists {
+				s.SetIgnore(card.FieldProgramme)
+			}
+			if _, exists := b.mutation.Holder(); exists {
+				s.SetIgnore(card.FieldHolder)
 			}
 			if _, exists := b.mutation.Reference(); exists {
 				s.SetIgnore(card.FieldReference)

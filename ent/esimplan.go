@@ -18,6 +18,8 @@ type EsimPlan struct {
 	config `json:"-"`
 	// ID of the ent.
 	ID string `json:"id,omitempty"`
+	// Provider holds the value of the "provider" field.
+	Provider string `json:"provider,omitempty"`
 	// Code holds the value of the "code" field.
 	Code string `json:"code,omitempty"`
 	// Name holds the value of the "name" field.
@@ -58,7 +60,7 @@ func (*EsimPlan) scanValues(columns []string) ([]any, error) {
 			values[i] = new(sql.NullBool)
 		case esimplan.FieldDataMB, esimplan.FieldValidityDays, esimplan.FieldCostMicros, esimplan.FieldPriceUsdCents:
 			values[i] = new(sql.NullInt64)
-		case esimplan.FieldID, esimplan.FieldCode, esimplan.FieldName, esimplan.FieldType, esimplan.FieldFairUse:
+		case esimplan.FieldID, esimplan.FieldProvider, esimplan.FieldCode, esimplan.FieldName, esimplan.FieldType, esimplan.FieldFairUse:
 			values[i] = new(sql.NullString)
 		case esimplan.FieldCreatedAt, esimplan.FieldUpdatedAt:
 			values[i] = new(sql.NullTime)
@@ -82,6 +84,12 @@ func (_m *EsimPlan) assignValues(columns []string, values []any) error {
 				return fmt.Errorf("unexpected type %T for field id", values[i])
 			} else if value.Valid {
 				_m.ID = value.String
+			}
+		case esimplan.FieldProvider:
+			if value, ok := values[i].(*sql.NullString); !ok {
+				return fmt.Errorf("unexpected type %T for field provider", values[i])
+			} else if value.Valid {
+				_m.Provider = value.String
 			}
 		case esimplan.FieldCode:
 			if value, ok := values[i].(*sql.NullString); !ok {
@@ -199,6 +207,9 @@ func (_m *EsimPlan) String() string {
 	var builder strings.Builder
 	builder.WriteString("EsimPlan(")
 	builder.WriteString(fmt.Sprintf("id=%v, ", _m.ID))
+	builder.WriteString("provider=")
+	builder.WriteString(_m.Provider)
+	builder.WriteString(", ")
 	builder.WriteString("code=")
 	builder.WriteString(_m.Code)
 	builder.WriteString(", ")

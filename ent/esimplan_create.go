@@ -23,6 +23,12 @@ type EsimPlanCreate struct {
 	conflict []sql.ConflictOption
 }
 
+// SetProvider sets the "provider" field.
+func (_c *EsimPlanCreate) SetProvider(v string) *EsimPlanCreate {
+	_c.mutation.SetProvider(v)
+	return _c
+}
+
 // SetCode sets the "code" field.
 func (_c *EsimPlanCreate) SetCode(v string) *EsimPlanCreate {
 	_c.mutation.SetCode(v)
@@ -170,6 +176,9 @@ func (_c *EsimPlanCreate) defaults() {
 
 // check runs all checks and user-defined validators on the builder.
 func (_c *EsimPlanCreate) check() error {
+	if _, ok := _c.mutation.Provider(); !ok {
+		return &ValidationError{Name: "provider", err: errors.New(`ent: missing required field "EsimPlan.provider"`)}
+	}
 	if _, ok := _c.mutation.Code(); !ok {
 		return &ValidationError{Name: "code", err: errors.New(`ent: missing required field "EsimPlan.code"`)}
 	}
@@ -250,6 +259,10 @@ func (_c *EsimPlanCreate) createSpec() (*EsimPlan, *sqlgraph.CreateSpec) {
 		_node.ID = id
 		_spec.ID.Value = id
 	}
+	if value, ok := _c.mutation.Provider(); ok {
+		_spec.SetField(esimplan.FieldProvider, field.TypeString, value)
+		_node.Provider = value
+	}
 	if value, ok := _c.mutation.Code(); ok {
 		_spec.SetField(esimplan.FieldCode, field.TypeString, value)
 		_node.Code = value
@@ -309,7 +322,7 @@ func (_c *EsimPlanCreate) createSpec() (*EsimPlan, *sqlgraph.CreateSpec) {
 // of the `INSERT` statement. For example:
 //
 //	client.EsimPlan.Create().
-//		SetCode(v).
+//		SetProvider(v).
 //		OnConflict(
 //			// Update the row with the new values
 //			// the was proposed for insertion.
@@ -318,7 +331,7 @@ func (_c *EsimPlanCreate) createSpec() (*EsimPlan, *sqlgraph.CreateSpec) {
 //		// Override some of the fields with custom
 //		// update values.
 //		Update(func(u *ent.EsimPlanUpsert) {
-//			SetCode(v+v).
+//			SetProvider(v+v).
 //		}).
 //		Exec(ctx)
 func (_c *EsimPlanCreate) OnConflict(opts ...sql.ConflictOption) *EsimPlanUpsertOne {
@@ -526,6 +539,9 @@ func (u *EsimPlanUpsertOne) UpdateNewValues() *EsimPlanUpsertOne {
 	u.create.conflict = append(u.create.conflict, sql.ResolveWith(func(s *sql.UpdateSet) {
 		if _, exists := u.create.mutation.ID(); exists {
 			s.SetIgnore(esimplan.FieldID)
+		}
+		if _, exists := u.create.mutation.Provider(); exists {
+			s.SetIgnore(esimplan.FieldProvider)
 		}
 		if _, exists := u.create.mutation.Code(); exists {
 			s.SetIgnore(esimplan.FieldCode)
@@ -882,7 +898,7 @@ func (_c *EsimPlanCreateBulk) ExecX(ctx context.Context) {
 //		// Override some of the fields with custom
 //		// update values.
 //		Update(func(u *ent.EsimPlanUpsert) {
-//			SetCode(v+v).
+//			SetProvider(v+v).
 //		}).
 //		Exec(ctx)
 func (_c *EsimPlanCreateBulk) OnConflict(opts ...sql.ConflictOption) *EsimPlanUpsertBulk {
@@ -928,6 +944,9 @@ func (u *EsimPlanUpsertBulk) UpdateNewValues() *EsimPlanUpsertBulk {
 		for _, b := range u.create.builders {
 			if _, exists := b.mutation.ID(); exists {
 				s.SetIgnore(esimplan.FieldID)
+			}
+			if _, exists := b.mutation.Provider(); exists {
+				s.SetIgnore(esimplan.FieldProvider)
 			}
 			if _, exists := b.mutation.Code(); exists {
 				s.SetIgnore(esimplan.FieldCode)

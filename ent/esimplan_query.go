@@ -265,12 +265,12 @@ func (_q *EsimPlanQuery) Clone() *EsimPlanQuery {
 // Example:
 //
 //	var v []struct {
-//		Code string `json:"code,omitempty"`
+//		Provider string `json:"provider,omitempty"`
 //		Count int `json:"count,omitempty"`
 //	}
 //
 //	client.EsimPlan.Query().
-//		GroupBy(esimplan.FieldCode).
+//		GroupBy(esimplan.FieldProvider).
 //		Aggregate(ent.Count()).
 //		Scan(ctx, &v)
 func (_q *EsimPlanQuery) GroupBy(field string, fields ...string) *EsimPlanGroupBy {
@@ -288,11 +288,11 @@ func (_q *EsimPlanQuery) GroupBy(field string, fields ...string) *EsimPlanGroupB
 // Example:
 //
 //	var v []struct {
-//		Code string `json:"code,omitempty"`
+//		Provider string `json:"provider,omitempty"`
 //	}
 //
 //	client.EsimPlan.Query().
-//		Select(esimplan.FieldCode).
+//		Select(esimplan.FieldProvider).
 //		Scan(ctx, &v)
 func (_q *EsimPlanQuery) Select(fields ...string) *EsimPlanSelect {
 	_q.ctx.Fields = append(_q.ctx.Fields, fields...)

@@ -24,6 +24,8 @@ type EsimProfile struct {
 	Owner string `json:"owner,omitempty"`
 	// PlanID holds the value of the "plan_id" field.
 	PlanID string `json:"plan_id,omitempty"`
+	// Provider holds the value of the "provider" field.
+	Provider string `json:"provider,omitempty"`
 	// Status holds the value of the "status" field.
 	Status esimprofile.Status `json:"status,omitempty"`
 	// Reference holds the value of the "reference" field.
@@ -52,7 +54,7 @@ func (*EsimProfile) scanValues(columns []string) ([]any, error) {
 			values[i] = new([]byte)
 		case esimprofile.FieldCostMicros:
 			values[i] = new(sql.NullInt64)
-		case esimprofile.FieldOrderID, esimprofile.FieldOwner, esimprofile.FieldPlanID, esimprofile.FieldStatus, esimprofile.FieldAccount, esimprofile.FieldSealedKey:
+		case esimprofile.FieldOrderID, esimprofile.FieldOwner, esimprofile.FieldPlanID, esimprofile.FieldProvider, esimprofile.FieldStatus, esimprofile.FieldAccount, esimprofile.FieldSealedKey:
 			values[i] = new(sql.NullString)
 		case esimprofile.FieldCreatedAt, esimprofile.FieldUpdatedAt:
 			values[i] = new(sql.NullTime)
@@ -96,6 +98,12 @@ func (_m *EsimProfile) assignValues(columns []string, values []any) error {
 				return fmt.Errorf("unexpected type %T for field plan_id", values[i])
 			} else if value.Valid {
 				_m.PlanID = value.String
+			}
+		case esimprofile.FieldProvider:
+			if value, ok := values[i].(*sql.NullString); !ok {
+				return fmt.Errorf("unexpected type %T for field provider", values[i])
+			} else if value.Valid {
+				_m.Provider = value.String
 			}
 		case esimprofile.FieldStatus:
 			if value, ok := values[i].(*sql.NullString); !ok {
@@ -189,6 +197,9 @@ func (_m *EsimProfile) String() string {
 	builder.WriteString(", ")
 	builder.WriteString("plan_id=")
 	builder.WriteString(_m.PlanID)
+	builder.WriteString(", ")
+	builder.WriteString("provider=")
+	builder.WriteString(_m.Provider)
 	builder.WriteString(", ")
 	builder.WriteString("status=")
 	builder.WriteString(fmt.Sprintf("%v", _m.Status))

@@ -42,6 +42,12 @@ func (_c *EsimProfileCreate) SetPlanID(v string) *EsimProfileCreate {
 	return _c
 }
 
+// SetProvider sets the "provider" field.
+func (_c *EsimProfileCreate) SetProvider(v string) *EsimProfileCreate {
+	_c.mutation.SetProvider(v)
+	return _c
+}
+
 // SetStatus sets the "status" field.
 func (_c *EsimProfileCreate) SetStatus(v esimprofile.Status) *EsimProfileCreate {
 	_c.mutation.SetStatus(v)
@@ -192,6 +198,9 @@ func (_c *EsimProfileCreate) check() error {
 	if _, ok := _c.mutation.PlanID(); !ok {
 		return &ValidationError{Name: "plan_id", err: errors.New(`ent: missing required field "EsimProfile.plan_id"`)}
 	}
+	if _, ok := _c.mutation.Provider(); !ok {
+		return &ValidationError{Name: "provider", err: errors.New(`ent: missing required field "EsimProfile.provider"`)}
+	}
 	if _, ok := _c.mutation.Status(); !ok {
 		return &ValidationError{Name: "status", err: errors.New(`ent: missing required field "EsimProfile.status"`)}
 	}
@@ -265,6 +274,10 @@ func (_c *EsimProfileCreate) createSpec() (*EsimProfile, *sqlgraph.CreateSpec) {
 	if value, ok := _c.mutation.PlanID(); ok {
 		_spec.SetField(esimprofile.FieldPlanID, field.TypeString, value)
 		_node.PlanID = value
+	}
+	if value, ok := _c.mutation.Provider(); ok {
+		_spec.SetField(esimprofile.FieldProvider, field.TypeString, value)
+		_node.Provider = value
 	}
 	if value, ok := _c.mutation.Status(); ok {
 		_spec.SetField(esimprofile.FieldStatus, field.TypeEnum, value)
@@ -459,6 +472,9 @@ func (u *EsimProfileUpsertOne) UpdateNewValues() *EsimProfileUpsertOne {
 		}
 		if _, exists := u.create.mutation.PlanID(); exists {
 			s.SetIgnore(esimprofile.FieldPlanID)
+		}
+		if _, exists := u.create.mutation.Provider(); exists {
+			s.SetIgnore(esimprofile.FieldProvider)
 		}
 		if _, exists := u.create.mutation.Reference(); exists {
 			s.SetIgnore(esimprofile.FieldReference)
@@ -786,6 +802,9 @@ func (u *EsimProfileUpsertBulk) UpdateNewValues() *EsimProfileUpsertBulk {
 			}
 			if _, exists := b.mutation.PlanID(); exists {
 				s.SetIgnore(esimprofile.FieldPlanID)
+			}
+			if _, exists := b.mutation.Provider(); exists {
+				s.SetIgnore(esimprofile.FieldProvider)
 			}
 			if _, exists := b.mutation.Reference(); exists {
 				s.SetIgnore(esimprofile.FieldReference)

@@ -18,6 +18,8 @@ type IssuerLine struct {
 	config `json:"-"`
 	// ID of the ent.
 	ID string `json:"id,omitempty"`
+	// Provider holds the value of the "provider" field.
+	Provider string `json:"provider,omitempty"`
 	// Reference holds the value of the "reference" field.
 	Reference uuid.UUID `json:"reference,omitempty"`
 	// Account holds the value of the "account" field.
@@ -52,7 +54,7 @@ func (*IssuerLine) scanValues(columns []string) ([]any, error) {
 			values[i] = new(sql.NullBool)
 		case issuerline.FieldAmountUsdCents, issuerline.FieldBalanceUsdCents, issuerline.FieldSpentUsdCents, issuerline.FieldEpoch:
 			values[i] = new(sql.NullInt64)
-		case issuerline.FieldID, issuerline.FieldAccount, issuerline.FieldDirection, issuerline.FieldState, issuerline.FieldOrderID:
+		case issuerline.FieldID, issuerline.FieldProvider, issuerline.FieldAccount, issuerline.FieldDirection, issuerline.FieldState, issuerline.FieldOrderID:
 			values[i] = new(sql.NullString)
 		case issuerline.FieldChangedAt:
 			values[i] = new(sql.NullTime)
@@ -78,6 +80,12 @@ func (_m *IssuerLine) assignValues(columns []string, values []any) error {
 				return fmt.Errorf("unexpected type %T for field id", values[i])
 			} else if value.Valid {
 				_m.ID = value.String
+			}
+		case issuerline.FieldProvider:
+			if value, ok := values[i].(*sql.NullString); !ok {
+				return fmt.Errorf("unexpected type %T for field provider", values[i])
+			} else if value.Valid {
+				_m.Provider = value.String
 			}
 		case issuerline.FieldReference:
 			if value, ok := values[i].(*uuid.UUID); !ok {
@@ -181,6 +189,9 @@ func (_m *IssuerLine) String() string {
 	var builder strings.Builder
 	builder.WriteString("IssuerLine(")
 	builder.WriteString(fmt.Sprintf("id=%v, ", _m.ID))
+	builder.WriteString("provider=")
+	builder.WriteString(_m.Provider)
+	builder.WriteString(", ")
 	builder.WriteString("reference=")
 	builder.WriteString(fmt.Sprintf("%v", _m.Reference))
 	builder.WriteString(", ")

@@ -24,6 +24,12 @@ type IssuerLineCreate struct {
 	conflict []sql.ConflictOption
 }
 
+// SetProvider sets the "provider" field.
+func (_c *IssuerLineCreate) SetProvider(v string) *IssuerLineCreate {
+	_c.mutation.SetProvider(v)
+	return _c
+}
+
 // SetReference sets the "reference" field.
 func (_c *IssuerLineCreate) SetReference(v uuid.UUID) *IssuerLineCreate {
 	_c.mutation.SetReference(v)
@@ -183,6 +189,9 @@ func (_c *IssuerLineCreate) defaults() {
 
 // check runs all checks and user-defined validators on the builder.
 func (_c *IssuerLineCreate) check() error {
+	if _, ok := _c.mutation.Provider(); !ok {
+		return &ValidationError{Name: "provider", err: errors.New(`ent: missing required field "IssuerLine.provider"`)}
+	}
 	if _, ok := _c.mutation.Reference(); !ok {
 		return &ValidationError{Name: "reference", err: errors.New(`ent: missing required field "IssuerLine.reference"`)}
 	}
@@ -252,6 +261,10 @@ func (_c *IssuerLineCreate) createSpec() (*IssuerLine, *sqlgraph.CreateSpec) {
 		_node.ID = id
 		_spec.ID.Value = id
 	}
+	if value, ok := _c.mutation.Provider(); ok {
+		_spec.SetField(issuerline.FieldProvider, field.TypeString, value)
+		_node.Provider = value
+	}
 	if value, ok := _c.mutation.Reference(); ok {
 		_spec.SetField(issuerline.FieldReference, field.TypeUUID, value)
 		_node.Reference = value
@@ -303,7 +316,7 @@ func (_c *IssuerLineCreate) createSpec() (*IssuerLine, *sqlgraph.CreateSpec) {
 // of the `INSERT` statement. For example:
 //
 //	client.IssuerLine.Create().
-//		SetReference(v).
+//		SetProvider(v).
 //		OnConflict(
 //			// Update the row with the new values
 //			// the was proposed for insertion.
@@ -312,7 +325,7 @@ func (_c *IssuerLineCreate) createSpec() (*IssuerLine, *sqlgraph.CreateSpec) {
 //		// Override some of the fields with custom
 //		// update values.
 //		Update(func(u *ent.IssuerLineUpsert) {
-//			SetReference(v+v).
+//			SetProvider(v+v).
 //		}).
 //		Exec(ctx)
 func (_c *IssuerLineCreate) OnConflict(opts ...sql.ConflictOption) *IssuerLineUpsertOne {
@@ -520,6 +533,9 @@ func (u *IssuerLineUpsertOne) UpdateNewValues() *IssuerLineUpsertOne {
 	u.create.conflict = append(u.create.conflict, sql.ResolveWith(func(s *sql.UpdateSet) {
 		if _, exists := u.create.mutation.ID(); exists {
 			s.SetIgnore(issuerline.FieldID)
+		}
+		if _, exists := u.create.mutation.Provider(); exists {
+			s.SetIgnore(issuerline.FieldProvider)
 		}
 	}))
 	return u
@@ -870,7 +886,7 @@ func (_c *IssuerLineCreateBulk) ExecX(ctx context.Context) {
 //		// Override some of the fields with custom
 //		// update values.
 //		Update(func(u *ent.IssuerLineUpsert) {
-//			SetReference(v+v).
+//			SetProvider(v+v).
 //		}).
 //		Exec(ctx)
 func (_c *IssuerLineCreateBulk) OnConflict(opts ...sql.ConflictOption) *IssuerLineUpsertBulk {
@@ -916,6 +932,9 @@ func (u *IssuerLineUpsertBulk) UpdateNewValues() *IssuerLineUpsertBulk {
 		for _, b := range u.create.builders {
 			if _, exists := b.mutation.ID(); exists {
 				s.SetIgnore(issuerline.FieldID)
+			}
+			if _, exists := b.mutation.Provider(); exists {
+				s.SetIgnore(issuerline.FieldProvider)
 			}
 		}
 	}))

@@ -265,12 +265,12 @@ func (_q *IssuerLineQuery) Clone() *IssuerLineQuery {
 // Example:
 //
 //	var v []struct {
-//		Reference uuid.UUID `json:"reference,omitempty"`
+//		Provider string `json:"provider,omitempty"`
 //		Count int `json:"count,omitempty"`
 //	}
 //
 //	client.IssuerLine.Query().
-//		GroupBy(issuerline.FieldReference).
+//		GroupBy(issuerline.FieldProvider).
 //		Aggregate(ent.Count()).
 //		Scan(ctx, &v)
 func (_q *IssuerLineQuery) GroupBy(field string, fields ...string) *IssuerLineGroupBy {
@@ -288,11 +288,11 @@ func (_q *IssuerLineQuery) GroupBy(field string, fields ...string) *IssuerLineGr
 // Example:
 //
 //	var v []struct {
-//		Reference uuid.UUID `json:"reference,omitempty"`
+//		Provider string `json:"provider,omitempty"`
 //	}
 //
 //	client.IssuerLine.Query().
-//		Select(issuerline.FieldReference).
+//		Select(issuerline.FieldProvider).
 //		Scan(ctx, &v)
 func (_q *IssuerLineQuery) Select(fields ...string) *IssuerLineSelect {
 	_q.ctx.Fields = append(_q.ctx.Fields, fields...)

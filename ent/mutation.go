@@ -1630,6 +1630,9 @@ type CardMutation struct {
 	order_id                   *string
 	owner                      *string
 	status                     *card.Status
+	provider                   *string
+	programme                  *string
+	holder                     *string
 	reference                  *uuid.UUID
 	load_usd_cents             *int64
 	addload_usd_cents          *int64
@@ -1859,6 +1862,114 @@ func (m *CardMutation) OldStatus(ctx context.Context) (v card.Status, err error)
 // ResetStatus resets all changes to the "status" field.
 func (m *CardMutation) ResetStatus() {
 	m.status = nil
+}
+
+// SetProvider sets the "provider" field.
+func (m *CardMutation) SetProvider(s string) {
+	m.provider = &s
+}
+
+// Provider returns the value of the "provider" field in the mutation.
+func (m *CardMutation) Provider() (r string, exists bool) {
+	v := m.provider
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldProvider returns the old "provider" field's value of the Card entity.
+// If the Card object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *CardMutation) OldProvider(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldProvider is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldProvider requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldProvider: %w", err)
+	}
+	return oldValue.Provider, nil
+}
+
+// ResetProvider resets all changes to the "provider" field.
+func (m *CardMutation) ResetProvider() {
+	m.provider = nil
+}
+
+// SetProgramme sets the "programme" field.
+func (m *CardMutation) SetProgramme(s string) {
+	m.programme = &s
+}
+
+// Programme returns the value of the "programme" field in the mutation.
+func (m *CardMutation) Programme() (r string, exists bool) {
+	v := m.programme
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldProgramme returns the old "programme" field's value of the Card entity.
+// If the Card object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *CardMutation) OldProgramme(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldProgramme is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldProgramme requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldProgramme: %w", err)
+	}
+	return oldValue.Programme, nil
+}
+
+// ResetProgramme resets all changes to the "programme" field.
+func (m *CardMutation) ResetProgramme() {
+	m.programme = nil
+}
+
+// SetHolder sets the "holder" field.
+func (m *CardMutation) SetHolder(s string) {
+	m.holder = &s
+}
+
+// Holder returns the value of the "holder" field in the mutation.
+func (m *CardMutation) Holder() (r string, exists bool) {
+	v := m.holder
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldHolder returns the old "holder" field's value of the Card entity.
+// If the Card object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *CardMutation) OldHolder(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldHolder is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldHolder requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldHolder: %w", err)
+	}
+	return oldValue.Holder, nil
+}
+
+// ResetHolder resets all changes to the "holder" field.
+func (m *CardMutation) ResetHolder() {
+	m.holder = nil
 }
 
 // SetReference sets the "reference" field.
@@ -2357,7 +2468,7 @@ func (m *CardMutation) Type() string {
 // order to get all numeric fields that were incremented/decremented, call
 // AddedFields().
 func (m *CardMutation) Fields() []string {
-	fields := make([]string, 0, 14)
+	fields := make([]string, 0, 17)
 	if m.order_id != nil {
 		fields = append(fields, card.FieldOrderID)
 	}
@@ -2366,6 +2477,15 @@ func (m *CardMutation) Fields() []string {
 	}
 	if m.status != nil {
 		fields = append(fields, card.FieldStatus)
+	}
+	if m.provider != nil {
+		fields = append(fields, card.FieldProvider)
+	}
+	if m.programme != nil {
+		fields = append(fields, card.FieldProgramme)
+	}
+	if m.holder != nil {
+		fields = append(fields, card.FieldHolder)
 	}
 	if m.reference != nil {
 		fields = append(fields, card.FieldReference)
@@ -2414,6 +2534,12 @@ func (m *CardMutation) Field(name string) (ent.Value, bool) {
 		return m.Owner()
 	case card.FieldStatus:
 		return m.Status()
+	case card.FieldProvider:
+		return m.Provider()
+	case card.FieldProgramme:
+		return m.Programme()
+	case card.FieldHolder:
+		return m.Holder()
 	case card.FieldReference:
 		return m.Reference()
 	case card.FieldLoadUsdCents:
@@ -2451,6 +2577,12 @@ func (m *CardMutation) OldField(ctx context.Context, name string) (ent.Value, er
 		return m.OldOwner(ctx)
 	case card.FieldStatus:
 		return m.OldStatus(ctx)
+	case card.FieldProvider:
+		return m.OldProvider(ctx)
+	case card.FieldProgramme:
+		return m.OldProgramme(ctx)
+	case card.FieldHolder:
+		return m.OldHolder(ctx)
 	case card.FieldReference:
 		return m.OldReference(ctx)
 	case card.FieldLoadUsdCents:
@@ -2502,6 +2634,27 @@ func (m *CardMutation) SetField(name string, value ent.Value) error {
 			return fmt.Errorf("unexpected type %T for field %s", value, name)
 		}
 		m.SetStatus(v)
+		return nil
+	case card.FieldProvider:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetProvider(v)
+		return nil
+	case card.FieldProgramme:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetProgramme(v)
+		return nil
+	case card.FieldHolder:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetHolder(v)
 		return nil
 	case card.FieldReference:
 		v, ok := value.(uuid.UUID)
@@ -2679,6 +2832,15 @@ func (m *CardMutation) ResetField(name string) error {
 		return nil
 	case card.FieldStatus:
 		m.ResetStatus()
+		return nil
+	case card.FieldProvider:
+		m.ResetProvider()
+		return nil
+	case card.FieldProgramme:
+		m.ResetProgramme()
+		return nil
+	case card.FieldHolder:
+		m.ResetHolder()
 		return nil
 	case card.FieldReference:
 		m.ResetReference()
@@ -5128,6 +5290,7 @@ type EsimPlanMutation struct {
 	op                 Op
 	typ                string
 	id                 *string
+	provider           *string
 	code               *string
 	name               *string
 	_type              *esimplan.Type
@@ -5254,6 +5417,42 @@ func (m *EsimPlanMutation) IDs(ctx context.Context) ([]string, error) {
 	default:
 		return nil, fmt.Errorf("IDs is not allowed on %s operations", m.op)
 	}
+}
+
+// SetProvider sets the "provider" field.
+func (m *EsimPlanMutation) SetProvider(s string) {
+	m.provider = &s
+}
+
+// Provider returns the value of the "provider" field in the mutation.
+func (m *EsimPlanMutation) Provider() (r string, exists bool) {
+	v := m.provider
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldProvider returns the old "provider" field's value of the EsimPlan entity.
+// If the EsimPlan object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EsimPlanMutation) OldProvider(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldProvider is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldProvider requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldProvider: %w", err)
+	}
+	return oldValue.Provider, nil
+}
+
+// ResetProvider resets all changes to the "provider" field.
+func (m *EsimPlanMutation) ResetProvider() {
+	m.provider = nil
 }
 
 // SetCode sets the "code" field.
@@ -5853,7 +6052,10 @@ func (m *EsimPlanMutation) Type() string {
 // order to get all numeric fields that were incremented/decremented, call
 // AddedFields().
 func (m *EsimPlanMutation) Fields() []string {
-	fields := make([]string, 0, 13)
+	fields := make([]string, 0, 14)
+	if m.provider != nil {
+		fields = append(fields, esimplan.FieldProvider)
+	}
 	if m.code != nil {
 		fields = append(fields, esimplan.FieldCode)
 	}
@@ -5901,6 +6103,8 @@ func (m *EsimPlanMutation) Fields() []string {
 // schema.
 func (m *EsimPlanMutation) Field(name string) (ent.Value, bool) {
 	switch name {
+	case esimplan.FieldProvider:
+		return m.Provider()
 	case esimplan.FieldCode:
 		return m.Code()
 	case esimplan.FieldName:
@@ -5936,6 +6140,8 @@ func (m *EsimPlanMutation) Field(name string) (ent.Value, bool) {
 // database failed.
 func (m *EsimPlanMutation) OldField(ctx context.Context, name string) (ent.Value, error) {
 	switch name {
+	case esimplan.FieldProvider:
+		return m.OldProvider(ctx)
 	case esimplan.FieldCode:
 		return m.OldCode(ctx)
 	case esimplan.FieldName:
@@ -5971,6 +6177,13 @@ func (m *EsimPlanMutation) OldField(ctx context.Context, name string) (ent.Value
 // type.
 func (m *EsimPlanMutation) SetField(name string, value ent.Value) error {
 	switch name {
+	case esimplan.FieldProvider:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetProvider(v)
+		return nil
 	case esimplan.FieldCode:
 		v, ok := value.(string)
 		if !ok {
@@ -6162,6 +6375,9 @@ func (m *EsimPlanMutation) ClearField(name string) error {
 // It returns an error if the field is not defined in the schema.
 func (m *EsimPlanMutation) ResetField(name string) error {
 	switch name {
+	case esimplan.FieldProvider:
+		m.ResetProvider()
+		return nil
 	case esimplan.FieldCode:
 		m.ResetCode()
 		return nil
@@ -6262,6 +6478,7 @@ type EsimProfileMutation struct {
 	order_id       *string
 	owner          *string
 	plan_id        *string
+	provider       *string
 	status         *esimprofile.Status
 	reference      *uuid.UUID
 	account        *string
@@ -6487,6 +6704,42 @@ func (m *EsimProfileMutation) OldPlanID(ctx context.Context) (v string, err erro
 // ResetPlanID resets all changes to the "plan_id" field.
 func (m *EsimProfileMutation) ResetPlanID() {
 	m.plan_id = nil
+}
+
+// SetProvider sets the "provider" field.
+func (m *EsimProfileMutation) SetProvider(s string) {
+	m.provider = &s
+}
+
+// Provider returns the value of the "provider" field in the mutation.
+func (m *EsimProfileMutation) Provider() (r string, exists bool) {
+	v := m.provider
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldProvider returns the old "provider" field's value of the EsimProfile entity.
+// If the EsimProfile object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EsimProfileMutation) OldProvider(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldProvider is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldProvider requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldProvider: %w", err)
+	}
+	return oldValue.Provider, nil
+}
+
+// ResetProvider resets all changes to the "provider" field.
+func (m *EsimProfileMutation) ResetProvider() {
+	m.provider = nil
 }
 
 // SetStatus sets the "status" field.
@@ -6844,7 +7097,7 @@ func (m *EsimProfileMutation) Type() string {
 // order to get all numeric fields that were incremented/decremented, call
 // AddedFields().
 func (m *EsimProfileMutation) Fields() []string {
-	fields := make([]string, 0, 11)
+	fields := make([]string, 0, 12)
 	if m.order_id != nil {
 		fields = append(fields, esimprofile.FieldOrderID)
 	}
@@ -6853,6 +7106,9 @@ func (m *EsimProfileMutation) Fields() []string {
 	}
 	if m.plan_id != nil {
 		fields = append(fields, esimprofile.FieldPlanID)
+	}
+	if m.provider != nil {
+		fields = append(fields, esimprofile.FieldProvider)
 	}
 	if m.status != nil {
 		fields = append(fields, esimprofile.FieldStatus)
@@ -6892,6 +7148,8 @@ func (m *EsimProfileMutation) Field(name string) (ent.Value, bool) {
 		return m.Owner()
 	case esimprofile.FieldPlanID:
 		return m.PlanID()
+	case esimprofile.FieldProvider:
+		return m.Provider()
 	case esimprofile.FieldStatus:
 		return m.Status()
 	case esimprofile.FieldReference:
@@ -6923,6 +7181,8 @@ func (m *EsimProfileMutation) OldField(ctx context.Context, name string) (ent.Va
 		return m.OldOwner(ctx)
 	case esimprofile.FieldPlanID:
 		return m.OldPlanID(ctx)
+	case esimprofile.FieldProvider:
+		return m.OldProvider(ctx)
 	case esimprofile.FieldStatus:
 		return m.OldStatus(ctx)
 	case esimprofile.FieldReference:
@@ -6968,6 +7228,13 @@ func (m *EsimProfileMutation) SetField(name string, value ent.Value) error {
 			return fmt.Errorf("unexpected type %T for field %s", value, name)
 		}
 		m.SetPlanID(v)
+		return nil
+	case esimprofile.FieldProvider:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetProvider(v)
 		return nil
 	case esimprofile.FieldStatus:
 		v, ok := value.(esimprofile.Status)
@@ -7106,6 +7373,9 @@ func (m *EsimProfileMutation) ResetField(name string) error {
 		return nil
 	case esimprofile.FieldPlanID:
 		m.ResetPlanID()
+		return nil
+	case esimprofile.FieldProvider:
+		m.ResetProvider()
 		return nil
 	case esimprofile.FieldStatus:
 		m.ResetStatus()
@@ -9872,6 +10142,7 @@ type IssuerLineMutation struct {
 	op                   Op
 	typ                  string
 	id                   *string
+	provider             *string
 	reference            *uuid.UUID
 	account              *string
 	direction            *string
@@ -9995,6 +10266,42 @@ func (m *IssuerLineMutation) IDs(ctx context.Context) ([]string, error) {
 	default:
 		return nil, fmt.Errorf("IDs is not allowed on %s operations", m.op)
 	}
+}
+
+// SetProvider sets the "provider" field.
+func (m *IssuerLineMutation) SetProvider(s string) {
+	m.provider = &s
+}
+
+// Provider returns the value of the "provider" field in the mutation.
+func (m *IssuerLineMutation) Provider() (r string, exists bool) {
+	v := m.provider
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldProvider returns the old "provider" field's value of the IssuerLine entity.
+// If the IssuerLine object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *IssuerLineMutation) OldProvider(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldProvider is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldProvider requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldProvider: %w", err)
+	}
+	return oldValue.Provider, nil
+}
+
+// ResetProvider resets all changes to the "provider" field.
+func (m *IssuerLineMutation) ResetProvider() {
+	m.provider = nil
 }
 
 // SetReference sets the "reference" field.
@@ -10507,7 +10814,10 @@ func (m *IssuerLineMutation) Type() string {
 // order to get all numeric fields that were incremented/decremented, call
 // AddedFields().
 func (m *IssuerLineMutation) Fields() []string {
-	fields := make([]string, 0, 11)
+	fields := make([]string, 0, 12)
+	if m.provider != nil {
+		fields = append(fields, issuerline.FieldProvider)
+	}
 	if m.reference != nil {
 		fields = append(fields, issuerline.FieldReference)
 	}
@@ -10549,6 +10859,8 @@ func (m *IssuerLineMutation) Fields() []string {
 // schema.
 func (m *IssuerLineMutation) Field(name string) (ent.Value, bool) {
 	switch name {
+	case issuerline.FieldProvider:
+		return m.Provider()
 	case issuerline.FieldReference:
 		return m.Reference()
 	case issuerline.FieldAccount:
@@ -10580,6 +10892,8 @@ func (m *IssuerLineMutation) Field(name string) (ent.Value, bool) {
 // database failed.
 func (m *IssuerLineMutation) OldField(ctx context.Context, name string) (ent.Value, error) {
 	switch name {
+	case issuerline.FieldProvider:
+		return m.OldProvider(ctx)
 	case issuerline.FieldReference:
 		return m.OldReference(ctx)
 	case issuerline.FieldAccount:
@@ -10611,6 +10925,13 @@ func (m *IssuerLineMutation) OldField(ctx context.Context, name string) (ent.Val
 // type.
 func (m *IssuerLineMutation) SetField(name string, value ent.Value) error {
 	switch name {
+	case issuerline.FieldProvider:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetProvider(v)
+		return nil
 	case issuerline.FieldReference:
 		v, ok := value.(uuid.UUID)
 		if !ok {
@@ -10788,6 +11109,9 @@ func (m *IssuerLineMutation) ClearField(name string) error {
 // It returns an error if the field is not defined in the schema.
 func (m *IssuerLineMutation) ResetField(name string) error {
 	switch name {
+	case issuerline.FieldProvider:
+		m.ResetProvider()
+		return nil
 	case issuerline.FieldReference:
 		m.ResetReference()
 		return nil

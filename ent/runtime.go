@@ -61,28 +61,36 @@ func init() {
 	audit.DefaultID = auditDescID.Default.(func() uuid.UUID)
 	cardFields := schema.Card{}.Fields()
 	_ = cardFields
+	// cardDescProgramme is the schema descriptor for programme field.
+	cardDescProgramme := cardFields[5].Descriptor()
+	// card.DefaultProgramme holds the default value on creation for the programme field.
+	card.DefaultProgramme = cardDescProgramme.Default.(string)
+	// cardDescHolder is the schema descriptor for holder field.
+	cardDescHolder := cardFields[6].Descriptor()
+	// card.DefaultHolder holds the default value on creation for the holder field.
+	card.DefaultHolder = cardDescHolder.Default.(string)
 	// cardDescLoadUsdCents is the schema descriptor for load_usd_cents field.
-	cardDescLoadUsdCents := cardFields[5].Descriptor()
+	cardDescLoadUsdCents := cardFields[8].Descriptor()
 	// card.DefaultLoadUsdCents holds the default value on creation for the load_usd_cents field.
 	card.DefaultLoadUsdCents = cardDescLoadUsdCents.Default.(int64)
 	// cardDescAccount is the schema descriptor for account field.
-	cardDescAccount := cardFields[6].Descriptor()
+	cardDescAccount := cardFields[9].Descriptor()
 	// card.DefaultAccount holds the default value on creation for the account field.
 	card.DefaultAccount = cardDescAccount.Default.(string)
 	// cardDescLast4 is the schema descriptor for last4 field.
-	cardDescLast4 := cardFields[7].Descriptor()
+	cardDescLast4 := cardFields[10].Descriptor()
 	// card.DefaultLast4 holds the default value on creation for the last4 field.
 	card.DefaultLast4 = cardDescLast4.Default.(string)
 	// cardDescOwnerFrozen is the schema descriptor for owner_frozen field.
-	cardDescOwnerFrozen := cardFields[8].Descriptor()
+	cardDescOwnerFrozen := cardFields[11].Descriptor()
 	// card.DefaultOwnerFrozen holds the default value on creation for the owner_frozen field.
 	card.DefaultOwnerFrozen = cardDescOwnerFrozen.Default.(bool)
 	// cardDescMovingOrder is the schema descriptor for moving_order field.
-	cardDescMovingOrder := cardFields[9].Descriptor()
+	cardDescMovingOrder := cardFields[12].Descriptor()
 	// card.DefaultMovingOrder holds the default value on creation for the moving_order field.
 	card.DefaultMovingOrder = cardDescMovingOrder.Default.(string)
 	// cardDescMovingTargetUsdCents is the schema descriptor for moving_target_usd_cents field.
-	cardDescMovingTargetUsdCents := cardFields[12].Descriptor()
+	cardDescMovingTargetUsdCents := cardFields[15].Descriptor()
 	// card.DefaultMovingTargetUsdCents holds the default value on creation for the moving_target_usd_cents field.
 	card.DefaultMovingTargetUsdCents = cardDescMovingTargetUsdCents.Default.(int64)
 	// cardDescID is the schema descriptor for id field.
@@ -114,25 +122,25 @@ func init() {
 	esimplanFields := schema.EsimPlan{}.Fields()
 	_ = esimplanFields
 	// esimplanDescUnlimited is the schema descriptor for unlimited field.
-	esimplanDescUnlimited := esimplanFields[6].Descriptor()
+	esimplanDescUnlimited := esimplanFields[7].Descriptor()
 	// esimplan.DefaultUnlimited holds the default value on creation for the unlimited field.
 	esimplan.DefaultUnlimited = esimplanDescUnlimited.Default.(bool)
 	// esimplanDescFairUse is the schema descriptor for fair_use field.
-	esimplanDescFairUse := esimplanFields[7].Descriptor()
+	esimplanDescFairUse := esimplanFields[8].Descriptor()
 	// esimplan.DefaultFairUse holds the default value on creation for the fair_use field.
 	esimplan.DefaultFairUse = esimplanDescFairUse.Default.(string)
 	esimprofileFields := schema.EsimProfile{}.Fields()
 	_ = esimprofileFields
 	// esimprofileDescAccount is the schema descriptor for account field.
-	esimprofileDescAccount := esimprofileFields[6].Descriptor()
+	esimprofileDescAccount := esimprofileFields[7].Descriptor()
 	// esimprofile.DefaultAccount holds the default value on creation for the account field.
 	esimprofile.DefaultAccount = esimprofileDescAccount.Default.(string)
 	// esimprofileDescCostMicros is the schema descriptor for cost_micros field.
-	esimprofileDescCostMicros := esimprofileFields[7].Descriptor()
+	esimprofileDescCostMicros := esimprofileFields[8].Descriptor()
 	// esimprofile.DefaultCostMicros holds the default value on creation for the cost_micros field.
 	esimprofile.DefaultCostMicros = esimprofileDescCostMicros.Default.(int64)
 	// esimprofileDescSealedKey is the schema descriptor for sealed_key field.
-	esimprofileDescSealedKey := esimprofileFields[8].Descriptor()
+	esimprofileDescSealedKey := esimprofileFields[9].Descriptor()
 	// esimprofile.DefaultSealedKey holds the default value on creation for the sealed_key field.
 	esimprofile.DefaultSealedKey = esimprofileDescSealedKey.Default.(string)
 	// esimprofileDescID is the schema descriptor for id field.
@@ -166,19 +174,19 @@ func init() {
 	issuerlineFields := schema.IssuerLine{}.Fields()
 	_ = issuerlineFields
 	// issuerlineDescBalanceUsdCents is the schema descriptor for balance_usd_cents field.
-	issuerlineDescBalanceUsdCents := issuerlineFields[6].Descriptor()
+	issuerlineDescBalanceUsdCents := issuerlineFields[7].Descriptor()
 	// issuerline.DefaultBalanceUsdCents holds the default value on creation for the balance_usd_cents field.
 	issuerline.DefaultBalanceUsdCents = issuerlineDescBalanceUsdCents.Default.(int64)
 	// issuerlineDescOrderID is the schema descriptor for order_id field.
-	issuerlineDescOrderID := issuerlineFields[7].Descriptor()
+	issuerlineDescOrderID := issuerlineFields[8].Descriptor()
 	// issuerline.DefaultOrderID holds the default value on creation for the order_id field.
 	issuerline.DefaultOrderID = issuerlineDescOrderID.Default.(string)
 	// issuerlineDescSpentUsdCents is the schema descriptor for spent_usd_cents field.
-	issuerlineDescSpentUsdCents := issuerlineFields[8].Descriptor()
+	issuerlineDescSpentUsdCents := issuerlineFields[9].Descriptor()
 	// issuerline.DefaultSpentUsdCents holds the default value on creation for the spent_usd_cents field.
 	issuerline.DefaultSpentUsdCents = issuerlineDescSpentUsdCents.Default.(int64)
 	// issuerlineDescPending is the schema descriptor for pending field.
-	issuerlineDescPending := issuerlineFields[10].Descriptor()
+	issuerlineDescPending := issuerlineFields[11].Descriptor()
 	// issuerline.DefaultPending holds the default value on creation for the pending field.
 	issuerline.DefaultPending = issuerlineDescPending.Default.(bool)
 	jobFields := schema.Job{}.Fields()

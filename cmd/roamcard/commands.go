@@ -69,11 +69,12 @@ func devServer() *cobra.Command {
 	f.BoolVar(&c.SpendLimits, "issuer-spend-limits", false,
 		"the setting issuer.spend_limits, and a sandbox issuer that has them")
 	f.StringVar(&c.Issuer, "issuer", "sandbox", "who issues the cards: "+strings.Join(dev.Names(dev.Issuer), ", ")+
-		"; all but the sandbox are real adapters to a fake of their vendor")
+		", or several separated by commas; all but the sandbox are real adapters to a fake of their vendor")
 	f.StringVar(&c.Supplier, "supplier", "sandbox", "who supplies the eSIMs: "+strings.Join(dev.Names(dev.Supplier), ", ")+
-		"; all but the sandbox are real adapters to a fake of their vendor")
+		", or several separated by commas; all but the sandbox are real adapters to a fake of their vendor")
 	f.DurationVar(&c.SupplierVisibilityDelay, "supplier-visibility-delay", 0,
 		"the supplier's own setting visibility_delay, where it has one")
+	f.StringVar(&c.Routing, "routing", "", "the setting routing.rules, such as \"esim type=region: esim-go\"")
 	f.StringVar(&c.Limits, "limits", dev.DefaultLimits,
 		"rates of requests: default, off, or changes to the default (docs/configuration.md)")
 	f.StringVar(&c.Settlement, "settlement", "", "who settles, in order: relayer, facilitator or both (default: the "+

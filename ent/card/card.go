@@ -20,6 +20,12 @@ const (
 	FieldOwner = "owner"
 	// FieldStatus holds the string denoting the status field in the database.
 	FieldStatus = "status"
+	// FieldProvider holds the string denoting the provider field in the database.
+	FieldProvider = "provider"
+	// FieldProgramme holds the string denoting the programme field in the database.
+	FieldProgramme = "programme"
+	// FieldHolder holds the string denoting the holder field in the database.
+	FieldHolder = "holder"
 	// FieldReference holds the string denoting the reference field in the database.
 	FieldReference = "reference"
 	// FieldLoadUsdCents holds the string denoting the load_usd_cents field in the database.
@@ -52,6 +58,9 @@ var Columns = []string{
 	FieldOrderID,
 	FieldOwner,
 	FieldStatus,
+	FieldProvider,
+	FieldProgramme,
+	FieldHolder,
 	FieldReference,
 	FieldLoadUsdCents,
 	FieldAccount,
@@ -76,6 +85,10 @@ func ValidColumn(column string) bool {
 }
 
 var (
+	// DefaultProgramme holds the default value on creation for the "programme" field.
+	DefaultProgramme string
+	// DefaultHolder holds the default value on creation for the "holder" field.
+	DefaultHolder string
 	// DefaultLoadUsdCents holds the default value on creation for the "load_usd_cents" field.
 	DefaultLoadUsdCents int64
 	// DefaultAccount holds the default value on creation for the "account" field.
@@ -139,6 +152,21 @@ func ByOwner(opts ...sql.OrderTermOption) OrderOption {
 // ByStatus orders the results by the status field.
 func ByStatus(opts ...sql.OrderTermOption) OrderOption {
 	return sql.OrderByField(FieldStatus, opts...).ToFunc()
+}
+
+// ByProvider orders the results by the provider field.
+func ByProvider(opts ...sql.OrderTermOption) OrderOption {
+	return sql.OrderByField(FieldProvider, opts...).ToFunc()
+}
+
+// ByProgramme orders the results by the programme field.
+func ByProgramme(opts ...sql.OrderTermOption) OrderOption {
+	return sql.OrderByField(FieldProgramme, opts...).ToFunc()
+}
+
+// ByHolder orders the results by the holder field.
+func ByHolder(opts ...sql.OrderTermOption) OrderOption {
+	return sql.OrderByField(FieldHolder, opts...).ToFunc()
 }
 
 // ByReference orders the results by the reference field.

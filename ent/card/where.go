@@ -65,6 +65,21 @@ func Owner(v string) predicate.Card {
 	return predicate.Card(sql.FieldEQ(FieldOwner, v))
 }
 
+// Provider applies equality check predicate on the "provider" field. It's identical to ProviderEQ.
+func Provider(v string) predicate.Card {
+	return predicate.Card(sql.FieldEQ(FieldProvider, v))
+}
+
+// Programme applies equality check predicate on the "programme" field. It's identical to ProgrammeEQ.
+func Programme(v string) predicate.Card {
+	return predicate.Card(sql.FieldEQ(FieldProgramme, v))
+}
+
+// Holder applies equality check predicate on the "holder" field. It's identical to HolderEQ.
+func Holder(v string) predicate.Card {
+	return predicate.Card(sql.FieldEQ(FieldHolder, v))
+}
+
 // Reference applies equality check predicate on the "reference" field. It's identical to ReferenceEQ.
 func Reference(v uuid.UUID) predicate.Card {
 	return predicate.Card(sql.FieldEQ(FieldReference, v))
@@ -268,6 +283,201 @@ func StatusIn(vs ...Status) predicate.Card {
 // StatusNotIn applies the NotIn predicate on the "status" field.
 func StatusNotIn(vs ...Status) predicate.Card {
 	return predicate.Card(sql.FieldNotIn(FieldStatus, vs...))
+}
+
+// ProviderEQ applies the EQ predicate on the "provider" field.
+func ProviderEQ(v string) predicate.Card {
+	return predicate.Card(sql.FieldEQ(FieldProvider, v))
+}
+
+// ProviderNEQ applies the NEQ predicate on the "provider" field.
+func ProviderNEQ(v string) predicate.Card {
+	return predicate.Card(sql.FieldNEQ(FieldProvider, v))
+}
+
+// ProviderIn applies the In predicate on the "provider" field.
+func ProviderIn(vs ...string) predicate.Card {
+	return predicate.Card(sql.FieldIn(FieldProvider, vs...))
+}
+
+// ProviderNotIn applies the NotIn predicate on the "provider" field.
+func ProviderNotIn(vs ...string) predicate.Card {
+	return predicate.Card(sql.FieldNotIn(FieldProvider, vs...))
+}
+
+// ProviderGT applies the GT predicate on the "provider" field.
+func ProviderGT(v string) predicate.Card {
+	return predicate.Card(sql.FieldGT(FieldProvider, v))
+}
+
+// ProviderGTE applies the GTE predicate on the "provider" field.
+func ProviderGTE(v string) predicate.Card {
+	return predicate.Card(sql.FieldGTE(FieldProvider, v))
+}
+
+// ProviderLT applies the LT predicate on the "provider" field.
+func ProviderLT(v string) predicate.Card {
+	return predicate.Card(sql.FieldLT(FieldProvider, v))
+}
+
+// ProviderLTE applies the LTE predicate on the "provider" field.
+func ProviderLTE(v string) predicate.Card {
+	return predicate.Card(sql.FieldLTE(FieldProvider, v))
+}
+
+// ProviderContains applies the Contains predicate on the "provider" field.
+func ProviderContains(v string) predicate.Card {
+	return predicate.Card(sql.FieldContains(FieldProvider, v))
+}
+
+// ProviderHasPrefix applies the HasPrefix predicate on the "provider" field.
+func ProviderHasPrefix(v string) predicate.Card {
+	return predicate.Card(sql.FieldHasPrefix(FieldProvider, v))
+}
+
+// ProviderHasSuffix applies the HasSuffix predicate on the "provider" field.
+func ProviderHasSuffix(v string) predicate.Card {
+	return predicate.Card(sql.FieldHasSuffix(FieldProvider, v))
+}
+
+// ProviderEqualFold applies the EqualFold predicate on the "provider" field.
+func ProviderEqualFold(v string) predicate.Card {
+	return predicate.Card(sql.FieldEqualFold(FieldProvider, v))
+}
+
+// ProviderContainsFold applies the ContainsFold predicate on the "provider" field.
+func ProviderContainsFold(v string) predicate.Card {
+	return predicate.Card(sql.FieldContainsFold(FieldProvider, v))
+}
+
+// ProgrammeEQ applies the EQ predicate on the "programme" field.
+func ProgrammeEQ(v string) predicate.Card {
+	return predicate.Card(sql.FieldEQ(FieldProgramme, v))
+}
+
+// ProgrammeNEQ applies the NEQ predicate on the "programme" field.
+func ProgrammeNEQ(v string) predicate.Card {
+	return predicate.Card(sql.FieldNEQ(FieldProgramme, v))
+}
+
+// ProgrammeIn applies the In predicate on the "programme" field.
+func ProgrammeIn(vs ...string) predicate.Card {
+	return predicate.Card(sql.FieldIn(FieldProgramme, vs...))
+}
+
+// ProgrammeNotIn applies the NotIn predicate on the "programme" field.
+func ProgrammeNotIn(vs ...string) predicate.Card {
+	return predicate.Card(sql.FieldNotIn(FieldProgramme, vs...))
+}
+
+// ProgrammeGT applies the GT predicate on the "programme" field.
+func ProgrammeGT(v string) predicate.Card {
+	return predicate.Card(sql.FieldGT(FieldProgramme, v))
+}
+
+// ProgrammeGTE applies the GTE predicate on the "programme" field.
+func ProgrammeGTE(v string) predicate.Card {
+	return predicate.Card(sql.FieldGTE(FieldProgramme, v))
+}
+
+// ProgrammeLT applies the LT predicate on the "programme" field.
+func ProgrammeLT(v string) predicate.Card {
+	return predicate.Card(sql.FieldLT(FieldProgramme, v))
+}
+
+// ProgrammeLTE applies the LTE predicate on the "programme" field.
+func ProgrammeLTE(v string) predicate.Card {
+	return predicate.Card(sql.FieldLTE(FieldProgramme, v))
+}
+
+// ProgrammeContains applies the Contains predicate on the "programme" field.
+func ProgrammeContains(v string) predicate.Card {
+	return predicate.Card(sql.FieldContains(FieldProgramme, v))
+}
+
+// ProgrammeHasPrefix applies the HasPrefix predicate on the "programme" field.
+func ProgrammeHasPrefix(v string) predicate.Card {
+	return predicate.Card(sql.FieldHasPrefix(FieldProgramme, v))
+}
+
+// ProgrammeHasSuffix applies the HasSuffix predicate on the "programme" field.
+func ProgrammeHasSuffix(v string) predicate.Card {
+	return predicate.Card(sql.FieldHasSuffix(FieldProgramme, v))
+}
+
+// ProgrammeEqualFold applies the EqualFold predicate on the "programme" field.
+func ProgrammeEqualFold(v string) predicate.Card {
+	return predicate.Card(sql.FieldEqualFold(FieldProgramme, v))
+}
+
+// ProgrammeContainsFold applies the ContainsFold predicate on the "programme" field.
+func ProgrammeContainsFold(v string) predicate.Card {
+	return predicate.Card(sql.FieldContainsFold(FieldProgramme, v))
+}
+
+// HolderEQ applies the EQ predicate on the "holder" field.
+func HolderEQ(v string) predicate.Card {
+	return predicate.Card(sql.FieldEQ(FieldHolder, v))
+}
+
+// HolderNEQ applies the NEQ predicate on the "holder" field.
+func HolderNEQ(v string) predicate.Card {
+	return predicate.Card(sql.FieldNEQ(FieldHolder, v))
+}
+
+// HolderIn applies the In predicate on the "holder" field.
+func HolderIn(vs ...string) predicate.Card {
+	return predicate.Card(sql.FieldIn(FieldHolder, vs...))
+}
+
+// HolderNotIn applies the NotIn predicate on the "holder" field.
+func HolderNotIn(vs ...string) predicate.Card {
+	return predicate.Card(sql.FieldNotIn(FieldHolder, vs...))
+}
+
+// HolderGT applies the GT predicate on the "holder" field.
+func HolderGT(v string) predicate.Card {
+	return predicate.Card(sql.FieldGT(FieldHolder, v))
+}
+
+// HolderGTE applies the GTE predicate on the "holder" field.
+func HolderGTE(v string) predicate.Card {
+	return predicate.Card(sql.FieldGTE(FieldHolder, v))
+}
+
+// HolderLT applies the LT predicate on the "holder" field.
+func HolderLT(v string) predicate.Card {
+	return predicate.Card(sql.FieldLT(FieldHolder, v))
+}
+
+// HolderLTE applies the LTE predicate on the "holder" field.
+func HolderLTE(v string) predicate.Card {
+	return predicate.Card(sql.FieldLTE(FieldHolder, v))
+}
+
+// HolderContains applies the Contains predicate on the "holder" field.
+func HolderContains(v string) predicate.Card {
+	return predicate.Card(sql.FieldContains(FieldHolder, v))
+}
+
+// HolderHasPrefix applies the HasPrefix predicate on the "holder" field.
+func HolderHasPrefix(v string) predicate.Card {
+	return predicate.Card(sql.FieldHasPrefix(FieldHolder, v))
+}
+
+// HolderHasSuffix applies the HasSuffix predicate on the "holder" field.
+func HolderHasSuffix(v string) predicate.Card {
+	return predicate.Card(sql.FieldHasSuffix(FieldHolder, v))
+}
+
+// HolderEqualFold applies the EqualFold predicate on the "holder" field.
+func HolderEqualFold(v string) predicate.Card {
+	return predicate.Card(sql.FieldEqualFold(FieldHolder, v))
+}
+
+// HolderContainsFold applies the ContainsFold predicate on the "holder" field.
+func HolderContainsFold(v string) predicate.Card {
+	return predicate.Card(sql.FieldContainsFold(FieldHolder, v))
 }
 
 // ReferenceEQ applies the EQ predicate on the "reference" field.

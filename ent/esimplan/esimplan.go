@@ -13,6 +13,8 @@ const (
 	Label = "esim_plan"
 	// FieldID holds the string denoting the id field in the database.
 	FieldID = "id"
+	// FieldProvider holds the string denoting the provider field in the database.
+	FieldProvider = "provider"
 	// FieldCode holds the string denoting the code field in the database.
 	FieldCode = "code"
 	// FieldName holds the string denoting the name field in the database.
@@ -46,6 +48,7 @@ const (
 // Columns holds all SQL columns for esimplan fields.
 var Columns = []string{
 	FieldID,
+	FieldProvider,
 	FieldCode,
 	FieldName,
 	FieldType,
@@ -107,6 +110,11 @@ type OrderOption func(*sql.Selector)
 // ByID orders the results by the id field.
 func ByID(opts ...sql.OrderTermOption) OrderOption {
 	return sql.OrderByField(FieldID, opts...).ToFunc()
+}
+
+// ByProvider orders the results by the provider field.
+func ByProvider(opts ...sql.OrderTermOption) OrderOption {
+	return sql.OrderByField(FieldProvider, opts...).ToFunc()
 }
 
 // ByCode orders the results by the code field.

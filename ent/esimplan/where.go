@@ -64,6 +64,11 @@ func IDContainsFold(id string) predicate.EsimPlan {
 	return predicate.EsimPlan(sql.FieldContainsFold(FieldID, id))
 }
 
+// Provider applies equality check predicate on the "provider" field. It's identical to ProviderEQ.
+func Provider(v string) predicate.EsimPlan {
+	return predicate.EsimPlan(sql.FieldEQ(FieldProvider, v))
+}
+
 // Code applies equality check predicate on the "code" field. It's identical to CodeEQ.
 func Code(v string) predicate.EsimPlan {
 	return predicate.EsimPlan(sql.FieldEQ(FieldCode, v))
@@ -117,6 +122,71 @@ func CreatedAt(v time.Time) predicate.EsimPlan {
 // UpdatedAt applies equality check predicate on the "updated_at" field. It's identical to UpdatedAtEQ.
 func UpdatedAt(v time.Time) predicate.EsimPlan {
 	return predicate.EsimPlan(sql.FieldEQ(FieldUpdatedAt, v))
+}
+
+// ProviderEQ applies the EQ predicate on the "provider" field.
+func ProviderEQ(v string) predicate.EsimPlan {
+	return predicate.EsimPlan(sql.FieldEQ(FieldProvider, v))
+}
+
+// ProviderNEQ applies the NEQ predicate on the "provider" field.
+func ProviderNEQ(v string) predicate.EsimPlan {
+	return predicate.EsimPlan(sql.FieldNEQ(FieldProvider, v))
+}
+
+// ProviderIn applies the In predicate on the "provider" field.
+func ProviderIn(vs ...string) predicate.EsimPlan {
+	return predicate.EsimPlan(sql.FieldIn(FieldProvider, vs...))
+}
+
+// ProviderNotIn applies the NotIn predicate on the "provider" field.
+func ProviderNotIn(vs ...string) predicate.EsimPlan {
+	return predicate.EsimPlan(sql.FieldNotIn(FieldProvider, vs...))
+}
+
+// ProviderGT applies the GT predicate on the "provider" field.
+func ProviderGT(v string) predicate.EsimPlan {
+	return predicate.EsimPlan(sql.FieldGT(FieldProvider, v))
+}
+
+// ProviderGTE applies the GTE predicate on the "provider" field.
+func ProviderGTE(v string) predicate.EsimPlan {
+	return predicate.EsimPlan(sql.FieldGTE(FieldProvider, v))
+}
+
+// ProviderLT applies the LT predicate on the "provider" field.
+func ProviderLT(v string) predicate.EsimPlan {
+	return predicate.EsimPlan(sql.FieldLT(FieldProvider, v))
+}
+
+// ProviderLTE applies the LTE predicate on the "provider" field.
+func ProviderLTE(v string) predicate.EsimPlan {
+	return predicate.EsimPlan(sql.FieldLTE(FieldProvider, v))
+}
+
+// ProviderContains applies the Contains predicate on the "provider" field.
+func ProviderContains(v string) predicate.EsimPlan {
+	return predicate.EsimPlan(sql.FieldContains(FieldProvider, v))
+}
+
+// ProviderHasPrefix applies the HasPrefix predicate on the "provider" field.
+func ProviderHasPrefix(v string) predicate.EsimPlan {
+	return predicate.EsimPlan(sql.FieldHasPrefix(FieldProvider, v))
+}
+
+// ProviderHasSuffix applies the HasSuffix predicate on the "provider" field.
+func ProviderHasSuffix(v string) predicate.EsimPlan {
+	return predicate.EsimPlan(sql.FieldHasSuffix(FieldProvider, v))
+}
+
+// ProviderEqualFold applies the EqualFold predicate on the "provider" field.
+func ProviderEqualFold(v string) predicate.EsimPlan {
+	return predicate.EsimPlan(sql.FieldEqualFold(FieldProvider, v))
+}
+
+// ProviderContainsFold applies the ContainsFold predicate on the "provider" field.
+func ProviderContainsFold(v string) predicate.EsimPlan {
+	return predicate.EsimPlan(sql.FieldContainsFold(FieldProvider, v))
 }
 
 // CodeEQ applies the EQ predicate on the "code" field.

@@ -20,6 +20,8 @@ const (
 	FieldOwner = "owner"
 	// FieldPlanID holds the string denoting the plan_id field in the database.
 	FieldPlanID = "plan_id"
+	// FieldProvider holds the string denoting the provider field in the database.
+	FieldProvider = "provider"
 	// FieldStatus holds the string denoting the status field in the database.
 	FieldStatus = "status"
 	// FieldReference holds the string denoting the reference field in the database.
@@ -46,6 +48,7 @@ var Columns = []string{
 	FieldOrderID,
 	FieldOwner,
 	FieldPlanID,
+	FieldProvider,
 	FieldStatus,
 	FieldReference,
 	FieldAccount,
@@ -122,6 +125,11 @@ func ByOwner(opts ...sql.OrderTermOption) OrderOption {
 // ByPlanID orders the results by the plan_id field.
 func ByPlanID(opts ...sql.OrderTermOption) OrderOption {
 	return sql.OrderByField(FieldPlanID, opts...).ToFunc()
+}
+
+// ByProvider orders the results by the provider field.
+func ByProvider(opts ...sql.OrderTermOption) OrderOption {
+	return sql.OrderByField(FieldProvider, opts...).ToFunc()
 }
 
 // ByStatus orders the results by the status field.

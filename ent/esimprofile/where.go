@@ -70,6 +70,11 @@ func PlanID(v string) predicate.EsimProfile {
 	return predicate.EsimProfile(sql.FieldEQ(FieldPlanID, v))
 }
 
+// Provider applies equality check predicate on the "provider" field. It's identical to ProviderEQ.
+func Provider(v string) predicate.EsimProfile {
+	return predicate.EsimProfile(sql.FieldEQ(FieldProvider, v))
+}
+
 // Reference applies equality check predicate on the "reference" field. It's identical to ReferenceEQ.
 func Reference(v uuid.UUID) predicate.EsimProfile {
 	return predicate.EsimProfile(sql.FieldEQ(FieldReference, v))
@@ -298,6 +303,71 @@ func PlanIDEqualFold(v string) predicate.EsimProfile {
 // PlanIDContainsFold applies the ContainsFold predicate on the "plan_id" field.
 func PlanIDContainsFold(v string) predicate.EsimProfile {
 	return predicate.EsimProfile(sql.FieldContainsFold(FieldPlanID, v))
+}
+
+// ProviderEQ applies the EQ predicate on the "provider" field.
+func ProviderEQ(v string) predicate.EsimProfile {
+	return predicate.EsimProfile(sql.FieldEQ(FieldProvider, v))
+}
+
+// ProviderNEQ applies the NEQ predicate on the "provider" field.
+func ProviderNEQ(v string) predicate.EsimProfile {
+	return predicate.EsimProfile(sql.FieldNEQ(FieldProvider, v))
+}
+
+// ProviderIn applies the In predicate on the "provider" field.
+func ProviderIn(vs ...string) predicate.EsimProfile {
+	return predicate.EsimProfile(sql.FieldIn(FieldProvider, vs...))
+}
+
+// ProviderNotIn applies the NotIn predicate on the "provider" field.
+func ProviderNotIn(vs ...string) predicate.EsimProfile {
+	return predicate.EsimProfile(sql.FieldNotIn(FieldProvider, vs...))
+}
+
+// ProviderGT applies the GT predicate on the "provider" field.
+func ProviderGT(v string) predicate.EsimProfile {
+	return predicate.EsimProfile(sql.FieldGT(FieldProvider, v))
+}
+
+// ProviderGTE applies the GTE predicate on the "provider" field.
+func ProviderGTE(v string) predicate.EsimProfile {
+	return predicate.EsimProfile(sql.FieldGTE(FieldProvider, v))
+}
+
+// ProviderLT applies the LT predicate on the "provider" field.
+func ProviderLT(v string) predicate.EsimProfile {
+	return predicate.EsimProfile(sql.FieldLT(FieldProvider, v))
+}
+
+// ProviderLTE applies the LTE predicate on the "provider" field.
+func ProviderLTE(v string) predicate.EsimProfile {
+	return predicate.EsimProfile(sql.FieldLTE(FieldProvider, v))
+}
+
+// ProviderContains applies the Contains predicate on the "provider" field.
+func ProviderContains(v string) predicate.EsimProfile {
+	return predicate.EsimProfile(sql.FieldContains(FieldProvider, v))
+}
+
+// ProviderHasPrefix applies the HasPrefix predicate on the "provider" field.
+func ProviderHasPrefix(v string) predicate.EsimProfile {
+	return predicate.EsimProfile(sql.FieldHasPrefix(FieldProvider, v))
+}
+
+// ProviderHasSuffix applies the HasSuffix predicate on the "provider" field.
+func ProviderHasSuffix(v string) predicate.EsimProfile {
+	return predicate.EsimProfile(sql.FieldHasSuffix(FieldProvider, v))
+}
+
+// ProviderEqualFold applies the EqualFold predicate on the "provider" field.
+func ProviderEqualFold(v string) predicate.EsimProfile {
+	return predicate.EsimProfile(sql.FieldEqualFold(FieldProvider, v))
+}
+
+// ProviderContainsFold applies the ContainsFold predicate on the "provider" field.
+func ProviderContainsFold(v string) predicate.EsimProfile {
+	return predicate.EsimProfile(sql.FieldContainsFold(FieldProvider, v))
 }
 
 // StatusEQ applies the EQ predicate on the "status" field.

@@ -11,6 +11,8 @@ const (
 	Label = "issuer_line"
 	// FieldID holds the string denoting the id field in the database.
 	FieldID = "id"
+	// FieldProvider holds the string denoting the provider field in the database.
+	FieldProvider = "provider"
 	// FieldReference holds the string denoting the reference field in the database.
 	FieldReference = "reference"
 	// FieldAccount holds the string denoting the account field in the database.
@@ -40,6 +42,7 @@ const (
 // Columns holds all SQL columns for issuerline fields.
 var Columns = []string{
 	FieldID,
+	FieldProvider,
 	FieldReference,
 	FieldAccount,
 	FieldDirection,
@@ -80,6 +83,11 @@ type OrderOption func(*sql.Selector)
 // ByID orders the results by the id field.
 func ByID(opts ...sql.OrderTermOption) OrderOption {
 	return sql.OrderByField(FieldID, opts...).ToFunc()
+}
+
+// ByProvider orders the results by the provider field.
+func ByProvider(opts ...sql.OrderTermOption) OrderOption {
+	return sql.OrderByField(FieldProvider, opts...).ToFunc()
 }
 
 // ByReference orders the results by the reference field.

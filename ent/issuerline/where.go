@@ -65,6 +65,11 @@ func IDContainsFold(id string) predicate.IssuerLine {
 	return predicate.IssuerLine(sql.FieldContainsFold(FieldID, id))
 }
 
+// Provider applies equality check predicate on the "provider" field. It's identical to ProviderEQ.
+func Provider(v string) predicate.IssuerLine {
+	return predicate.IssuerLine(sql.FieldEQ(FieldProvider, v))
+}
+
 // Reference applies equality check predicate on the "reference" field. It's identical to ReferenceEQ.
 func Reference(v uuid.UUID) predicate.IssuerLine {
 	return predicate.IssuerLine(sql.FieldEQ(FieldReference, v))
@@ -118,6 +123,71 @@ func Pending(v bool) predicate.IssuerLine {
 // ChangedAt applies equality check predicate on the "changed_at" field. It's identical to ChangedAtEQ.
 func ChangedAt(v time.Time) predicate.IssuerLine {
 	return predicate.IssuerLine(sql.FieldEQ(FieldChangedAt, v))
+}
+
+// ProviderEQ applies the EQ predicate on the "provider" field.
+func ProviderEQ(v string) predicate.IssuerLine {
+	return predicate.IssuerLine(sql.FieldEQ(FieldProvider, v))
+}
+
+// ProviderNEQ applies the NEQ predicate on the "provider" field.
+func ProviderNEQ(v string) predicate.IssuerLine {
+	return predicate.IssuerLine(sql.FieldNEQ(FieldProvider, v))
+}
+
+// ProviderIn applies the In predicate on the "provider" field.
+func ProviderIn(vs ...string) predicate.IssuerLine {
+	return predicate.IssuerLine(sql.FieldIn(FieldProvider, vs...))
+}
+
+// ProviderNotIn applies the NotIn predicate on the "provider" field.
+func ProviderNotIn(vs ...string) predicate.IssuerLine {
+	return predicate.IssuerLine(sql.FieldNotIn(FieldProvider, vs...))
+}
+
+// ProviderGT applies the GT predicate on the "provider" field.
+func ProviderGT(v string) predicate.IssuerLine {
+	return predicate.IssuerLine(sql.FieldGT(FieldProvider, v))
+}
+
+// ProviderGTE applies the GTE predicate on the "provider" field.
+func ProviderGTE(v string) predicate.IssuerLine {
+	return predicate.IssuerLine(sql.FieldGTE(FieldProvider, v))
+}
+
+// ProviderLT applies the LT predicate on the "provider" field.
+func ProviderLT(v string) predicate.IssuerLine {
+	return predicate.IssuerLine(sql.FieldLT(FieldProvider, v))
+}
+
+// ProviderLTE applies the LTE predicate on the "provider" field.
+func ProviderLTE(v string) predicate.IssuerLine {
+	return predicate.IssuerLine(sql.FieldLTE(FieldProvider, v))
+}
+
+// ProviderContains applies the Contains predicate on the "provider" field.
+func ProviderContains(v string) predicate.IssuerLine {
+	return predicate.IssuerLine(sql.FieldContains(FieldProvider, v))
+}
+
+// ProviderHasPrefix applies the HasPrefix predicate on the "provider" field.
+func ProviderHasPrefix(v string) predicate.IssuerLine {
+	return predicate.IssuerLine(sql.FieldHasPrefix(FieldProvider, v))
+}
+
+// ProviderHasSuffix applies the HasSuffix predicate on the "provider" field.
+func ProviderHasSuffix(v string) predicate.IssuerLine {
+	return predicate.IssuerLine(sql.FieldHasSuffix(FieldProvider, v))
+}
+
+// ProviderEqualFold applies the EqualFold predicate on the "provider" field.
+func ProviderEqualFold(v string) predicate.IssuerLine {
+	return predicate.IssuerLine(sql.FieldEqualFold(FieldProvider, v))
+}
+
+// ProviderContainsFold applies the ContainsFold predicate on the "provider" field.
+func ProviderContainsFold(v string) predicate.IssuerLine {
+	return predicate.IssuerLine(sql.FieldContainsFold(FieldProvider, v))
 }
 
 // ReferenceEQ applies the EQ predicate on the "reference" field.

@@ -90,6 +90,9 @@ var (
 		{Name: "order_id", Type: field.TypeString},
 		{Name: "owner", Type: field.TypeString},
 		{Name: "status", Type: field.TypeEnum, Enums: []string{"PENDING", "ACTIVE", "FROZEN", "CLOSED", "FAILED"}},
+		{Name: "provider", Type: field.TypeString},
+		{Name: "programme", Type: field.TypeString, Default: ""},
+		{Name: "holder", Type: field.TypeString, Default: ""},
 		{Name: "reference", Type: field.TypeUUID},
 		{Name: "load_usd_cents", Type: field.TypeInt64, Default: 2500},
 		{Name: "account", Type: field.TypeString, Default: ""},
@@ -119,12 +122,12 @@ var (
 			{
 				Name:    "card_order_id_owner_created_at",
 				Unique:  false,
-				Columns: []*schema.Column{CardsColumns[1], CardsColumns[2], CardsColumns[13]},
+				Columns: []*schema.Column{CardsColumns[1], CardsColumns[2], CardsColumns[16]},
 			},
 			{
 				Name:    "cards_reference",
 				Unique:  true,
-				Columns: []*schema.Column{CardsColumns[4], CardsColumns[2]},
+				Columns: []*schema.Column{CardsColumns[7], CardsColumns[2]},
 			},
 			{
 				Name:    "cards_live",
@@ -137,12 +140,12 @@ var (
 			{
 				Name:    "card_owner_created_at",
 				Unique:  false,
-				Columns: []*schema.Column{CardsColumns[2], CardsColumns[13]},
+				Columns: []*schema.Column{CardsColumns[2], CardsColumns[16]},
 			},
 			{
 				Name:    "cards_account",
 				Unique:  false,
-				Columns: []*schema.Column{CardsColumns[6]},
+				Columns: []*schema.Column{CardsColumns[9], CardsColumns[4]},
 				Annotation: &entsql.IndexAnnotation{
 					Where: "((account)::text <> ''::text)",
 				},
@@ -225,6 +228,7 @@ var (
 	// EsimPlansColumns holds the columns for the "esim_plans" table.
 	EsimPlansColumns = []*schema.Column{
 		{Name: "id", Type: field.TypeString},
+		{Name: "provider", Type: field.TypeString},
 		{Name: "code", Type: field.TypeString},
 		{Name: "name", Type: field.TypeString},
 		{Name: "type", Type: field.TypeEnum, Enums: []string{"country", "region"}},
@@ -248,7 +252,7 @@ var (
 			{
 				Name:    "esim_plans_code",
 				Unique:  true,
-				Columns: []*schema.Column{EsimPlansColumns[1]},
+				Columns: []*schema.Column{EsimPlansColumns[1], EsimPlansColumns[2]},
 			},
 		},
 	}
@@ -258,6 +262,7 @@ var (
 		{Name: "order_id", Type: field.TypeString},
 		{Name: "owner", Type: field.TypeString},
 		{Name: "plan_id", Type: field.TypeString},
+		{Name: "provider", Type: field.TypeString},
 		{Name: "status", Type: field.TypeEnum, Enums: []string{"ordered", "ready", "failed"}},
 		{Name: "reference", Type: field.TypeUUID},
 		{Name: "account", Type: field.TypeString, Default: ""},
@@ -276,17 +281,17 @@ var (
 			{
 				Name:    "esimprofile_order_id_owner_created_at",
 				Unique:  false,
-				Columns: []*schema.Column{EsimProfilesColumns[1], EsimProfilesColumns[2], EsimProfilesColumns[10]},
+				Columns: []*schema.Column{EsimProfilesColumns[1], EsimProfilesColumns[2], EsimProfilesColumns[11]},
 			},
 			{
 				Name:    "esim_profiles_reference",
 				Unique:  true,
-				Columns: []*schema.Column{EsimProfilesColumns[5], EsimProfilesColumns[2]},
+				Columns: []*schema.Column{EsimProfilesColumns[6], EsimProfilesColumns[2]},
 			},
 			{
 				Name:    "esimprofile_sealed_key",
 				Unique:  false,
-				Columns: []*schema.Column{EsimProfilesColumns[8]},
+				Columns: []*schema.Column{EsimProfilesColumns[9]},
 			},
 		},
 	}
@@ -398,6 +403,7 @@ var (
 	// IssuerLinesColumns holds the columns for the "issuer_lines" table.
 	IssuerLinesColumns = []*schema.Column{
 		{Name: "id", Type: field.TypeString},
+		{Name: "provider", Type: field.TypeString},
 		{Name: "reference", Type: field.TypeUUID},
 		{Name: "account", Type: field.TypeString},
 		{Name: "direction", Type: field.TypeString},
@@ -419,12 +425,12 @@ var (
 			{
 				Name:    "issuer_lines_reference",
 				Unique:  false,
-				Columns: []*schema.Column{IssuerLinesColumns[1]},
+				Columns: []*schema.Column{IssuerLinesColumns[2]},
 			},
 			{
 				Name:    "issuer_lines_order",
 				Unique:  false,
-				Columns: []*schema.Column{IssuerLinesColumns[7]},
+				Columns: []*schema.Column{IssuerLinesColumns[8]},
 			},
 			{
 				Name:    "issuer_lines_pending",

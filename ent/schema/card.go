@@ -21,6 +21,11 @@ func (Card) Fields() []ent.Field {
 		field.String("order_id").Immutable(),
 		owner(),
 		field.Enum("status").Values(cardStatuses...),
+		// Its issuer by the name in the settings, the issuer's programme that it is made in, and whose name it is in: all
+		// of them fixed before the issuer is first called.
+		field.String("provider").Immutable(),
+		field.String("programme").Default("").Immutable(),
+		field.String("holder").Default("").Immutable(),
 		// Our reference for opening it, stored before the issuer is first called.
 		field.UUID("reference", uuid.UUID{}).Immutable(),
 		// What the issuer opens it with, fixed before the issuer is first called.
@@ -55,7 +60,7 @@ func (Card) Indexes() []ent.Index {
 			Annotations(entsql.IndexWhere(
 				"(((status)::text <> 'CLOSED'::text) AND ((status)::text <> 'FAILED'::text))")),
 		index.Fields("owner", "created_at"),
-		index.Fields("account").StorageKey("cards_account").
+		index.Fields("account", "provider").StorageKey("cards_account").
 			Annotations(entsql.IndexWhere("((account)::text <> ''::text)")),
 	}
 }

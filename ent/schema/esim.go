@@ -22,7 +22,8 @@ func (EsimPlan) Fields() []ent.Field {
 	return []ent.Field{
 		// Opaque: "pln_" and random hex.
 		field.String("id").Immutable(),
-		// The supplier's name for the plan; it never leaves the service, nor does its cost.
+		// The supplier by the name in the settings, and its name for the plan; neither leaves the service, nor does the cost.
+		field.String("provider").Immutable(),
 		field.String("code").Immutable(),
 		field.String("name"),
 		field.Enum("type").Values(planTypes...),
@@ -42,7 +43,7 @@ func (EsimPlan) Fields() []ent.Field {
 
 // Indexes of a plan.
 func (EsimPlan) Indexes() []ent.Index {
-	return []ent.Index{index.Fields("code").Unique().StorageKey("esim_plans_code")}
+	return []ent.Index{index.Fields("provider", "code").Unique().StorageKey("esim_plans_code")}
 }
 
 // Annotations of a plan.
@@ -54,7 +55,7 @@ func (EsimPlan) Annotations() []schema.Annotation {
 	})}
 }
 
-// EsimSync is when the catalogue was last synchronised with its supplier; it has one row.
+// EsimSync is when the plans of a supplier were last synchronised with it; the id is the supplier's name.
 type EsimSync struct{ ent.Schema }
 
 // Fields of a sync.
@@ -75,6 +76,8 @@ func (EsimProfile) Fields() []ent.Field {
 		field.String("order_id").Immutable(),
 		owner(),
 		field.String("plan_id").Immutable(),
+		// The supplier by the name in the settings: the plan's.
+		field.String("provider").Immutable(),
 		field.Enum("status").Values(profileStatuses...),
 		// Our reference for the supplier's order, stored before the supplier is first called.
 		field.UUID("reference", uuid.UUID{}).Immutable(),

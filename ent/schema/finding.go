@@ -67,8 +67,9 @@ type IssuerLine struct{ ent.Schema }
 // Fields of a line.
 func (IssuerLine) Fields() []ent.Field {
 	return []ent.Field{
-		// The issuer's own name for it.
+		// The issuer by the name in the settings, a slash, and the issuer's own name for it.
 		field.String("id").Immutable(),
+		field.String("provider").Immutable(),
 		field.UUID("reference", uuid.UUID{}),
 		// The card it is, or moves money on.
 		field.String("account"),

@@ -20,7 +20,6 @@ import (
 	"github.com/roamcard/roamcard/internal/facilitator"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/payment"
-	"github.com/roamcard/roamcard/internal/provider"
 	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/telemetry"
@@ -51,11 +50,11 @@ type App struct {
 	// relayer and facilitator are nil when nothing needs them.
 	relayer     *chain.Relayer
 	facilitator *facilitator.Facilitator
-	issuer      provider.IssuerClient
-	// supplier is nil until it is dialled.
-	supplier provider.SupplierClient
-	runner   *job.Runner
-	server   *edge.Server
+	issuers     []issuerAt
+	// suppliers are nil until they are dialled.
+	suppliers []supplierAt
+	runner    *job.Runner
+	server    *edge.Server
 	// catchUp is nil in a process without a server.
 	catchUp *reconcile.CatchUp
 	// products are the products sold, and payments the checks that every sale depends on.
@@ -95,7 +94,10 @@ func New(ctx context.Context, c Config, o Options) (_ *App, err error) {
 	if err := a.openSettlers(ctx); err != nil {
 		return nil, err
 	}
-	if err := a.dialIssuer(); err != nil {
+	if err := a.dialIssuers(); err != nil {
+		return nil, err
+	}
+	if err := a.checkRemembered(ctx); err != nil {
 		return nil, err
 	}
 	if a.page, err = listenForMetrics(c.MetricsAddr, o.Telemetry); err != nil {
@@ -137,9 +139,9 @@ func (a *App) dialChain(ctx context.Context) (err error) {
 	return nil
 }
 
-func (a *App) dialIssuer() (err error) {
-	if a.issuer, err = a.config.dialIssuer(a.log, a.metrics); err != nil {
-		return fmt.Errorf("dial the issuer: %w", err)
+func (a *App) dialIssuers() (err error) {
+	if a.issuers, err = a.config.dialIssuers(a.log, a.metrics); err != nil {
+		return fmt.Errorf("dial the issuers: %w", err)
 	}
 	return nil
 }

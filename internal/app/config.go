@@ -20,6 +20,7 @@ import (
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/provider"
+	"github.com/roamcard/roamcard/internal/routing"
 	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -61,9 +62,13 @@ type Config struct {
 	// TreasuryKey signs refunds; without one operators refund by hand.
 	TreasuryKey      secret.Text
 	TreasuryDeadline time.Duration
-	IssuerProvider   string
-	IssuerURL        string
-	IssuerKey        secret.Text
+	// IssuerProvider names the issuers that sell cards, separated by commas, the preferred one first; IssuerRetired those
+	// that only serve what they have sold. IssuerURL and IssuerKey reach the first one, unless it has settings of its own.
+	IssuerProvider, IssuerRetired string
+	IssuerURL                     string
+	IssuerKey                     secret.Text
+	// Routing says which provider to prefer for what.
+	Routing routing.Rules
 	// IssuerWebhookSecrets and SupplierWebhookSecrets are what webhooks are signed with; several while one is replaced.
 	IssuerWebhookSecrets   []secret.Text
 	SupplierWebhookSecrets []secret.Text
@@ -188,8 +193,12 @@ func (m Modules) settings() []setting {
 			"decides", secret: true, byDefault: none, set: secretAt(func(c *Config) *secret.Text { return &c.TreasuryKey })},
 		{key: "treasury.refund_deadline", help: "how long a refund may stay undecided before an operator looks",
 			byDefault: "24h", set: duration(func(c *Config) *time.Duration { return &c.TreasuryDeadline })},
-		{key: "issuer.provider", help: "who issues the cards; sandbox cards are not real", byDefault: "sandbox",
-			set: oneOf(func(c *Config) *string { return &c.IssuerProvider }, m.issuerNames()...)},
+		{key: "issuer.provider", help: "who issues the cards: one name, or several separated by commas, the preferred one " +
+			"first; sandbox cards are not real", byDefault: "sandbox",
+			set: providerNames(func(c *Config) *string { return &c.IssuerProvider }, m.issuerNames())},
+		{key: "issuer.retired", help: "issuers that sell no more cards and serve those that they have sold, separated by " +
+			"commas", byDefault: none,
+			set: providerNames(func(c *Config) *string { return &c.IssuerRetired }, m.issuerNames())},
 		{key: "issuer.url", help: "the card issuer",
 			set: func(c *Config, s string) (err error) { c.IssuerURL, err = origin(s); return err }},
 		{key: "issuer.key", help: "the card issuer's API key", secret: true,
@@ -247,7 +256,7 @@ func (m Modules) settings() []setting {
 		{key: "payment.wait", help: "how long a paid request waits for its settlement", byDefault: "20s",
 			set: duration(func(c *Config) *time.Duration { return &c.Wait })},
 	}, fairnessSettings(), edgeSettings(), screeningSettings(), webhookSettings(), m.productSettings(),
-		m.providerSettings())
+		routingSettings(), m.providerSettings(), m.reachSettings())
 }
 
 // The defaults of the issuer's delays, also in development.
@@ -274,6 +283,7 @@ func (m Modules) Load(
 	var (
 		c     = Config{Added: m}
 		wrong []error
+		unset []setting
 		known = map[string]bool{}
 	)
 	for _, s := range m.settings() {
@@ -283,12 +293,17 @@ func (m Modules) Load(
 		case err != nil:
 			wrong = append(wrong, err)
 		case value == "":
-			wrong = append(wrong, fmt.Errorf("%s (%s) is not set: %s", s.key, s.env(), s.help))
+			unset = append(unset, s)
 		case value == none:
 		default:
 			if err := s.set(&c, value); err != nil {
 				wrong = append(wrong, fmt.Errorf("%s (from the %s): %w", s.key, source, err))
 			}
+		}
+	}
+	for _, s := range unset {
+		if !c.reachedOtherwise(s.key) {
+			wrong = append(wrong, fmt.Errorf("%s (%s) is not set: %s", s.key, s.env(), s.help))
 		}
 	}
 	for key := range file {
@@ -307,6 +322,7 @@ func (m Modules) Load(
 	wrong = append(wrong, c.screeningMistakes()...)
 	wrong = append(wrong, c.webhookMistakes()...)
 	wrong = append(wrong, c.productMistakes()...)
+	wrong = append(wrong, c.routingMistakes()...)
 	wrong = append(wrong, c.refusePublicKeys())
 	return c, errors.Join(wrong...)
 }

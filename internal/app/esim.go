@@ -15,6 +15,7 @@ import (
 	"github.com/roamcard/roamcard/internal/provider"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
 	"github.com/roamcard/roamcard/internal/reconcile"
+	"github.com/roamcard/roamcard/internal/routing"
 	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/settlement"
 	"github.com/roamcard/roamcard/internal/store"
@@ -26,15 +27,16 @@ import (
 func esimRegistration() Registration {
 	return Registration{
 		Rows: store.EsimProduct(), Make: (*App).esims, Provided: (*App).esimsProvided, settings: esimSettings,
-		Mistakes: Config.esimMistakes, Develop: developEsims, Examine: examineSupplier,
+		Mistakes: Config.esimMistakes, Develop: developEsims, Examine: examineSuppliers, role: esimRole,
 	}
 }
 
 // EsimConfig is everything about eSIMs.
 type EsimConfig struct {
-	// Provider names the supplier, URL and Key reach it.
-	Provider, URL string
-	Key           secret.Text
+	// Provider names the suppliers that sell, separated by commas, the preferred one first; Retired those that only serve
+	// what they have sold. URL and Key reach the first one, unless it has settings of its own.
+	Provider, Retired, URL string
+	Key                    secret.Text
 	// Keys seal the installation material, the first one from now on; see esim.ParseKeyring.
 	Keys secret.Text
 	// TokenKey makes delivery tokens.
@@ -55,8 +57,12 @@ type EsimConfig struct {
 func esimSettings(m Modules) []setting {
 	at := func(c *Config) *EsimConfig { return &c.Esim }
 	return []setting{
-		{key: "supplier.provider", help: "who supplies the eSIMs; sandbox eSIMs are not real", byDefault: "sandbox",
-			set: oneOf(func(c *Config) *string { return &at(c).Provider }, m.supplierNames()...)},
+		{key: "supplier.provider", help: "who supplies the eSIMs: one name, or several separated by commas, the preferred " +
+			"one first; sandbox eSIMs are not real", byDefault: "sandbox",
+			set: providerNames(func(c *Config) *string { return &at(c).Provider }, m.supplierNames())},
+		{key: "supplier.retired", help: "suppliers that sell no more eSIMs and serve those that they have sold, separated " +
+			"by commas", byDefault: none,
+			set: providerNames(func(c *Config) *string { return &at(c).Retired }, m.supplierNames())},
 		{key: "supplier.url", help: "the eSIM supplier, with the path of its API where it has one",
 			set: func(c *Config, s string) (err error) { c.Esim.URL, err = apiURL(s); return err }},
 		{key: "supplier.key", help: "the eSIM supplier's API key", secret: true,
@@ -108,9 +114,18 @@ func basisPoints(at func(*Config) *int) func(*Config, string) error {
 // esimMistakes are those that show only when several settings are seen together.
 func (c Config) esimMistakes() []error {
 	var wrong []error
-	if chosen, err := c.supplier(); err == nil { // a name that is none was told when it was read
-		wrong = c.providerMistakes("supplier.provider", "eSIMs", chosen.Registration,
-			c.supplierConfig(chosen, nil, discard(), nil))
+	all, err := c.suppliers()
+	if err != nil {
+		all = nil // a name that is none was told when it was read
+	}
+	for _, of := range all {
+		chosenBy := "supplier.provider"
+		if of.retired {
+			chosenBy = "supplier.retired"
+		}
+		wrong = append(wrong, c.unreached(chosenBy, of.Name, of.first, of.reach)...)
+		with := c.supplierConfig(of, nil, discard(), nil)
+		wrong = append(wrong, c.providerMistakes(chosenBy, "eSIMs", of.Registration, with, of.reach)...)
 	}
 	if c.Esim.SyncEvery > 0 && c.Esim.SyncEvery < time.Second {
 		wrong = append(wrong, errors.New("esim.sync_every: must be at least 1s"))
@@ -127,80 +142,152 @@ const (
 	supplierVisibilityDelay = 10 * time.Second
 )
 
-// supplierName is what the one that is chosen is called.
-func (c Config) supplierName() string { return c.Esim.Provider }
+// supplierAt is a configured eSIM supplier.
+type supplierAt struct {
+	provider.Supplier
+	reach   reach
+	retired bool
+	first   bool
+	// client is nil until it is dialled.
+	client provider.SupplierClient
+}
 
-// supplier is the one that is chosen.
-func (c Config) supplier() (provider.Supplier, error) {
-	all := c.Added.suppliers()
-	i := slices.IndexFunc(all, func(s provider.Supplier) bool { return s.Name == c.Esim.Provider })
-	if i < 0 {
-		return provider.Supplier{}, fmt.Errorf("supplier.provider: %w", among(c.Esim.Provider, c.Added.supplierNames()...))
+// suppliers are the suppliers that are configured: those that sell, in order of preference, then those that are
+// retired.
+func (c Config) suppliers() (all []supplierAt, err error) {
+	known := c.Added.suppliers()
+	for i, name := range c.supplierNames() {
+		at := slices.IndexFunc(known, func(s provider.Supplier) bool { return s.Name == name })
+		if at < 0 {
+			return nil, fmt.Errorf("supplier.provider: %w", among(name, c.Added.supplierNames()...))
+		}
+		all = append(all, supplierAt{
+			Supplier: known[at], retired: i >= len(named(c.Esim.Provider)), first: i == 0,
+			reach: c.reachOf("supplier", name, i == 0, reach{
+				url: c.Esim.URL, key: c.Esim.Key, webhooks: c.SupplierWebhookSecrets,
+			}),
+		})
 	}
-	return all[i], nil
+	if len(all) == 0 {
+		return nil, errors.New("supplier.provider names no supplier")
+	}
+	return all, nil
 }
 
-// callTimeout bounds one call to the supplier.
-func (c EsimConfig) callTimeout(of provider.Supplier) time.Duration {
-	return cmp.Or(of.CallTimeout, supplierCallTimeout)
+// supplierNames are the names of all suppliers that are configured.
+func (c Config) supplierNames() []string {
+	return append(named(c.Esim.Provider), named(c.Esim.Retired)...)
 }
+
+// callTimeout bounds one call to a supplier.
+func (s supplierAt) callTimeout() time.Duration { return cmp.Or(s.CallTimeout, supplierCallTimeout) }
 
 func (c Config) supplierConfig(
-	of provider.Supplier, journal esim.Journal, log *slog.Logger, metrics *telemetry.Metrics,
+	of supplierAt, journal esim.Journal, log *slog.Logger, metrics *telemetry.Metrics,
 ) provider.Config {
 	return provider.Config{
-		URL: c.Esim.URL, Key: c.Esim.Key, CallTimeout: c.Esim.callTimeout(of), VisibilityDelay: supplierVisibilityDelay,
+		URL: of.reach.url, Key: of.reach.key, CallTimeout: of.callTimeout(), VisibilityDelay: supplierVisibilityDelay,
 		Journal: journal, Production: c.Environment == Production, Own: c.Own, Log: log, Metrics: metrics,
 	}
 }
 
-// dialSupplier makes a client of the supplier. Nothing is asked yet.
-func (c Config) dialSupplier(
-	journal esim.Journal, log *slog.Logger, metrics *telemetry.Metrics,
-) (provider.SupplierClient, error) {
-	chosen, err := c.supplier()
+// dialSuppliers makes clients of the suppliers, each with its journal. Nothing is asked yet.
+func (c Config) dialSuppliers(
+	journal func(name string) esim.Journal, log *slog.Logger, metrics *telemetry.Metrics,
+) ([]supplierAt, error) {
+	all, err := c.suppliers()
 	if err != nil {
 		return nil, err
 	}
-	return chosen.Dial(c.supplierConfig(chosen, journal, log, metrics))
-}
-
-// dialSupplier returns the process's client of the supplier: a supplier counts the requests of all of them together.
-func (a *App) dialSupplier() (provider.SupplierClient, error) {
-	if a.supplier == nil {
-		dialled, err := a.config.dialSupplier(a.store.SupplierJournal(a.config.supplierName()), a.log, a.metrics)
-		if err != nil {
-			return nil, fmt.Errorf("dial the supplier: %w", err)
+	for i := range all {
+		with := c.supplierConfig(all[i], journal(all[i].Name), log, metrics)
+		if all[i].client, err = all[i].Dial(with); err != nil {
+			return nil, fmt.Errorf("dial %s: %w", all[i].Name, err)
 		}
-		a.supplier = dialled
 	}
-	return a.supplier, nil
+	return all, nil
 }
 
-// esimsProvided is what the supplier has made.
+// dialSuppliers returns the process's clients of the suppliers: a supplier counts the requests of all of them together.
+func (a *App) dialSuppliers() ([]supplierAt, error) {
+	if a.suppliers == nil {
+		journal := func(name string) esim.Journal { return a.store.SupplierJournal(name) }
+		dialled, err := a.config.dialSuppliers(journal, a.log, a.metrics)
+		if err != nil {
+			return nil, fmt.Errorf("dial the suppliers: %w", err)
+		}
+		a.suppliers = dialled
+	}
+	return a.suppliers, nil
+}
+
+// esimsProvided is what the suppliers have made.
 func (a *App) esimsProvided() (reconcile.Product, error) {
-	supplier, err := a.dialSupplier()
+	suppliers, err := a.dialSuppliers()
 	if err != nil {
 		return nil, err
 	}
-	return esim.Made{Book: supplier, Plans: a.store.Esims()}, nil
+	made := esim.Made{Plans: a.store.Esims()}
+	for _, of := range suppliers {
+		made.Books = append(made.Books, esim.NamedBook{Provider: of.Name, Book: of.client})
+	}
+	return made, nil
 }
 
-// esims makes the eSIM product over its supplier.
+// routedEsims is what routing rules may say about eSIMs.
+func (c Config) routedEsims() routing.Product {
+	return routing.Product{
+		Kind: esim.Kind, Setting: "supplier.provider", Providers: named(c.Esim.Provider),
+		From: esim.MinPrice, To: esim.MaxPrice, Types: []string{string(esim.Country), string(esim.Region)},
+	}
+}
+
+func esimRole(c Config) role {
+	return role{
+		name: "supplier", goods: "paid orders for eSIMs", sells: c.Esim.Provider, retired: c.Esim.Retired,
+		routed:     c.routedEsims(),
+		remembered: func(ctx context.Context, s *store.Store) ([]string, error) { return s.Esims().Providers(ctx) },
+	}
+}
+
+// esimRoute says who sells a plan. Without a rule about it, all suppliers do, and the buyer takes the cheapest.
+func (c Config) esimRoute() esim.Route {
+	if len(c.Routing) == 0 {
+		return nil
+	}
+	routed := c.routedEsims()
+	return func(p esim.Plan) (tiers [][]string) {
+		names, ruled := c.Routing.For(routing.Sale{
+			Product: esim.Kind, Price: p.Price, Countries: p.Countries, Type: string(p.Type),
+		}, routed)
+		if !ruled {
+			return [][]string{names}
+		}
+		for _, name := range names {
+			tiers = append(tiers, []string{name})
+		}
+		return tiers
+	}
+}
+
+// esims makes the eSIM product over its suppliers.
 func (a *App) esims(p *Parts) (Made, error) {
 	c := a.config.Esim
-	supplier, err := a.dialSupplier()
+	suppliers, err := a.dialSuppliers()
 	if err != nil {
 		return Made{}, err
 	}
-	chosen, err := a.config.supplier()
-	if err != nil {
-		return Made{}, err
-	}
-	capabilities := supplier.Capabilities()
-	controls, offered := supplier.(esim.Controls)
-	if !offered && capabilities != (esim.Capabilities{}) {
-		return Made{}, errors.New("the eSIM supplier declares controls for owners that its adapter does not have")
+	var providers []esim.Provider
+	for _, of := range suppliers {
+		capabilities := of.client.Capabilities()
+		controls, offered := of.client.(esim.Controls)
+		if !offered && capabilities != (esim.Capabilities{}) {
+			return Made{}, fmt.Errorf("the supplier %s declares controls for owners that its adapter does not have", of.Name)
+		}
+		providers = append(providers, esim.Provider{
+			Name: of.Name, Supplier: of.client, Traits: of.client.Traits(), Capabilities: capabilities, Controls: controls,
+			CallTimeout: of.callTimeout(), Retired: of.retired,
+		})
 	}
 	keys, err := esim.ParseKeyring(c.Keys)
 	if err != nil {
@@ -211,11 +298,11 @@ func (a *App) esims(p *Parts) (Made, error) {
 		return Made{}, errors.New("decode the token key: not 32 bytes in hex")
 	}
 	e := esim.New(esim.Config{
-		Store: a.store.Esims(), Supplier: supplier, Traits: supplier.Traits(), Keys: keys, TokenKey: tokenKey, Log: a.log,
-		Capabilities: capabilities, Controls: controls, Now: time.Now,
+		Store: a.store.Esims(), Providers: providers, Route: a.config.esimRoute(), Keys: keys, TokenKey: tokenKey,
+		Log: a.log, Now: time.Now,
 		Paused: c.Paused, Switches: p.Switches, Payments: p.Payments,
 		Workers:   p.Workers(settlement.Fulfilling, esim.Syncing),
-		MarginBPS: c.MarginBPS, StaleAfter: c.StaleAfter, Poll: c.Poll, CallTimeout: c.callTimeout(chosen),
+		MarginBPS: c.MarginBPS, StaleAfter: c.StaleAfter, Poll: c.Poll, CallTimeout: supplierCallTimeout,
 		Deadline: c.Deadline, Waiters: c.Waiters, UnsettledPercent: a.config.Fairness.UnsettledPercent,
 		SyncEvery: c.SyncEvery,
 	})
@@ -224,7 +311,7 @@ func (a *App) esims(p *Parts) (Made, error) {
 		Serve: func(all *rpc.Services, s Selling) {
 			all.Esims = rpc.EsimService{
 				Sales: s.Sales, Orders: s.sells, Plans: e, Delivery: e, Profiles: e,
-				Capabilities: capabilities, Session: rpcx.SessionOf(s.who), Limits: s.limits,
+				Capabilities: e.Capabilities(), Session: rpcx.SessionOf(s.who), Limits: s.limits,
 				Availability: s.availability, Terms: a.config.terms(), Now: time.Now,
 			}
 		},
@@ -247,16 +334,26 @@ func developEsims(c *Config, d Development) error {
 	return err
 }
 
-// examineSupplier asks the supplier for what costs nothing. Nothing is ordered, so nothing has to be kept.
-func examineSupplier(ctx context.Context, cfg Config) Examination {
-	const fix = "check supplier.provider, supplier.url, supplier.key and the supplier's own settings"
-	supplier, err := cfg.dialSupplier(noJournal{}, discard(), nil)
+// examineSuppliers asks the suppliers for what costs nothing. Nothing is ordered, so nothing has to be kept.
+func examineSuppliers(ctx context.Context, cfg Config) (all []Examination) {
+	const name = "esim supplier"
+	suppliers, err := cfg.dialSuppliers(unjournaled, discard(), nil)
 	if err != nil {
-		return Examination{Name: "esim supplier", Err: err, Fix: fix}
+		return []Examination{{
+			Name: name, Err: err, Fix: "check supplier.provider, supplier.url, supplier.key and the supplier's own settings",
+		}}
 	}
-	seen, err := supplier.Probe(ctx)
-	return Examination{Name: "esim supplier", Detail: cfg.supplierName() + ": " + seen, Err: err, Fix: fix}
+	for _, of := range suppliers {
+		seen, err := of.client.Probe(ctx)
+		all = append(all, Examination{
+			Name: name, Detail: of.Name + ": " + seen, Err: err, Fix: "check supplier.provider, " + of.reach.urlSetting + ", " +
+				of.reach.keySetting + " and the supplier's own settings",
+		})
+	}
+	return all
 }
+
+func unjournaled(string) esim.Journal { return noJournal{} }
 
 // noJournal is the journal of a client that orders nothing.
 type noJournal struct{}

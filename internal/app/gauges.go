@@ -86,13 +86,16 @@ func (a *App) gauges(ctx context.Context, now time.Time) telemetry.Gauges {
 		}
 	})
 	all.Go(func() {
-		stock, err := a.issuer.Stock(ctx)
-		if err != nil {
-			failed("float", err)
-			return
+		floats := map[string]int64{}
+		for _, of := range a.issuers {
+			stock, err := of.client.Stock(ctx)
+			if err != nil {
+				failed("float of "+of.Name, err)
+				continue
+			}
+			floats[of.Name] = int64(stock.Float)
 		}
-		cents := int64(stock.Float)
-		out.FloatCents = &cents
+		out.FloatCents = floats
 	})
 	all.Go(func() {
 		owed, err := a.store.Cards().Receivable(ctx)

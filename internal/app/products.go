@@ -44,8 +44,10 @@ type Registration struct {
 	Mistakes func(Config) []error
 	// Develop configures it for a development server; nil when nothing has to be.
 	Develop func(*Config, Development) error
-	// Examine asks its provider; nil when another product's examination does.
-	Examine func(context.Context, Config) Examination
+	// Examine asks its providers; nil when another product's examination does.
+	Examine func(context.Context, Config) []Examination
+	// role is who provides it; nil when another product's role does.
+	role func(Config) role
 }
 
 // Development is a development server, as products are configured for it.
@@ -149,7 +151,7 @@ func (c *Config) Develop(d Development) error {
 func (c Config) ExamineProviders(ctx context.Context) (all []Examination) {
 	for _, r := range c.Added.registered() {
 		if r.Examine != nil {
-			all = append(all, r.Examine(ctx, c))
+			all = append(all, r.Examine(ctx, c)...)
 		}
 	}
 	return all

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -16,7 +17,7 @@ import (
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
-// issuers are the card issuers that issuer.provider chooses from: a line for each.
+// issuers are the card issuers that issuer.provider and issuer.retired choose from: a line for each.
 func issuers() []provider.Issuer {
 	return []provider.Issuer{
 		sandbox.AsIssuer(),
@@ -25,7 +26,7 @@ func issuers() []provider.Issuer {
 	}
 }
 
-// suppliers are the suppliers that supplier.provider chooses from: a line for each.
+// suppliers are the suppliers that supplier.provider and supplier.retired choose from: a line for each.
 func suppliers() []provider.Supplier {
 	return []provider.Supplier{
 		sandbox.AsSupplier(),
@@ -104,47 +105,91 @@ func ownSettings(of []provider.Setting) (all []setting) {
 	return all
 }
 
-// issuer is the card issuer that is chosen.
-func (c Config) issuer() (provider.Issuer, error) {
-	all := c.Added.issuers()
-	i := slices.IndexFunc(all, func(i provider.Issuer) bool { return i.Name == c.IssuerProvider })
-	if i < 0 {
-		return provider.Issuer{}, fmt.Errorf("issuer.provider: %w", among(c.IssuerProvider, c.Added.issuerNames()...))
-	}
-	return all[i], nil
+// issuerAt is a configured card issuer.
+type issuerAt struct {
+	provider.Issuer
+	reach   reach
+	retired bool
+	first   bool
+	// client is nil until it is dialled.
+	client provider.IssuerClient
 }
 
-func (c Config) issuerConfig(log *slog.Logger, metrics *telemetry.Metrics) provider.Config {
+// issuers are the card issuers that are configured: those that sell, in order of preference, then those that are
+// retired.
+func (c Config) issuers() (all []issuerAt, err error) {
+	known := c.Added.issuers()
+	for i, name := range c.issuerNames() {
+		at := slices.IndexFunc(known, func(i provider.Issuer) bool { return i.Name == name })
+		if at < 0 {
+			return nil, fmt.Errorf("issuer.provider: %w", among(name, c.Added.issuerNames()...))
+		}
+		all = append(all, issuerAt{
+			Issuer: known[at], retired: i >= len(named(c.IssuerProvider)), first: i == 0,
+			reach: c.reachOf("issuer", name, i == 0,
+				reach{url: c.IssuerURL, key: c.IssuerKey, webhooks: c.IssuerWebhookSecrets}),
+		})
+	}
+	if len(all) == 0 {
+		return nil, errors.New("issuer.provider names no issuer")
+	}
+	return all, nil
+}
+
+// issuerNames are the names of all issuers that are configured.
+func (c Config) issuerNames() []string {
+	return append(named(c.IssuerProvider), named(c.IssuerRetired)...)
+}
+
+func (c Config) issuerConfig(of issuerAt, log *slog.Logger, metrics *telemetry.Metrics) provider.Config {
 	return provider.Config{
-		URL: c.IssuerURL, Key: c.IssuerKey, CallTimeout: c.IssuerCallTimeout, VisibilityDelay: c.IssuerVisibilityDelay,
+		URL: of.reach.url, Key: of.reach.key, CallTimeout: c.IssuerCallTimeout, VisibilityDelay: c.IssuerVisibilityDelay,
 		SpendLimits: c.IssuerLimits, Production: c.Environment == Production, Own: c.Own,
 		Log: log, Metrics: metrics,
 	}
 }
 
-// dialIssuer makes a client of the card issuer. Nothing is asked yet.
-func (c Config) dialIssuer(log *slog.Logger, metrics *telemetry.Metrics) (provider.IssuerClient, error) {
-	chosen, err := c.issuer()
+// dialIssuers makes clients of the card issuers. Nothing is asked yet.
+func (c Config) dialIssuers(log *slog.Logger, metrics *telemetry.Metrics) ([]issuerAt, error) {
+	all, err := c.issuers()
 	if err != nil {
 		return nil, err
 	}
-	return chosen.Dial(c.issuerConfig(log, metrics))
+	for i := range all {
+		if all[i].client, err = all[i].Dial(c.issuerConfig(all[i], log, metrics)); err != nil {
+			return nil, fmt.Errorf("dial %s: %w", all[i].Name, err)
+		}
+	}
+	return all, nil
 }
 
-// issuerMistakes are those of the issuer that is chosen. A name that is none was told when it was read.
-func (c Config) issuerMistakes() []error {
-	chosen, err := c.issuer()
+// issuerMistakes are those of the issuers that are configured. A name that is none was told when it was read.
+func (c Config) issuerMistakes() (wrong []error) {
+	all, err := c.issuers()
 	if err != nil {
 		return nil
 	}
-	wrong := c.providerMistakes("issuer.provider", "cards", chosen.Registration, c.issuerConfig(discard(), nil))
+	for _, of := range all {
+		wrong = append(wrong, c.mistakesOf(of)...)
+	}
+	return wrong
+}
+
+func (c Config) mistakesOf(of issuerAt) []error {
+	chosenBy := "issuer.provider"
+	if of.retired {
+		chosenBy = "issuer.retired"
+	}
+	wrong := c.unreached(chosenBy, of.Name, of.first, of.reach)
+	with := c.issuerConfig(of, discard(), nil)
+	wrong = append(wrong, c.providerMistakes(chosenBy, "cards", of.Registration, with, of.reach)...)
 	if len(wrong) > 0 {
 		return wrong
 	}
 	// A client that cannot be made tells so when the service dials it.
-	if client, err := chosen.Dial(c.issuerConfig(discard(), nil)); err == nil {
+	if client, err := of.Dial(with); err == nil {
 		if err := client.Capabilities().Check(); err != nil {
-			wrong = append(wrong, fmt.Errorf("issuer.provider names %s: %w", chosen.Name, err))
+			wrong = append(wrong, fmt.Errorf("%s names %s: %w", chosenBy, of.Name, err))
 		}
 	}
 	return wrong
@@ -152,7 +197,7 @@ func (c Config) issuerMistakes() []error {
 
 // providerMistakes are those of a provider that a setting has chosen, to make goods that are sold.
 func (c Config) providerMistakes(
-	chosenBy, goods string, r provider.Registration, with provider.Config,
+	chosenBy, goods string, r provider.Registration, with provider.Config, at reach,
 ) (wrong []error) {
 	if c.Environment == Production && !r.Real {
 		wrong = append(wrong,
@@ -168,11 +213,20 @@ func (c Config) providerMistakes(
 	if r.Mistakes != nil {
 		own = r.Mistakes(with)
 	}
-	url := strings.TrimSuffix(chosenBy, "provider") + "url"
+	role, _, _ := strings.Cut(chosenBy, ".")
+	url := role + ".url"
 	told := slices.ContainsFunc(own, func(err error) bool { return strings.HasPrefix(err.Error(), url+": ") })
 	// Outside of production an adapter may take http on loopback.
 	if c.Environment == Production && r.Real && strings.HasPrefix(with.URL, "http://") && !told {
 		own = append(own, fmt.Errorf("%s: must be https in production", url))
+	}
+	for i, err := range own {
+		// An adapter names the general settings.
+		for general, set := range map[string]string{url: at.urlSetting, role + ".key": at.keySetting} {
+			if text, cut := strings.CutPrefix(err.Error(), general+": "); cut && general != set {
+				own[i] = errors.New(set + ": " + text)
+			}
+		}
 	}
 	return append(wrong, own...)
 }

@@ -29,7 +29,8 @@ func (reconcileArgs) Kind() job.Kind { return "reconcile" }
 func (a *App) newReconciler() *reconcile.Reconciler {
 	books := a.store.Treasury(a.config.Asset, a.config.PayTo)
 	return reconcile.New(reconcile.Config{
-		Chain: a.chain, Issuer: a.issuer, Arrivals: books, Unread: books, Books: books, Reports: books, Unmatched: books,
+		Chain: a.chain, Issuer: a.issuersBook(), Providers: a.config.issuerNames(), Arrivals: books, Unread: books,
+		Books: books, Reports: books, Unmatched: books,
 		PayTo: a.config.PayTo, Now: time.Now,
 	})
 }
@@ -104,7 +105,7 @@ func (c ReconcileConfig) local(ctx context.Context) (report reconcile.Report, er
 	if err := a.dialChain(ctx); err != nil {
 		return report, err
 	}
-	if err := a.dialIssuer(); err != nil {
+	if err := a.dialIssuers(); err != nil {
 		return report, err
 	}
 	return a.newReconciler().Run(ctx)

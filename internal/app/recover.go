@@ -60,7 +60,7 @@ func (a *App) recovered(ctx context.Context, c RecoverConfig) (plan reconcile.Pl
 	if err := a.openSettlers(ctx); err != nil {
 		return plan, err
 	}
-	if err := a.dialIssuer(); err != nil {
+	if err := a.dialIssuers(); err != nil {
 		return plan, err
 	}
 	products, err := a.recoverable()

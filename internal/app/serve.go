@@ -51,6 +51,7 @@ func Serve(ctx context.Context, s ServeConfig) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
+	log.Info("routing", "rules", cfg.RoutingInEffect())
 	log.Info("serving", "addr", cfg.Addr, "version", Version)
 	return a.Run(ctx)
 }

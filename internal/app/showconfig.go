@@ -51,7 +51,14 @@ func ShowConfig(path string, asJSON bool, out io.Writer) error {
 	for _, s := range all {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", s.Key, s.Value, s.Source)
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	// What is wrong with the configuration is not told here.
+	if c, _ := Load(file, os.LookupEnv, os.ReadFile); c.CheckRouting() == nil {
+		_, err = fmt.Fprintf(out, "\nROUTING\n%s\n", strings.Join(c.RoutingInEffect(), "\n"))
+	}
+	return err
 }
 
 // InitConfig prints a configuration file with every setting: required ones are empty, the others are commented out with

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
@@ -19,14 +18,7 @@ func webhookSettings() []setting {
 		return setting{
 			key: of + ".webhook_secrets", secret: true, byDefault: none,
 			help: "the secrets that its webhooks are signed with, separated by commas; none are taken without",
-			set: func(c *Config, s string) error {
-				for one := range strings.SplitSeq(s, ",") {
-					if one = strings.TrimSpace(one); one != "" {
-						*at(c) = append(*at(c), secret.New(one))
-					}
-				}
-				return nil
-			},
+			set:  func(c *Config, s string) error { *at(c) = append(*at(c), secretList(s)...); return nil },
 		}
 	}
 	return []setting{
@@ -37,39 +29,50 @@ func webhookSettings() []setting {
 
 // webhookMistakes are secrets of a provider that sends no webhooks.
 func (c Config) webhookMistakes() (wrong []error) {
-	check := func(key string, secrets []secret.Text, dialled any, err error) {
-		if _, sends := dialled.(webhook.Sender); len(secrets) > 0 && err == nil && !sends {
-			wrong = append(wrong, fmt.Errorf("%s: the provider's webhooks are not understood", key))
+	check := func(at reach, dialled any) {
+		if _, sends := dialled.(webhook.Sender); len(at.webhooks) > 0 && !sends {
+			wrong = append(wrong, fmt.Errorf("%s: the provider's webhooks are not understood", at.webhooksSetting))
 		}
 	}
-	issuer, err := c.dialIssuer(discard(), nil)
-	check("issuer.webhook_secrets", c.IssuerWebhookSecrets, issuer, err)
-	supplier, err := c.dialSupplier(noJournal{}, discard(), nil)
-	check("supplier.webhook_secrets", c.SupplierWebhookSecrets, supplier, err)
+	issuers, err := c.dialIssuers(discard(), nil)
+	if err == nil {
+		for _, of := range issuers {
+			check(of.reach, of.client)
+		}
+	}
+	suppliers, err := c.dialSuppliers(unjournaled, discard(), nil)
+	if err == nil {
+		for _, of := range suppliers {
+			check(of.reach, of.client)
+		}
+	}
 	return wrong
 }
 
-// inbox takes the events of the providers that are chosen.
+// inbox takes the events of the providers that are configured, also of those that are retired.
 func (a *App) inbox(p *Parts) *webhook.Inbox {
-	c := a.config
 	sources := map[string]webhook.Source{}
 	take := func(name string, dialled any, secrets []secret.Text) {
 		if sender, sends := dialled.(webhook.Sender); sends && len(secrets) > 0 {
 			sources[name] = webhook.Source{Sender: sender, Secrets: append(sources[name].Secrets, secrets...)}
 		}
 	}
-	if supplier, err := a.dialSupplier(); err == nil {
-		take(c.supplierName(), supplier, c.SupplierWebhookSecrets)
+	if suppliers, err := a.dialSuppliers(); err == nil {
+		for _, of := range suppliers {
+			take(of.Name, of.client, of.reach.webhooks)
+		}
 	}
-	take(c.IssuerProvider, a.issuer, c.IssuerWebhookSecrets)
+	for _, of := range a.issuers {
+		take(of.Name, of.client, of.reach.webhooks)
+	}
 	return webhook.New(webhook.Config{
 		Store: a.store.Webhooks(), Sources: sources, Log: a.log, Now: time.Now,
-		Look: func(ctx context.Context, about webhook.About) error {
+		Look: func(ctx context.Context, provider string, about webhook.About) error {
 			refs := make([]fulfilment.Ref, len(about.References))
 			for i, ref := range about.References {
 				refs[i] = fulfilment.Ref(ref)
 			}
-			return p.cards.Look(ctx, about.Accounts, refs)
+			return p.cards.Look(ctx, provider, about.Accounts, refs)
 		},
 	})
 }

@@ -61,6 +61,8 @@ type Call struct {
 	// Card is what it is about, and Account the provider's name for that.
 	Card    uuid.UUID
 	Account string
+	// Provider is whom it was asked of, by the name in the settings.
+	Provider string
 	// Step is its marker in a delivery; empty where it is only compared.
 	Step string
 	// Direction is which way money moved; empty for what opened the account.

@@ -22,6 +22,9 @@ import (
 // Issuer registers a card issuer.
 type Issuer struct {
 	Registration
+	// ProgrammeKey is the own setting that identifies the programme that cards are opened in; empty where there is none.
+	// Cards are stored with its text.
+	ProgrammeKey string
 	// Dial makes a client of the issuer, and asks it nothing yet. It may be called several times in a process.
 	Dial func(Config) (IssuerClient, error)
 }
@@ -74,13 +77,13 @@ type SupplierClient interface {
 
 // Registration is what is known of a provider before it is dialled.
 type Registration struct {
-	// Name chooses the provider in issuer.provider or supplier.provider. With underscores for hyphens, it begins the keys
-	// of its own settings.
+	// Name chooses the provider in issuer.provider or supplier.provider, and is stored with what it sells: it never
+	// changes. With underscores for hyphens, it begins the keys of its own settings.
 	Name string
 	// Real says that what the provider makes can be used. Any other is refused in production.
 	Real bool
-	// Settings are its own; nil when there are none. Its URL and key are issuer.url and issuer.key, or supplier.url and
-	// supplier.key.
+	// Settings are its own; nil when there are none. Its URL and key are not among them: they are issuer.url and
+	// issuer.key, or supplier.url and supplier.key, or for each of several providers url and key after its name.
 	Settings []Setting
 	// Mistakes are those that show only when several settings are seen together; nil when there are none. It is asked
 	// only where the provider is chosen.

@@ -143,6 +143,8 @@ type Records struct {
 	Lines []card.Line
 	// Epoch is the last complete pass over the issuer's books. A line of an earlier epoch has been removed there.
 	Epoch int64
+	// Providers are the issuers whose books are read; nil is all that there are.
+	Providers []string
 }
 
 // Payment is an authorization claimed for an order. Its place in the chain is set once it is paid.

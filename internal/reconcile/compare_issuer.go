@@ -1,6 +1,8 @@
 package reconcile
 
 import (
+	"slices"
+
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
@@ -79,11 +81,17 @@ func (c *comparison) issuer() {
 		}
 	}
 	for ref, m := range all {
-		if m.Standing == order.Taken && !m.seen {
+		if m.Standing == order.Taken && !m.seen && c.reads(m.Provider) {
 			c.add(Finding{Code: ProviderRecordMissing, Order: string(m.Order), Subject: ref.String()},
 				"the issuer has no record of the %s of %s", m.What, m.Amount)
 		}
 	}
+}
+
+// reads reports whether the books of a provider are read at all. Those of a provider that is not configured any more
+// are not.
+func (c *comparison) reads(provider string) bool {
+	return c.Providers == nil || slices.Contains(c.Providers, provider)
 }
 
 // movement compares one movement.
@@ -123,6 +131,12 @@ func (c *comparison) known(all map[fulfilment.Ref]*mutation, l card.Line) *mutat
 		c.lines = append(c.lines, LineOrder{Line: l.ID})
 		c.add(Finding{Code: ProviderUnknown, Unit: LineUnit(l.ID), Subject: ref.String(), Owner: l.Owner},
 			"the issuer has a %s under a reference that belongs to no order", what)
+		return nil
+	}
+	if l.Provider != m.Provider {
+		c.lines = append(c.lines, LineOrder{Line: l.ID, Order: m.Order})
+		c.add(Finding{Code: ProviderDiffers, Order: string(m.Order), Subject: ref.String()},
+			"%s has a %s that was asked of %s", l.Provider, what, m.Provider)
 		return nil
 	}
 	if m.seen {

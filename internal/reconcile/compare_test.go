@@ -70,10 +70,10 @@ func compare(r books, s card.Statement) (found []Finding, unposted []ledger.Post
 		esim.Records{Profiles: r.Esims},
 	}
 	for i, m := range s.Movements {
-		orders.Lines = append(orders.Lines, card.Line{ID: fmt.Sprint("mov_", i), Movement: &m})
+		orders.Lines = append(orders.Lines, card.Line{ID: fmt.Sprint("mov_", i), Provider: m.Provider, Movement: &m})
 	}
 	for i, a := range s.Accounts {
-		orders.Lines = append(orders.Lines, card.Line{ID: fmt.Sprint("crd_", i), Card: &a})
+		orders.Lines = append(orders.Lines, card.Line{ID: fmt.Sprint("crd_", i), Provider: a.Provider, Card: &a})
 	}
 	c, d := compareOrders(orders), compareTransfers(transfers)
 	for _, l := range c.lines {

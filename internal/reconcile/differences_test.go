@@ -204,6 +204,14 @@ var issuerDifferences = map[string]difference{
 	"a fee withdrawn by two versions": {func(_ *books, s *card.Statement) {
 		s.Movements[0].State = card.MoveSucceeded
 	}, []Code{ProviderDuplicate, ProviderUnrecorded}},
+	"a card opened by another issuer, too": {func(_ *books, s *card.Statement) {
+		again := s.Accounts[0]
+		again.Provider = "other"
+		s.Accounts = append(s.Accounts, again)
+	}, []Code{ProviderDiffers}},
+	"a load made by another issuer": {func(_ *books, s *card.Statement) {
+		s.Movements[2].Provider = "other"
+	}, []Code{ProviderDiffers, ProviderRecordMissing}},
 	"a load of another amount": {func(_ *books, s *card.Statement) {
 		s.Movements[2].Amount = 5000
 	}, []Code{ProviderDiffers}},

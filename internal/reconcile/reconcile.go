@@ -25,8 +25,10 @@ import (
 
 // Config is what a Reconciler is made of.
 type Config struct {
-	Chain     Chain
+	Chain Chain
+	// Issuer is the book of all issuers: card.Books. Providers are their names; nil is all that there are.
 	Issuer    card.Book
+	Providers []string
 	Arrivals  Arrivals
 	Unread    Unread
 	Books     Books

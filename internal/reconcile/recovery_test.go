@@ -40,10 +40,17 @@ type shelf struct {
 
 func (s *shelf) Purchases(context.Context) ([]esim.Purchase, error) { return s.purchases, nil }
 
-func (s *shelf) ByAccounts(context.Context, []string) (map[string]card.Card, error) {
-	return s.lost.Cards, nil
+func (s *shelf) ByAccounts(context.Context, []string) (all []card.Card, err error) {
+	for account, c := range s.lost.Cards {
+		c.Account = account
+		all = append(all, c)
+	}
+	return all, nil
 }
-func (s *shelf) PlansByCode(context.Context) (map[string]esim.Plan, error) { return s.lost.Plans, nil }
+
+func (s *shelf) PlansByCode(context.Context, string) (map[string]esim.Plan, error) {
+	return s.lost.Plans, nil
+}
 
 func (s *shelf) Lost(context.Context, []x402.Address, []uuid.UUID) (Lost, error) {
 	return Lost{Unmatched: s.lost.Unmatched, Orders: s.lost.Orders, References: s.lost.References}, nil
@@ -80,7 +87,7 @@ const blockSeconds = 1000 // between two blocks of the shelf's chain, so that th
 func (s *shelf) recovery() Recovery {
 	return Recovery{
 		Products: []Product{card.Made{Book: s, Cards: s}, topup.Made{Book: card.Made{Book: s, Cards: s}},
-			esim.Made{Book: s, Plans: s}}, Books: s, Head: agedHead{}, RefundAfter: 24 * time.Hour,
+			esim.Made{Books: []esim.NamedBook{{Book: s}}, Plans: s}}, Books: s, Head: agedHead{}, RefundAfter: 24 * time.Hour,
 		Now: func() time.Time { return time.Unix(500*blockSeconds, 0) },
 	}
 }

@@ -301,7 +301,7 @@ func (r *run) compare(ctx context.Context, ids []order.ID, lines []string) (c *c
 	if err != nil {
 		return nil, nil, fmt.Errorf("read our records: %w", err)
 	}
-	records.Epoch = r.progress.Issuer.Number
+	records.Epoch, records.Providers = r.progress.Issuer.Number, r.Providers
 	for _, id := range ids {
 		units = append(units, OrderUnit(id))
 	}

@@ -23,14 +23,23 @@ func CardProduct() Product {
 }
 
 const (
-	cardsOfSQL = `SELECT id, order_id, status, reference, account, load_usd_cents
+	cardsOfSQL = `SELECT id, order_id, status, reference, account, load_usd_cents, provider
 		FROM cards WHERE order_id = ANY($1) ORDER BY id`
 
 	// The unique key of a fee job is its card.
 	feesOfSQL = `SELECT status, payload FROM jobs WHERE kind = $1 AND unique_key = ANY($2::text[]) ORDER BY id`
 
-	accountsSQL = `SELECT owner, id, order_id, status, reference, account FROM cards WHERE account = ANY($1)`
+	accountsSQL = `SELECT owner, id, order_id, status, reference, account, provider FROM cards WHERE account = ANY($1)`
 )
+
+const cardProvidersSQL = `
+	SELECT provider FROM cards WHERE status NOT IN ('CLOSED', 'FAILED')
+	UNION SELECT o.item->>'provider' FROM orders o WHERE ` + paidFor + ` AND o.item ? 'provider' ORDER BY 1`
+
+// Providers are the issuers of live cards and of paid orders for cards.
+func (c Cards) Providers(ctx context.Context) ([]string, error) {
+	return c.s.names(ctx, cardProvidersSQL, card.Kind)
+}
 
 // cardRecords reads the cards of orders, and their fee jobs.
 func cardRecords(b booksReader, orders []string) (reconcile.Goods, error) {
@@ -47,7 +56,7 @@ func cardRecords(b booksReader, orders []string) (reconcile.Goods, error) {
 }
 
 // ByAccounts implements card.Accounts.
-func (c Cards) ByAccounts(ctx context.Context, accounts []string) (map[string]card.Card, error) {
+func (c Cards) ByAccounts(ctx context.Context, accounts []string) ([]card.Card, error) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
 	rows, err := c.s.pool.Query(ctx, accountsSQL, accounts)
@@ -55,16 +64,12 @@ func (c Cards) ByAccounts(ctx context.Context, accounts []string) (map[string]ca
 		return nil, mapError(err)
 	}
 	found, err := pgx.CollectRows(rows, scanOwnedCard)
-	all := map[string]card.Card{}
-	for _, one := range found {
-		all[one.Account] = one
-	}
-	return all, mapError(err)
+	return found, mapError(err)
 }
 
 func scanCard(row pgx.CollectableRow) (c card.Card, err error) {
 	var ref uuid.UUID
-	err = row.Scan(&c.ID, &c.Order, &c.Status, &ref, &c.Account, (*int64)(&c.Load))
+	err = row.Scan(&c.ID, &c.Order, &c.Status, &ref, &c.Account, (*int64)(&c.Load), &c.Provider)
 	c.Ref = fulfilment.Ref(ref)
 	return c, err
 }
@@ -81,7 +86,7 @@ func scanFee(row pgx.CollectableRow) (f card.FeeRecord, err error) {
 func scanOwnedCard(row pgx.CollectableRow) (c card.Card, err error) {
 	var owner string
 	var ref uuid.UUID
-	if err := row.Scan(&owner, &c.ID, &c.Order, &c.Status, &ref, &c.Account); err != nil {
+	if err := row.Scan(&owner, &c.ID, &c.Order, &c.Status, &ref, &c.Account, &c.Provider); err != nil {
 		return c, err
 	}
 	c.Ref = fulfilment.Ref(ref)

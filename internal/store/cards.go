@@ -80,12 +80,14 @@ func (c Cards) Issued(ctx context.Context, orders ...order.ID) (map[order.ID]car
 }
 
 // ByNames implements card.Store.
-func (c Cards) ByNames(ctx context.Context, accounts []string, refs []fulfilment.Ref) ([]card.Card, error) {
+func (c Cards) ByNames(
+	ctx context.Context, provider string, accounts []string, refs []fulfilment.Ref,
+) ([]card.Card, error) {
 	opened := make([]uuid.UUID, len(refs))
 	for i, ref := range refs {
 		opened[i] = uuid.UUID(ref)
 	}
-	rows, err := c.s.ent.Card.Query().Where(entcard.Or(
+	rows, err := c.s.ent.Card.Query().Where(entcard.Provider(provider), entcard.Or(
 		entcard.And(entcard.AccountNEQ(""), entcard.AccountIn(accounts...)), entcard.ReferenceIn(opened...))).All(ctx)
 	if err != nil {
 		return nil, mapError(err)
@@ -130,6 +132,7 @@ func (c Cards) Reserve(ctx context.Context, f job.Fence, n card.Card) (card.Card
 		got = n
 		return tx.Card.Create().SetID(n.ID).SetOrderID(string(n.Order)).SetOwner(n.Owner.Lower()).
 			SetStatus(entcard.Status(n.Status)).SetReference(uuid.UUID(n.Ref)).SetLoadUsdCents(int64(n.Load)).
+			SetProvider(n.Provider).SetProgramme(n.Programme).SetHolder(string(n.Holder)).
 			SetCreatedAt(n.CreatedAt).SetUpdatedAt(n.UpdatedAt).Exec(ctx)
 	})
 	return got, err
@@ -201,16 +204,16 @@ func (c Cards) Observe(ctx context.Context, seen ...card.Seen) (changed []card.C
 	if len(seen) == 0 {
 		return nil, nil
 	}
-	refs, statuses := make([]uuid.UUID, len(seen)), make([]string, len(seen))
+	refs, statuses, providers := make([]uuid.UUID, len(seen)), make([]string, len(seen)), make([]string, len(seen))
 	for i, one := range seen {
-		refs[i], statuses[i] = uuid.UUID(one.Ref), string(one.Status)
+		refs[i], statuses[i], providers[i] = uuid.UUID(one.Ref), string(one.Status), one.Provider
 	}
 	var from, to []string
 	for _, m := range card.Moves() {
 		from, to = append(from, string(m[0])), append(to, string(m[1]))
 	}
 	err = c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		rows, err := raw(tx).Query(ctx, observeSQL, refs, statuses, from, to, c.s.stamp())
+		rows, err := raw(tx).Query(ctx, observeSQL, refs, statuses, from, to, c.s.stamp(), providers)
 		if err != nil {
 			return err
 		}
@@ -243,7 +246,8 @@ const feeOpenSQL = `SELECT EXISTS (
 const observeSQL = `
 	WITH seen AS (
 		SELECT c.id, s.status FROM cards c
-		JOIN unnest($1::uuid[], $2::text[]) AS s (reference, status) ON c.reference = s.reference
+		JOIN unnest($1::uuid[], $2::text[], $6::text[]) AS s (reference, status, provider)
+			ON c.reference = s.reference AND c.provider = s.provider
 		JOIN unnest($3::text[], $4::text[]) AS m (from_status, to_status)
 			ON c.status = m.from_status AND s.status = m.to_status
 		ORDER BY c.id FOR UPDATE OF c)
@@ -282,7 +286,8 @@ func cardOf(row *ent.Card) (card.Card, error) {
 	}
 	return card.Card{
 		ID: row.ID, Order: order.ID(row.OrderID), Owner: owner, Status: card.Status(row.Status),
-		Ref:  fulfilment.Ref(row.Reference),
+		Ref:      fulfilment.Ref(row.Reference),
+		Provider: row.Provider, Programme: row.Programme, Holder: card.Holder(row.Holder),
 		Load: money.Cents(row.LoadUsdCents), Account: row.Account, Last4: row.Last4,
 		OwnerFrozen: row.OwnerFrozen, CreatedAt: row.CreatedAt.UTC(),
 		UpdatedAt: row.UpdatedAt.UTC(),

@@ -41,8 +41,8 @@ func TestWhatWasSentHasTheOwnerOfItsOrder(t *testing.T) {
 	s := storetest.New(t)
 	of, none := fulfilment.Ref(uuid.New()), fulfilment.Ref(uuid.New())
 	if _, err := s.Pool().Exec(t.Context(), `INSERT INTO esim_profiles
-		(id, order_id, owner, plan_id, status, reference, created_at, updated_at)
-		VALUES ($1, 'ord_1', '0xaa', 'pln_1', 'ordered', $2, now(), now())`, uuid.New(), uuid.UUID(of)); err != nil {
+		(id, order_id, owner, plan_id, provider, status, reference, created_at, updated_at)
+		VALUES ($1, 'ord_1', '0xaa', 'pln_1', 'one', 'ordered', $2, now(), now())`, uuid.New(), uuid.UUID(of)); err != nil {
 		t.Fatal(err)
 	}
 	for ref, want := range map[fulfilment.Ref]string{of: "0xaa", none: ""} {

@@ -51,6 +51,14 @@ const (
 		WHERE status = 'ready' AND order_id = ANY($1) ORDER BY id`
 )
 
+const esimProvidersSQL = `SELECT DISTINCT p.provider FROM orders o JOIN esim_plans p ON p.id = o.item->>'planId'
+	WHERE ` + paidFor + ` ORDER BY 1`
+
+// Providers are the suppliers of paid orders for eSIMs.
+func (e Esims) Providers(ctx context.Context) ([]string, error) {
+	return e.s.names(ctx, esimProvidersSQL, esim.Kind)
+}
+
 // esimRecords reads the ready profiles of orders.
 func esimRecords(b booksReader, orders []string) (reconcile.Goods, error) {
 	var r esim.Records
@@ -63,8 +71,8 @@ func scanEsim(row pgx.CollectableRow) (p esim.Profile, err error) {
 }
 
 // PlansByCode implements esim.Plans.
-func (e Esims) PlansByCode(ctx context.Context) (map[string]esim.Plan, error) {
-	rows, err := e.s.ent.EsimPlan.Query().All(ctx)
+func (e Esims) PlansByCode(ctx context.Context, provider string) (map[string]esim.Plan, error) {
+	rows, err := e.s.ent.EsimPlan.Query().Where(esimplan.Provider(provider)).All(ctx)
 	all := map[string]esim.Plan{}
 	for _, row := range rows {
 		all[row.Code] = planOf(row)
@@ -72,25 +80,22 @@ func (e Esims) PlansByCode(ctx context.Context) (map[string]esim.Plan, error) {
 	return all, mapError(err)
 }
 
-// catalogueID is the id of the row with the time of the last sync.
-const catalogueID = "catalogue"
-
 const (
-	// A sync that began before the last one finished is ignored.
+	// A sync of a provider that began before its last one finished is ignored.
 	syncedSQL = `
 		INSERT INTO esim_syncs (id, synced_at) VALUES ($1, $2)
 		ON CONFLICT (id) DO UPDATE SET synced_at = excluded.synced_at WHERE esim_syncs.synced_at <= excluded.synced_at`
 
 	// Rows that did not change are not written.
 	replacePlansSQL = `
-		INSERT INTO esim_plans AS old (id, code, name, type, countries, data_mb, unlimited, fair_use,
+		INSERT INTO esim_plans AS old (id, provider, code, name, type, countries, data_mb, unlimited, fair_use,
 			validity_days, cost_micros, price_usd_cents, live, created_at, updated_at)
-		SELECT id, code, name, type, countries, data_mb, unlimited, fair_use, validity_days, cost_micros,
+		SELECT id, $3, code, name, type, countries, data_mb, unlimited, fair_use, validity_days, cost_micros,
 			price_usd_cents, live, $2::timestamptz, $2::timestamptz
 		FROM jsonb_to_recordset($1::jsonb) AS new(id varchar, code varchar, name varchar, type varchar,
 			countries jsonb, data_mb bigint, unlimited boolean, fair_use varchar,
 			validity_days bigint, cost_micros bigint, price_usd_cents bigint, live boolean)
-		ON CONFLICT (code) DO UPDATE SET name = excluded.name, type = excluded.type, countries = excluded.countries,
+		ON CONFLICT (provider, code) DO UPDATE SET name = excluded.name, type = excluded.type, countries = excluded.countries,
 			data_mb = excluded.data_mb, unlimited = excluded.unlimited, fair_use = excluded.fair_use,
 			validity_days = excluded.validity_days, cost_micros = excluded.cost_micros,
 			price_usd_cents = excluded.price_usd_cents, live = excluded.live, updated_at = excluded.updated_at
@@ -100,10 +105,10 @@ const (
 				excluded.fair_use, excluded.validity_days, excluded.cost_micros, excluded.price_usd_cents, excluded.live)`
 
 	reserveProfileSQL = `
-		INSERT INTO esim_profiles (id, order_id, owner, plan_id, status, reference, created_at, updated_at)
-		SELECT $1, id, owner, $3, $4, $5, $6, $7 FROM orders WHERE id = $2 RETURNING 1`
+		INSERT INTO esim_profiles (id, order_id, owner, plan_id, provider, status, reference, created_at, updated_at)
+		SELECT $1, id, owner, $3, $4, $5, $6, $7, $8 FROM orders WHERE id = $2 RETURNING 1`
 
-	dropPlansSQL = `UPDATE esim_plans SET live = false, updated_at = $2 WHERE live AND NOT code = ANY($1)`
+	dropPlansSQL = `UPDATE esim_plans SET live = false, updated_at = $2 WHERE live AND provider = $3 AND NOT code = ANY($1)`
 
 	rotateTokenSQL = `
 		INSERT INTO esim_tokens (id, owner, version, expires_at) SELECT id, owner, 2, $2 FROM orders WHERE id = $1
@@ -128,25 +133,25 @@ type planRow struct {
 }
 
 // Plans implements esim.Store.
-func (e Esims) Plans(ctx context.Context) ([]esim.Plan, time.Time, error) {
-	synced, err := e.s.ent.EsimSync.Get(ctx, catalogueID)
-	if ent.IsNotFound(err) {
-		return nil, time.Time{}, nil
-	}
+func (e Esims) Plans(ctx context.Context) ([]esim.Plan, map[string]time.Time, error) {
+	syncs, err := e.s.ent.EsimSync.Query().All(ctx)
 	if err != nil {
-		return nil, time.Time{}, mapError(err)
+		return nil, nil, mapError(err)
 	}
 	rows, err := e.s.ent.EsimPlan.Query().Where(esimplan.Live(true)).
 		Order(esimplan.ByPriceUsdCents(), esimplan.ByUnlimited(sql.OrderDesc()), esimplan.ByDataMB(sql.OrderDesc()),
 			esimplan.ByID()).All(ctx)
 	if err != nil {
-		return nil, time.Time{}, mapError(err)
+		return nil, nil, mapError(err)
 	}
-	plans := make([]esim.Plan, len(rows))
+	plans, synced := make([]esim.Plan, len(rows)), make(map[string]time.Time, len(syncs))
 	for i, row := range rows {
 		plans[i] = planOf(row)
 	}
-	return plans, synced.SyncedAt.UTC(), nil
+	for _, s := range syncs {
+		synced[s.ID] = s.SyncedAt.UTC()
+	}
+	return plans, synced, nil
 }
 
 // Plan implements esim.Store.
@@ -162,7 +167,7 @@ func (e Esims) Plan(ctx context.Context, id esim.PlanID) (esim.Plan, error) {
 }
 
 // Replace implements esim.Store.
-func (e Esims) Replace(ctx context.Context, plans []esim.Plan, at time.Time) error {
+func (e Esims) Replace(ctx context.Context, provider string, plans []esim.Plan, at time.Time) error {
 	rows, codes := make([]planRow, len(plans)), make([]string, len(plans))
 	for i, p := range plans {
 		rows[i] = planRow{
@@ -175,14 +180,14 @@ func (e Esims) Replace(ctx context.Context, plans []esim.Plan, at time.Time) err
 		return fmt.Errorf("encode the catalogue: %w", err)
 	}
 	return e.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		tag, err := raw(tx).Exec(ctx, syncedSQL, catalogueID, at.UTC().Truncate(time.Microsecond))
+		tag, err := raw(tx).Exec(ctx, syncedSQL, provider, at.UTC().Truncate(time.Microsecond))
 		if err != nil || tag.RowsAffected() == 0 {
 			return err
 		}
-		if _, err := raw(tx).Exec(ctx, replacePlansSQL, string(encoded), e.s.stamp()); err != nil {
+		if _, err := raw(tx).Exec(ctx, replacePlansSQL, string(encoded), e.s.stamp(), provider); err != nil {
 			return err
 		}
-		_, err = raw(tx).Exec(ctx, dropPlansSQL, codes, e.s.stamp())
+		_, err = raw(tx).Exec(ctx, dropPlansSQL, codes, e.s.stamp(), provider)
 		return err
 	})
 }
@@ -244,7 +249,7 @@ func (e Esims) Reserve(ctx context.Context, f job.Fence, p esim.Profile) (esim.P
 		}
 		got = p
 		touchOne(tx, fmt.Errorf("order %s: %w", p.Order, esim.ErrNotFound), reserveProfileSQL,
-			p.ID, p.Order, p.Plan, p.Status, uuid.UUID(p.Ref), p.CreatedAt, p.UpdatedAt)
+			p.ID, p.Order, p.Plan, p.Provider, p.Status, uuid.UUID(p.Ref), p.CreatedAt, p.UpdatedAt)
 		return nil
 	})
 	return got, err
@@ -324,15 +329,16 @@ func planOf(row *ent.EsimPlan) esim.Plan {
 	return esim.Plan{
 		ID: esim.PlanID(row.ID), Name: row.Name, Type: esim.Type(row.Type), Countries: row.Countries, DataMB: row.DataMB,
 		Unlimited: row.Unlimited, FairUse: row.FairUse, ValidityDays: row.ValidityDays, Price: money.Cents(row.PriceUsdCents),
-		Code: row.Code,
+		Provider: row.Provider, Code: row.Code,
 		Cost: money.USDC(row.CostMicros), Live: row.Live,
 	}
 }
 
 func profileOf(row *ent.EsimProfile) esim.Profile {
 	return esim.Profile{
-		ID: row.ID, Order: order.ID(row.OrderID), Plan: esim.PlanID(row.PlanID), Status: esim.Status(row.Status),
-		Ref: fulfilment.Ref(row.Reference), Account: row.Account, Cost: money.USDC(row.CostMicros),
+		ID: row.ID, Order: order.ID(row.OrderID), Plan: esim.PlanID(row.PlanID), Provider: row.Provider,
+		Status: esim.Status(row.Status),
+		Ref:    fulfilment.Ref(row.Reference), Account: row.Account, Cost: money.USDC(row.CostMicros),
 		ActivationData: esim.Sealed{Key: row.SealedKey, Box: row.Sealed},
 		CreatedAt:      row.CreatedAt.UTC(), UpdatedAt: row.UpdatedAt.UTC(),
 	}

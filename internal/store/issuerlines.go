@@ -35,7 +35,7 @@ const ordersOfLinesSQL = `
 	SELECT c.order_id FROM issuer_lines l JOIN cards c ON c.reference = l.reference WHERE l.id = ANY($1)
 	UNION
 	SELECT o.id FROM issuer_lines l
-		JOIN cards c ON c.account = l.account AND c.account <> ''
+		JOIN cards c ON c.account = l.account AND c.provider = l.provider AND c.account <> ''
 		JOIN orders o ON o.owner = c.owner AND o.kind = ANY($3) AND o.status NOT IN ('payment_required', 'expired')
 	WHERE l.id = ANY($1) AND l.order_id = ''
 	LIMIT $2`
@@ -54,10 +54,10 @@ func (t Treasury) OrdersOfLines(ctx context.Context, lines []string) ([]order.ID
 
 // enterSQL copies lines. An unchanged line is not compared again.
 const enterSQL = `
-	INSERT INTO issuer_lines (id, reference, account, direction, state, amount_usd_cents, balance_usd_cents,
+	INSERT INTO issuer_lines (id, provider, reference, account, direction, state, amount_usd_cents, balance_usd_cents,
 		epoch, changed_at)
-	SELECT l.*, $8, $9 FROM unnest($1::varchar[], $2::uuid[], $3::varchar[], $4::varchar[], $5::varchar[],
-		$6::bigint[], $7::bigint[]) AS l
+	SELECT l.*, $9, $10 FROM unnest($1::varchar[], $2::varchar[], $3::uuid[], $4::varchar[], $5::varchar[],
+		$6::varchar[], $7::bigint[], $8::bigint[]) AS l
 	ON CONFLICT (id) DO UPDATE SET epoch = greatest(issuer_lines.epoch, excluded.epoch), reference = excluded.reference,
 		account = excluded.account, direction = excluded.direction, state = excluded.state,
 		amount_usd_cents = excluded.amount_usd_cents, balance_usd_cents = excluded.balance_usd_cents,
@@ -75,7 +75,7 @@ func (t Treasury) Enter(ctx context.Context, lines []card.Line, epoch int64) err
 	if len(lines) == 0 {
 		return nil
 	}
-	var ids, accounts, directions, states []string
+	var ids, providers, accounts, directions, states []string
 	var refs []uuid.UUID
 	var amounts, balances []int64
 	at := map[string]int{}
@@ -87,13 +87,15 @@ func (t Treasury) Enter(ctx context.Context, lines []card.Line, epoch int64) err
 			continue
 		}
 		at[l.ID] = len(ids)
-		ids, refs, accounts = append(ids, l.ID), append(refs, ref), append(accounts, account)
+		ids, providers = append(ids, l.ID), append(providers, l.Provider)
+		refs, accounts = append(refs, ref), append(accounts, account)
 		directions, states = append(directions, direction), append(states, state)
 		amounts, balances = append(amounts, amount), append(balances, balance)
 	}
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	_, err := t.s.pool.Exec(ctx, enterSQL, ids, refs, accounts, directions, states, amounts, balances, epoch, t.s.stamp())
+	_, err := t.s.pool.Exec(ctx, enterSQL, ids, providers, refs, accounts, directions, states, amounts, balances, epoch,
+		t.s.stamp())
 	return mapError(err)
 }
 
@@ -118,8 +120,9 @@ const (
 
 	linesOfSQL = `
 		SELECT l.id, l.reference, l.account, l.direction, l.state, l.amount_usd_cents, l.balance_usd_cents,
-			l.order_id, l.epoch,
-			coalesce((SELECT owner FROM cards c WHERE c.account = l.account AND c.account <> '' LIMIT 1), '')
+			l.order_id, l.epoch, l.provider,
+			coalesce((SELECT owner FROM cards c
+				WHERE c.account = l.account AND c.provider = l.provider AND c.account <> '' LIMIT 1), '')
 		FROM issuer_lines l
 		WHERE l.reference = ANY($1) OR l.order_id = ANY($2) AND l.order_id <> '' OR l.id = ANY($3)
 		ORDER BY l.changed_at, l.id`
@@ -188,7 +191,7 @@ func scanLine(row pgx.CollectableRow) (l card.Line, err error) {
 	var ref uuid.UUID
 	var account, direction, state string
 	var amount, balance int64
-	err = row.Scan(&l.ID, &ref, &account, &direction, &state, &amount, &balance, &l.Order, &l.Epoch, &l.Owner)
+	err = row.Scan(&l.ID, &ref, &account, &direction, &state, &amount, &balance, &l.Order, &l.Epoch, &l.Provider, &l.Owner)
 	if err != nil {
 		return l, err
 	}

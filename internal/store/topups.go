@@ -18,7 +18,7 @@ func TopupProduct() Product {
 const (
 	splitsOfSQL = `SELECT id, item FROM orders WHERE id = ANY($1) AND kind = $2`
 
-	accountsOfSQL = `SELECT id, account FROM cards WHERE id = ANY($1)`
+	accountsOfSQL = `SELECT id, account, provider FROM cards WHERE id = ANY($1)`
 
 	// The loads onto the cards of some owners that may be in progress or made without a record.
 	loadingSQL = `
@@ -30,7 +30,9 @@ const (
 
 // topupRecords reads the splits of top-up orders, and the issuer's IDs of their cards.
 func topupRecords(b booksReader, orders []string) (reconcile.Goods, error) {
-	r := topup.Records{Splits: map[order.ID]topup.Split{}, Accounts: map[uuid.UUID]string{}}
+	r := topup.Records{
+		Splits: map[order.ID]topup.Split{}, Accounts: map[uuid.UUID]string{}, Providers: map[uuid.UUID]string{},
+	}
 	var id order.ID
 	var item json.RawMessage
 	var cards []uuid.UUID
@@ -42,7 +44,10 @@ func topupRecords(b booksReader, orders []string) (reconcile.Goods, error) {
 		return nil, err
 	}
 	var of uuid.UUID
-	var account string
-	err := b.each([]any{&of, &account}, func() error { r.Accounts[of] = account; return nil }, accountsOfSQL, cards)()
+	var account, provider string
+	err := b.each([]any{&of, &account, &provider}, func() error {
+		r.Accounts[of], r.Providers[of] = account, provider
+		return nil
+	}, accountsOfSQL, cards)()
 	return r, err
 }

@@ -223,8 +223,8 @@ func count(ctx context.Context, c metric.Int64Counter, attrs ...attribute.KeyVal
 type Gauges struct {
 	Jobs   []JobGauge
 	Orders []OrderGauge
-	// FloatCents is what the issuer can still load; nil when it does not answer.
-	FloatCents *int64
+	// FloatCents are what the issuers can still load, by their names; one that does not answer is left out.
+	FloatCents map[string]int64
 	// BalanceUnits is what the payee holds of the asset, in its smallest unit; nil when the chain does not answer.
 	BalanceUnits *int64
 	// ReceivableCents is what owners owe of issue fees; nil when it cannot be read.
@@ -310,8 +310,8 @@ func (m *Metrics) Observe(look func(context.Context) Gauges) error {
 		if now.BooksAge != nil {
 			o.ObserveFloat64(booksAge, now.BooksAge.Seconds())
 		}
-		if now.FloatCents != nil {
-			o.ObserveInt64(float, *now.FloatCents)
+		for issuer, cents := range now.FloatCents {
+			o.ObserveInt64(float, cents, metric.WithAttributes(attribute.String("provider", issuer)))
 		}
 		if now.ReceivableCents != nil {
 			o.ObserveInt64(receivable, *now.ReceivableCents)

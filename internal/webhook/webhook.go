@@ -86,8 +86,8 @@ type Config struct {
 	Store Store
 	// Sources are the providers, by their names.
 	Sources map[string]Source
-	// Look reads cards that events are about from their issuer; nil where there is nothing to read.
-	Look func(ctx context.Context, a About) error
+	// Look reads what an event of a provider is about from that provider; nil where there is nothing to read.
+	Look func(ctx context.Context, provider string, a About) error
 	Log  *slog.Logger
 	Now  func() time.Time
 }
@@ -152,7 +152,7 @@ func (i *Inbox) Work(ctx context.Context, l *job.Lease) (job.Outcome, error) {
 		return job.Outcome{}, fmt.Errorf("hurry the waiting jobs: %w", err)
 	}
 	if i.Look != nil {
-		err = i.Look(ctx, a.About)
+		err = i.Look(ctx, a.Provider, a.About)
 	}
 	i.Log.DebugContext(ctx, "webhook read", slog.String("provider", a.Provider), slog.Int("jobs", hurried),
 		slog.Any("error", err))

@@ -108,9 +108,13 @@ func Open(t *testing.T, o Options) *Shop {
 	o = s.withDefaults(t, o)
 	s.Runner = job.NewRunner(job.Config{Queue: s.Store.Jobs(), TTL: time.Second, Poll: 20 * time.Millisecond, Slots: 8})
 	s.Cards = card.New(card.Config{
-		Store: s.Store.Cards(), Issuer: s.Issuer, Vault: s.Issuer, Stock: s.Issuer, Traits: s.Issuer.Traits(), Now: s.now,
+		Store: s.Store.Cards(), Now: s.now,
+		Providers: []card.Provider{{
+			Issuer: s.Issuer, Vault: s.Issuer, Stock: s.Issuer, Traits: s.Issuer.Traits(),
+			Capabilities: s.Issuer.Capabilities(),
+		}},
 		Paused: o.Paused, Payments: o.Payments, Workers: availability.Check{Name: "workers", Run: o.Workers},
-		Capabilities: s.Issuer.Capabilities(), Poll: 10 * time.Millisecond, CallTimeout: 300 * time.Millisecond,
+		Poll: 10 * time.Millisecond, CallTimeout: 300 * time.Millisecond,
 		Deadline: time.Hour,
 	})
 	settled := s.settle(o)

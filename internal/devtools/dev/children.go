@@ -72,6 +72,12 @@ func (c Config) start(ctx context.Context, close *closers) (app.Config, Ready, e
 	if err := UseSupplier(&cfg, c.Supplier, c.SandboxURL, c.SupplierVisibilityDelay); err != nil {
 		return cfg, Ready{}, err
 	}
+	if err := cfg.Set("routing.rules", c.Routing); err != nil {
+		return cfg, Ready{}, fmt.Errorf("read the routing rules: %w", err)
+	}
+	if err := cfg.CheckRouting(); err != nil {
+		return cfg, Ready{}, err
+	}
 	cfg.Operators = []auth.Operator{{Name: "dev", Hash: sha256.Sum256([]byte(keys.operator))}}
 	return cfg, c.ready(cfg, keys.operator), nil
 }

@@ -40,10 +40,14 @@ type Config struct {
 	IssuerCallTimeout, IssuerVisibilityDelay time.Duration
 	// SpendLimits makes the sandbox issuer open cards with spending limits.
 	SpendLimits bool
-	// Issuer is one of Names; empty is the sandbox. Any other is played by the sandbox process.
+	// Issuer is one of Names, or several separated by commas; empty is the sandbox. Any other is played by the sandbox
+	// process.
 	Issuer string
-	// Supplier is one of Names; empty is the sandbox. Any other is played by the sandbox process.
+	// Supplier is one of Names, or several separated by commas; empty is the sandbox. Any other is played by the sandbox
+	// process.
 	Supplier string
+	// Routing is the setting routing.rules.
+	Routing string
 	// SupplierVisibilityDelay is the setting visibility_delay of such a supplier; zero takes its default.
 	SupplierVisibilityDelay time.Duration
 	Log                     *slog.Logger

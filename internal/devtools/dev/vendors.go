@@ -16,13 +16,17 @@ import (
 	"github.com/roamcard/roamcard/internal/provider/esimgo/esimgofake"
 	"github.com/roamcard/roamcard/internal/provider/lithic"
 	"github.com/roamcard/roamcard/internal/provider/lithic/lithicfake"
+	"github.com/roamcard/roamcard/internal/provider/sandbox"
 	"github.com/roamcard/roamcard/internal/provider/stripe"
 	"github.com/roamcard/roamcard/internal/provider/stripe/stripefake"
 	"github.com/roamcard/roamcard/internal/secret"
 )
 
 // sandboxName is the issuer and the supplier that a development server has by default.
-const sandboxName = "sandbox"
+const (
+	sandboxName = "sandbox"
+	sandboxKey  = sandbox.DevKey
+)
 
 // Role is what a provider does for the service; its settings begin with it.
 type Role string
@@ -102,9 +106,9 @@ func find(role Role, name string) (*vendor, error) {
 }
 
 // WithVendors adds the fakes of the real providers to the sandbox ones, each below its name.
-func WithVendors(sandbox http.Handler) http.Handler {
+func WithVendors(alone http.Handler) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("/", sandbox)
+	mux.Handle("/", alone)
 	for _, v := range vendors() {
 		fake, root := v.make(), "/"+v.name
 		mux.Handle(root+v.path+"/", http.StripPrefix(root+v.path, fake))
@@ -118,44 +122,71 @@ func Books(name, sandboxURL string) string {
 	return sandboxURL + "/" + name + "/control/books"
 }
 
-// UseIssuer makes a configuration sell the cards of an issuer that runs next to the sandbox.
-func UseIssuer(c *app.Config, name, sandboxURL string) error {
-	v, err := find(Issuer, name)
-	switch {
-	case v == nil:
-		return err
-	case c.IssuerLimits:
-		return errors.New("spending limits are the sandbox issuer's")
-	}
-	return v.use(c, sandboxURL)
+// UseIssuer makes a configuration sell the cards of issuers that run next to the sandbox: one name, or several
+// separated by commas.
+func UseIssuer(c *app.Config, names, sandboxURL string) error {
+	return each(c, Issuer, names, sandboxURL, func(v *vendor, first bool) error {
+		if c.IssuerLimits {
+			return errors.New("spending limits are the sandbox issuer's")
+		}
+		return v.use(c, sandboxURL, first)
+	})
 }
 
-// UseSupplier makes a configuration sell the eSIMs of a supplier that runs next to the sandbox. Zero leaves the
-// supplier its own visibility delay.
-func UseSupplier(c *app.Config, name, sandboxURL string, visibilityDelay time.Duration) error {
-	v, err := find(Supplier, name)
-	switch {
-	case err != nil:
-		return err
-	case v == nil && visibilityDelay != 0:
+// UseSupplier makes a configuration sell the eSIMs of suppliers that run next to the sandbox: one name, or several
+// separated by commas. Zero leaves a supplier its own visibility delay.
+func UseSupplier(c *app.Config, names, sandboxURL string, visibilityDelay time.Duration) error {
+	if visibilityDelay != 0 && slices.Contains(named(names), sandboxName) {
 		return errors.New("the sandbox supplier has no visibility delay to set")
-	case v == nil:
-		return nil
 	}
-	if err := v.use(c, sandboxURL); err != nil || visibilityDelay == 0 {
-		return err
-	}
-	return v.set(c, v.visibilityDelay, visibilityDelay.String())
+	return each(c, Supplier, names, sandboxURL, func(v *vendor, first bool) error {
+		if err := v.use(c, sandboxURL, first); err != nil || visibilityDelay == 0 {
+			return err
+		}
+		return v.set(c, v.visibilityDelay, visibilityDelay.String())
+	})
 }
 
-// use makes a configuration use the vendor next to the sandbox.
-func (v *vendor) use(c *app.Config, sandboxURL string) error {
-	url := sandboxURL + "/" + v.name + v.path
-	settings := map[string]string{string(v.role) + ".provider": v.name}
-	if v.role == Issuer {
+func named(names string) []string {
+	all := strings.Split(cmp.Or(names, sandboxName), ",")
+	for i := range all {
+		all[i] = strings.TrimSpace(all[i])
+	}
+	return all
+}
+
+// each uses all vendors that are named. The sandbox is reached by the general settings where it is the first.
+func each(c *app.Config, role Role, names, sandboxURL string, use func(v *vendor, first bool) error) error {
+	for i, name := range named(names) {
+		v, err := find(role, name)
+		switch {
+		case err == nil && v != nil:
+			err = use(v, i == 0)
+		case err == nil && i > 0:
+			own := &vendor{role: role, name: name}
+			err = errors.Join(own.set(c, name+".url", sandboxURL), own.set(c, name+".key", sandboxKey))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := c.Set(string(role)+".provider", strings.Join(named(names), ",")); err != nil {
+		return fmt.Errorf("use %s: %w", names, err)
+	}
+	return nil
+}
+
+// use makes a configuration use the vendor next to the sandbox. The first one has the general settings.
+func (v *vendor) use(c *app.Config, sandboxURL string, first bool) error {
+	url, prefix := sandboxURL+"/"+v.name+v.path, string(v.role)
+	if !first {
+		prefix = strings.ReplaceAll(v.name, "-", "_")
+	}
+	settings := map[string]string{}
+	if v.role == Issuer && first {
 		c.IssuerURL, c.IssuerKey = url, secret.New(v.key) // the setting takes an origin only
 	} else {
-		settings["supplier.url"], settings["supplier.key"] = url, v.key
+		settings[prefix+".url"], settings[prefix+".key"] = url, v.key
 	}
 	for key, text := range v.own {
 		settings[key] = strings.ReplaceAll(text, "{url}", url)

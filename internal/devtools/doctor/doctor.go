@@ -88,6 +88,7 @@ func examineService(ctx context.Context, file string) []finding {
 	if cfg.SettlesBy(app.SettlerFacilitator) {
 		out = append(out, examineFacilitator(ctx, cfg))
 	}
+	out = append(out, verdictOf("routing", strings.Join(cfg.RoutingInEffect(), "; "), nil, ""))
 	for _, e := range append(cfg.ExamineProviders(ctx), cfg.ExamineScreening(ctx)...) {
 		out = append(out, verdictOf(e.Name, e.Detail, e.Err, e.Fix))
 	}

@@ -120,8 +120,10 @@ func newLimit(t *testing.T) vendor {
 
 // sells makes the product sell this issuer's cards.
 func (v vendor) sells(cfg *card.Config, _ *cardtest.Issuer) {
-	cfg.Issuer, cfg.Vault, cfg.Stock, cfg.Roll = v.client, v.client, v.client, v.client
-	cfg.Controls, cfg.Traits, cfg.Capabilities = nil, v.client.Traits(), v.client.Capabilities()
+	cfg.Providers[0] = card.Provider{
+		Issuer: v.client, Vault: v.client, Stock: v.client, Roll: v.client, Traits: v.client.Traits(),
+		Capabilities: v.client.Capabilities(),
+	}
 }
 
 // wrong counts the cards that have another balance in the vendor's books, and those that are missing or too many.

@@ -26,7 +26,10 @@ type Page struct {
 
 // Line is a card or a movement, with the issuer's ID. One of the two is set.
 type Line struct {
-	ID       string
+	// ID is the issuer's ID or, in Books, the provider, a slash and the issuer's ID.
+	ID string
+	// Provider is the issuer's name. An issuer does not set it.
+	Provider string
 	Card     *StatedAccount
 	Movement *Moved
 	// Order is the order that explained it last. Epoch is the last complete pass over the books that listed it. An
@@ -49,6 +52,8 @@ func (l Line) Ref() fulfilment.Ref {
 type StatedAccount struct {
 	Account
 	Balance money.Cents
+	// Provider is the issuer's name. An issuer does not set it.
+	Provider string
 }
 
 // EachLine reads the issuer's books after a cursor, at most so many pages, and returns the cursor after them. ended
@@ -93,9 +98,13 @@ func statementOf(ctx context.Context, b Book) (Statement, error) {
 				names = append(names, l.ID)
 			}
 			if l.Card != nil {
-				accounts[l.ID] = *l.Card
+				a := *l.Card
+				a.Provider = l.Provider
+				accounts[l.ID] = a
 			} else {
-				movements[l.ID] = *l.Movement
+				m := *l.Movement
+				m.Provider = l.Provider
+				movements[l.ID] = m
 			}
 		}
 		return nil

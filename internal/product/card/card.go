@@ -79,6 +79,10 @@ type Card struct {
 	// Load is the amount that the card is opened with: the price or, at an issuer with spending limits, the price
 	// without the fee.
 	Load money.Cents
+	// Provider is the name of the card's issuer, Programme the issuer's programme that it is opened in, and Holder whose
+	// name it is in.
+	Provider, Programme string
+	Holder              Holder
 	// Account is the issuer's ID of the card; empty until it is known.
 	Account string
 	Last4   string
@@ -93,10 +97,11 @@ func (c Card) Postings() []ledger.Posting {
 	return []ledger.Posting{ledger.Loaded(string(c.Order), c.ID.String(), c.Load)}
 }
 
-// Seen is a card as its issuer reports it.
+// Seen is a card as its issuer reports it. What another provider says about the card is ignored.
 type Seen struct {
-	Ref    fulfilment.Ref
-	Status Status
+	Ref      fulfilment.Ref
+	Status   Status
+	Provider string
 }
 
 // Turn is one movement of a card, as it takes its turn.
@@ -130,8 +135,8 @@ type Store interface {
 	Card(ctx context.Context, id uuid.UUID, owner x402.Address) (Card, error)
 	// Issued finds the latest card of each order; an order without one is left out.
 	Issued(ctx context.Context, orders ...order.ID) (map[order.ID]Card, error)
-	// ByNames finds cards by the issuer's names of them or by the references of their openings.
-	ByNames(ctx context.Context, accounts []string, refs []fulfilment.Ref) ([]Card, error)
+	// ByNames finds a provider's cards by its names of them or by the references of their openings.
+	ByNames(ctx context.Context, provider string, accounts []string, refs []fulfilment.Ref) ([]Card, error)
 	// Reserve stores c, unless its order already has a card with this reference, and returns the stored card.
 	Reserve(ctx context.Context, f job.Fence, c Card) (Card, error)
 	// Activate makes a pending card ACTIVE, adds the postings and enqueues its fee job, in one transaction. For an

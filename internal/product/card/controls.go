@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -85,7 +86,7 @@ const (
 
 // Freeze stops an owner's card at its issuer until Unfreeze. A card that is frozen stays as it is.
 func (c *Cards) Freeze(ctx context.Context, id uuid.UUID, owner x402.Address) (Card, error) {
-	card, err := c.controlled(ctx, id, owner, c.Capabilities.Freeze)
+	at, card, err := c.freezable(ctx, id, owner)
 	if err != nil || card.Status == Frozen {
 		return card, err
 	}
@@ -99,7 +100,7 @@ func (c *Cards) Freeze(ctx context.Context, id uuid.UUID, owner x402.Address) (C
 	if err := c.Store.SetOwnerFrozen(ctx, card.ID, owner, true); err != nil {
 		return Card{}, fmt.Errorf("record who freezes the card: %w", err)
 	}
-	changed, err := c.setFrozen(ctx, card, true)
+	changed, err := c.setFrozen(ctx, at, card, true)
 	if _, refused := errors.AsType[*fulfilment.Refusal](err); refused {
 		// Only what the owner froze may the owner unfreeze.
 		if err := c.Store.SetOwnerFrozen(ctx, card.ID, owner, false); err != nil {
@@ -112,7 +113,7 @@ func (c *Cards) Freeze(ctx context.Context, id uuid.UUID, owner x402.Address) (C
 
 // Unfreeze lets a card that its owner has frozen be used again. What the issuer locked stays locked.
 func (c *Cards) Unfreeze(ctx context.Context, id uuid.UUID, owner x402.Address) (Card, error) {
-	card, err := c.controlled(ctx, id, owner, c.Capabilities.Freeze)
+	at, card, err := c.freezable(ctx, id, owner)
 	if err != nil || card.Status == Active {
 		return card, err
 	}
@@ -120,7 +121,7 @@ func (c *Cards) Unfreeze(ctx context.Context, id uuid.UUID, owner x402.Address) 
 	if !card.OwnerFrozen {
 		return Card{}, locked
 	}
-	changed, err := c.setFrozen(ctx, card, false)
+	changed, err := c.setFrozen(ctx, at, card, false)
 	if _, refused := errors.AsType[*fulfilment.Refusal](err); refused {
 		return Card{}, locked
 	}
@@ -128,10 +129,10 @@ func (c *Cards) Unfreeze(ctx context.Context, id uuid.UUID, owner x402.Address) 
 }
 
 // setFrozen asks the issuer, and stores the status that it reports then.
-func (c *Cards) setFrozen(ctx context.Context, card Card, frozen bool) (Card, error) {
+func (c *Cards) setFrozen(ctx context.Context, at *provider, card Card, frozen bool) (Card, error) {
 	asking, cancel := context.WithTimeout(ctx, c.CallTimeout)
 	defer cancel()
-	state, err := c.Controls.SetFrozen(asking, card.Account, frozen)
+	state, err := at.Controls.SetFrozen(asking, card.Account, frozen)
 	if _, refused := errors.AsType[*fulfilment.Refusal](err); refused {
 		return Card{}, err
 	}
@@ -143,7 +144,7 @@ func (c *Cards) setFrozen(ctx context.Context, card Card, frozen bool) (Card, er
 		return Card{}, fault.New(fault.DependencyDown, "The card issuer has not confirmed it yet.")
 	}
 	if status != card.Status {
-		if err := c.observe(ctx, Seen{card.Ref, status}); err != nil {
+		if err := c.observe(ctx, Seen{card.Ref, status, card.Provider}); err != nil {
 			return Card{}, err
 		}
 	}
@@ -158,22 +159,51 @@ func (c *Cards) setFrozen(ctx context.Context, card Card, frozen bool) (Card, er
 	return card, nil
 }
 
-// controlled finds an owner's card for a control that its issuer must offer. It is ACTIVE or FROZEN at its issuer now.
-func (c *Cards) controlled(ctx context.Context, id uuid.UUID, owner x402.Address, offered bool) (Card, error) {
-	if !offered || c.Controls == nil {
-		return Card{}, controlMissing()
+// freezable finds an owner's card whose issuer lets owners freeze it. It is ACTIVE or FROZEN there now.
+func (c *Cards) freezable(ctx context.Context, id uuid.UUID, owner x402.Address) (*provider, Card, error) {
+	at, card, err := c.controlled(ctx, id, owner, freeze)
+	if err != nil {
+		return nil, Card{}, err
+	}
+	if card, err = c.current(ctx, card, atOnce); err != nil {
+		return nil, Card{}, err
+	}
+	if card.Status != Active && card.Status != Frozen {
+		return nil, Card{}, fault.Newf(fault.CardNotActive, "The card is %s.", card.Status)
+	}
+	return at, card, nil
+}
+
+// control is one control of owners.
+type control func(Capabilities) bool
+
+func freeze(of Capabilities) bool       { return of.Freeze }
+func transactions(of Capabilities) bool { return of.Transactions }
+
+func (p *provider) offers(of control) bool { return of(p.Capabilities) && p.Controls != nil }
+
+// offered reports whether any issuer offers a control.
+func (c *Cards) offered(of control) bool {
+	return slices.ContainsFunc(c.providers, func(p *provider) bool { return p.offers(of) })
+}
+
+// controlled finds an owner's card for a control that its issuer must offer.
+func (c *Cards) controlled(ctx context.Context, id uuid.UUID, owner x402.Address, of control) (*provider, Card, error) {
+	if !c.offered(of) {
+		return nil, Card{}, controlMissing()
 	}
 	card, err := c.find(ctx, id, owner)
 	if err != nil {
-		return Card{}, err
+		return nil, Card{}, err
 	}
-	if card, err = c.current(ctx, card, atOnce); err != nil {
-		return Card{}, err
+	at, err := c.at(card.Provider)
+	if err != nil {
+		return nil, Card{}, err
 	}
-	if card.Status != Active && card.Status != Frozen {
-		return Card{}, fault.Newf(fault.CardNotActive, "The card is %s.", card.Status)
+	if !at.offers(of) {
+		return nil, Card{}, controlMissing()
 	}
-	return card, nil
+	return at, card, nil
 }
 
 func controlMissing() *fault.Fault {
@@ -188,14 +218,14 @@ var transactionIDs = uuid.MustParse("4d3f0a1e-90a5-5c19-8b35-1b6a4f0f7c52")
 func (c *Cards) Transactions(
 	ctx context.Context, id uuid.UUID, owner x402.Address, after string, most int,
 ) (page []Transaction, next string, err error) {
-	if !c.Capabilities.Transactions || c.Controls == nil {
+	if !c.offered(transactions) {
 		return nil, "", controlMissing()
 	}
 	cursor, err := base64.RawURLEncoding.DecodeString(after)
 	if err != nil {
 		return nil, "", fault.New(fault.SchemaInvalid, "pageToken is not the nextPageToken of a page.")
 	}
-	card, err := c.find(ctx, id, owner)
+	at, card, err := c.controlled(ctx, id, owner, transactions)
 	if err != nil {
 		return nil, "", err
 	}
@@ -204,7 +234,7 @@ func (c *Cards) Transactions(
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.CallTimeout)
 	defer cancel()
-	page, next, err = c.Controls.Transactions(ctx, card.Account, string(cursor), most)
+	page, next, err = at.Controls.Transactions(ctx, card.Account, string(cursor), most)
 	if refusal, refused := errors.AsType[*fulfilment.Refusal](err); refused && after != "" &&
 		refusal.Code == fulfilment.RefusedRequest {
 		return nil, "", fault.New(fault.SchemaInvalid, "pageToken is not the nextPageToken of a page.")

@@ -160,7 +160,8 @@ func TestTransactionsAreShownPlainly(t *testing.T) {
 
 func TestIssuerWithoutControlsOffersNone(t *testing.T) {
 	s, id := owned(t, card.Active)
-	s.Capabilities.Freeze, s.Capabilities.Transactions = false, false
+	of := &s.Providers[0].Capabilities
+	of.Freeze, of.Transactions = false, false
 	_, err := s.Freeze(t.Context(), id, owner)
 	wantFault(t, err, fault.CardControlMissing)
 	_, err = s.Unfreeze(t.Context(), id, owner)

@@ -18,16 +18,26 @@ import (
 // Deliver implements settlement.Product: it takes the next possible step in the delivery of a card. It may be called
 // any number of times.
 func (c *Cards) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order.Progress, error) {
+	of, err := readItem(o.Item)
+	if err != nil {
+		return order.Progress{}, err
+	}
+	// The provider that the order remembers, not what the routing says now: the card may have been opened there.
+	at, err := c.at(of.Provider)
+	if errors.Is(err, errNotConfigured) {
+		return order.Progress{State: order.Doubtful, Reason: "the issuer " + of.Provider + " is not configured"}, nil
+	}
 	now := c.Now()
 	card, err := c.Store.Reserve(ctx, l.Fence(), Card{
 		ID: uuid.Must(uuid.NewV7()), Order: o.ID, Owner: o.Owner, Status: Pending, Ref: openingRef(o),
-		Load: c.opening(o), CreatedAt: now, UpdatedAt: now,
+		Provider: at.Name, Programme: at.Programme, Holder: at.Capabilities.Holder, Load: at.opening(o),
+		CreatedAt: now, UpdatedAt: now,
 	})
 	if err != nil {
 		return order.Progress{}, fmt.Errorf("reserve the card: %w", err)
 	}
 	faultpoint.Reach("card.reserved")
-	attempt := c.attempt(o, card)
+	attempt := c.attempt(at, o, card)
 	switch card.Status {
 	case Active, Frozen, Closed:
 		return attempt.Delivered(active), nil
@@ -37,25 +47,25 @@ func (c *Cards) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order
 		}, nil
 	case Pending:
 	}
-	opened, err := fulfilment.Make(ctx, l, c.provider(), fulfilment.Call[Account]{
+	opened, err := fulfilment.Make(ctx, l, c.provider(at), fulfilment.Call[Account]{
 		Step: openings.Marker(o.Delivery),
 		Send: func(ctx context.Context) (Account, error) {
 			if err := faultpoint.Fail("issuer.before_open"); err != nil {
 				return Account{}, err
 			}
-			a, err := c.Issuer.Open(ctx, Opening{
+			a, err := at.Issuer.Open(ctx, Opening{
 				Ref: card.Ref, Load: card.Load, Limit: card.Load < o.Price, Buyer: order.BuyerOf(o.Owner),
 			})
 			return a, errors.Join(err, faultpoint.Fail("issuer.after_open"))
 		},
-		Read: func(ctx context.Context) (Account, error) { return c.Issuer.Account(ctx, card.Ref) },
+		Read: func(ctx context.Context) (Account, error) { return at.Issuer.Account(ctx, card.Ref) },
 	})
 	if err != nil {
 		return order.Progress{}, fmt.Errorf("open the card: %w", err)
 	}
 	switch opened.Kind {
 	case fulfilment.Known:
-		return c.opened(ctx, l, o, card, opened.Record)
+		return c.opened(ctx, l, o, card, attempt, opened.Record)
 	case fulfilment.Refused:
 		return c.refuse(ctx, l, attempt, card, opened.Refusal)
 	case fulfilment.Untraceable:
@@ -71,16 +81,17 @@ func (c *Cards) Postings(order.Order) ([]ledger.Posting, error) { return nil, ni
 
 // opening is the amount that a card is opened with. At an issuer with spending limits, the fee is never on the card, so
 // nobody can spend it.
-func (c *Cards) opening(o order.Order) money.Cents {
-	if c.Capabilities.Funding == Limit {
+func (p *provider) opening(o order.Order) money.Cents {
+	if p.Capabilities.Funding == Limit {
 		return o.Price - Fee
 	}
 	return o.Price
 }
 
 // opened acts on the issuer's record of the card.
-func (c *Cards) opened(ctx context.Context, l *job.Lease, o order.Order, card Card, a Account) (order.Progress, error) {
-	attempt := c.attempt(o, card)
+func (c *Cards) opened(
+	ctx context.Context, l *job.Lease, o order.Order, card Card, attempt fulfilment.Attempt, a Account,
+) (order.Progress, error) {
 	card.Account, card.Last4 = a.ID, a.Last4
 	switch a.State {
 	case AccountActive, AccountFrozen:
@@ -102,9 +113,9 @@ func (c *Cards) opened(ctx context.Context, l *job.Lease, o order.Order, card Ca
 const active = "card active"
 
 // attempt is the current attempt at the delivery of a card.
-func (c *Cards) attempt(o order.Order, card Card) fulfilment.Attempt {
+func (c *Cards) attempt(at *provider, o order.Order, card Card) fulfilment.Attempt {
 	return fulfilment.Attempt{
-		Provider: c.provider(), Since: o.UpdatedAt,
+		Provider: c.provider(at), Since: o.UpdatedAt,
 		Evidence: map[string]string{"card": card.ID.String(), "reference": card.Ref.String()},
 		NoTrace:  "the issuer shows no trace of the opening",
 		TooLong:  "the issuer left the card pending for too long",

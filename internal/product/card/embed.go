@@ -52,6 +52,8 @@ type Look struct {
 type Shown struct {
 	Frames []Frame
 	Values []Value
+	// Parts are those of the card's issuer. An issuer does not set them.
+	Parts *PageParts
 }
 
 // Frame shows one thing, such as the number. Its URL works once.
@@ -144,13 +146,19 @@ func (c *Cards) OpenLink(ctx context.Context, token string) (shown Shown, unlock
 	if err != nil {
 		return Shown{}, secret.Text{}, err
 	}
+	at, err := c.at(card.Provider)
+	if err != nil {
+		return Shown{}, secret.Text{}, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, c.CallTimeout)
 	defer cancel()
 	// The vendor's clock may be ahead of ours.
-	shown, err = c.Embed.Show(ctx, card.Account, Look{Origin: c.Origin, Until: now.Add(2 * pageFor)})
+	shown, err = at.Embed.Show(ctx, card.Account, Look{Origin: c.Origin, Until: now.Add(2 * pageFor)})
 	if err != nil {
 		return Shown{}, secret.Text{}, fmt.Errorf("show the card: %w", errors.Join(err, issuerDown()))
 	}
+	parts := at.Embed.PageParts()
+	shown.Parts = &parts
 	return shown, unlock, nil
 }
 
@@ -168,9 +176,13 @@ func (c *Cards) Unlock(ctx context.Context, token, nonce string) (secret.Text, e
 	if err != nil {
 		return secret.Text{}, err
 	}
+	at, err := c.at(card.Provider)
+	if err != nil {
+		return secret.Text{}, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, c.CallTimeout)
 	defer cancel()
-	key, err := c.Embed.Unlock(ctx, card.Account, nonce)
+	key, err := at.Embed.Unlock(ctx, card.Account, nonce)
 	if err != nil {
 		return secret.Text{}, fmt.Errorf("unlock the card: %w", errors.Join(err, issuerDown()))
 	}

@@ -21,11 +21,13 @@ const FeeJob job.Kind = "card_issue_fee"
 // FeeArgs are the arguments of a fee job. Version is the retry version, not the row's lock version: each version has
 // its own reference at the issuer.
 type FeeArgs struct {
-	Card    uuid.UUID   `json:"card"`
-	Order   string      `json:"order"`
-	Account string      `json:"account"`
-	Amount  money.Cents `json:"amountUsdCents"`
-	Version int         `json:"version"`
+	Card    uuid.UUID `json:"card"`
+	Order   string    `json:"order"`
+	Account string    `json:"account"`
+	// Provider is the name of the card's issuer.
+	Provider string      `json:"provider,omitempty"`
+	Amount   money.Cents `json:"amountUsdCents"`
+	Version  int         `json:"version"`
 	// Opening is the reference of the card's opening; empty for jobs that are older than this field.
 	Opening string `json:"opening,omitempty"`
 	// Kept says that the card was opened without the fee, so that taking it is a posting only.
@@ -82,7 +84,7 @@ func (a FeeArgs) Ref() fulfilment.Ref {
 func feeJob(c Card, o order.Order) job.New {
 	return job.New{
 		Args: FeeArgs{
-			Card: c.ID, Order: string(c.Order), Account: c.Account, Amount: Fee, Version: 1,
+			Card: c.ID, Order: string(c.Order), Account: c.Account, Provider: c.Provider, Amount: Fee, Version: 1,
 			Opening: c.Ref.String(), Kept: c.Load < o.Price,
 		},
 		UniqueKey: c.ID.String(), Class: job.Deliver,
@@ -103,6 +105,10 @@ func (c *Cards) WithdrawFee(ctx context.Context, l *job.Lease) (job.Outcome, err
 		}
 		return job.Recorded(), nil
 	}
+	at, err := c.at(a.Provider)
+	if errors.Is(err, errNotConfigured) {
+		return job.Review("the issuer " + a.Provider + " is not configured"), nil
+	}
 	switch _, err := c.Store.TakeTurn(ctx, l.Fence(), Turn{Card: a.Card, FeeJob: l.Row().ID, Ref: a.Ref()}); {
 	case errors.Is(err, ErrBusy):
 		// Nothing is sent, so no time of the issuer's runs.
@@ -111,18 +117,18 @@ func (c *Cards) WithdrawFee(ctx context.Context, l *job.Lease) (job.Outcome, err
 		return job.Outcome{}, fmt.Errorf("take the card: %w", err)
 	}
 	faultpoint.Reach("fee.turn")
-	took, err := fulfilment.Make(ctx, l, c.provider(), fulfilment.Call[Moved]{
+	took, err := fulfilment.Make(ctx, l, c.provider(at), fulfilment.Call[Moved]{
 		Step: fmt.Sprintf("withdraw/%d", a.Version),
 		Send: func(ctx context.Context) (Moved, error) {
 			if err := faultpoint.Fail("fee.before_withdraw"); err != nil {
 				return Moved{}, err
 			}
-			m, err := c.Issuer.Move(ctx, Movement{
+			m, err := at.Issuer.Move(ctx, Movement{
 				Ref: a.Ref(), Account: a.Account, Direction: Withdrawal, Amount: a.Amount,
 			})
 			return m, errors.Join(err, faultpoint.Fail("fee.after_withdraw"))
 		},
-		Read: func(ctx context.Context) (Moved, error) { return c.Issuer.Moved(ctx, a.Account, a.Ref()) },
+		Read: func(ctx context.Context) (Moved, error) { return at.Issuer.Moved(ctx, a.Account, a.Ref()) },
 	})
 	if err != nil {
 		return job.Outcome{}, fmt.Errorf("withdraw the fee: %w", err)
@@ -146,7 +152,7 @@ func (c *Cards) WithdrawFee(ctx context.Context, l *job.Lease) (job.Outcome, err
 		}
 	case fulfilment.Unknown:
 	}
-	after, ok := c.provider().Wait(l.Row().CreatedAt)
+	after, ok := c.provider(at).Wait(l.Row().CreatedAt)
 	if !ok {
 		return job.Review("the issuer left the withdrawal undecided for too long"), nil
 	}

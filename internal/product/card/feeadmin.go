@@ -88,10 +88,17 @@ var (
 	ErrKeyReused = errors.New("the key was used for another action")
 )
 
+// Issuers finds the issuers of cards.
+type Issuers interface {
+	// IssuerOf finds one by the name that a card remembers.
+	IssuerOf(provider string) (Issuer, error)
+}
+
 // FeeAdmin runs operators' actions on fee jobs.
 type FeeAdmin struct {
-	Jobs   FeeJobs
-	Issuer Issuer
+	Jobs FeeJobs
+	// Issuers are those of the cards.
+	Issuers Issuers
 	// CallTimeout bounds one call to the issuer.
 	CallTimeout time.Duration
 }
@@ -128,9 +135,13 @@ func (d FeeAdmin) look(ctx context.Context, row job.Row, a FeeArgs) (job.Status,
 	if row.Status == job.Succeeded || row.Status == job.Failed {
 		return row.Status, row.LastError, nil
 	}
+	issuer, err := d.Issuers.IssuerOf(a.Provider)
+	if err != nil {
+		return "", "", err
+	}
 	ctx, cancel := context.WithTimeout(ctx, d.CallTimeout)
 	defer cancel()
-	m, err := d.Issuer.Moved(ctx, a.Account, a.Ref())
+	m, err := issuer.Moved(ctx, a.Account, a.Ref())
 	if errors.Is(err, fulfilment.ErrNoRef) {
 		return row.Status, row.LastError, nil
 	}

@@ -12,11 +12,20 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Found implements checkout.Finder: the issuer has a card under the order's reference.
+// Found implements checkout.Finder: the issuer that the order remembers has a card under the order's reference. A card
+// at another one is unexplained.
 func (c *Cards) Found(ctx context.Context, o order.Order) (bool, error) {
+	of, err := readItem(o.Item)
+	if err != nil {
+		return false, err
+	}
+	at, err := c.at(of.Provider)
+	if err != nil {
+		return false, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, c.CallTimeout)
 	defer cancel()
-	return found(c.Issuer.Account(ctx, openingRef(o)))
+	return found(at.Issuer.Account(ctx, openingRef(o)))
 }
 
 // Loaded reports whether the issuer has a load of an owner's card under a reference. Without a card, none of the
@@ -38,9 +47,13 @@ func (c *Cards) Loaded(ctx context.Context, owner x402.Address, id uuid.UUID, re
 }
 
 func (c *Cards) loaded(ctx context.Context, on Card, ref fulfilment.Ref) (bool, error) {
+	at, err := c.at(on.Provider)
+	if err != nil {
+		return false, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, c.CallTimeout)
 	defer cancel()
-	return found(c.Issuer.Moved(ctx, on.Account, ref))
+	return found(at.Issuer.Moved(ctx, on.Account, ref))
 }
 
 func found[T any](_ T, err error) (bool, error) {

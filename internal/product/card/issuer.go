@@ -206,6 +206,8 @@ type Moved struct {
 	State  MovedState
 	// Refusal is set when the state is MoveFailed.
 	Refusal *fulfilment.Refusal
+	// Provider is the issuer's name in a Statement. An issuer does not set it.
+	Provider string
 }
 
 // MovedState is the state of a movement.

@@ -16,25 +16,28 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Fundable is an owner's card that can be topped up: ACTIVE at its issuer, of an owner without an outstanding fee.
-func (c *Cards) Fundable(ctx context.Context, owner x402.Address, within time.Duration) (uuid.UUID, error) {
+// Fundable is an owner's card that can be topped up, and the name of its issuer: ACTIVE there, of an owner without an
+// outstanding fee.
+func (c *Cards) Fundable(
+	ctx context.Context, owner x402.Address, within time.Duration,
+) (id uuid.UUID, provider string, err error) {
 	on, err := c.live(ctx, owner, within)
 	if errors.Is(err, ErrNotFound) || (err == nil && on.Status != Active) {
-		return uuid.Nil, fault.New(fault.ActiveCardMissing,
+		return uuid.Nil, "", fault.New(fault.ActiveCardMissing,
 			"Only a wallet with an ACTIVE card can top it up. Buy a card first, or wait until it is ACTIVE.")
 	}
 	if err != nil {
-		return uuid.Nil, err
+		return uuid.Nil, "", err
 	}
 	owed, err := c.Store.Owes(ctx, owner)
 	if err != nil {
-		return uuid.Nil, fmt.Errorf("sum the owed fees: %w", err)
+		return uuid.Nil, "", fmt.Errorf("sum the owed fees: %w", err)
 	}
 	if owed > 0 {
-		return uuid.Nil, fault.Newf(fault.FeeOutstanding, "The platform fee of %s USD could not be withdrawn from the "+
+		return uuid.Nil, "", fault.Newf(fault.FeeOutstanding, "The platform fee of %s USD could not be withdrawn from the "+
 			"wallet's card. Top-ups are closed until an operator has decided about it.", owed)
 	}
-	return on.ID, nil
+	return on.ID, on.Provider, nil
 }
 
 // Load loads an amount onto an owner's card: one load, confirmed by the issuer's record of it and then by the balance.
@@ -43,15 +46,19 @@ func (c *Cards) Load(ctx context.Context, l *job.Lease, o order.Order, load orde
 	if err != nil {
 		return order.Progress{}, fmt.Errorf("find the card: %w", err)
 	}
+	at, err := c.at(on.Provider)
+	if errors.Is(err, errNotConfigured) {
+		return order.Progress{State: order.Doubtful, Reason: "the issuer " + on.Provider + " is not configured"}, nil
+	}
 	ref := fulfilment.Ref(load.Reference)
 	attempt := fulfilment.Attempt{
-		Provider: c.provider(), Since: o.UpdatedAt,
+		Provider: c.provider(at), Since: o.UpdatedAt,
 		Evidence: map[string]string{"card": on.ID.String(), "reference": ref.String()},
 		NoTrace:  "the issuer shows no trace of the load",
 		TooLong:  "the issuer left the load undecided for too long",
 	}
 	target, err := c.Store.TakeTurn(ctx, l.Fence(), Turn{
-		Card: on.ID, Order: o.ID, Ref: ref, Load: load.Amount, Held: c.Capabilities.Funding == Limit,
+		Card: on.ID, Order: o.ID, Ref: ref, Load: load.Amount, Held: at.Capabilities.Funding == Limit,
 	})
 	if errors.Is(err, ErrBusy) {
 		attempt.TooLong = "another movement of the card is undecided for too long"
@@ -61,18 +68,18 @@ func (c *Cards) Load(ctx context.Context, l *job.Lease, o order.Order, load orde
 		return order.Progress{}, fmt.Errorf("take the card: %w", err)
 	}
 	faultpoint.Reach("load.taken")
-	loaded, err := fulfilment.Make(ctx, l, c.provider(), fulfilment.Call[Moved]{
+	loaded, err := fulfilment.Make(ctx, l, c.provider(at), fulfilment.Call[Moved]{
 		Step: load.Step,
 		Send: func(ctx context.Context) (Moved, error) {
 			if err := faultpoint.Fail("load.before_send"); err != nil {
 				return Moved{}, err
 			}
-			m, err := c.Issuer.Move(ctx, Movement{
+			m, err := at.Issuer.Move(ctx, Movement{
 				Ref: ref, Account: on.Account, Direction: Load, Amount: load.Amount, Target: target,
 			})
 			return m, errors.Join(err, faultpoint.Fail("load.after_send"))
 		},
-		Read: func(ctx context.Context) (Moved, error) { return c.Issuer.Moved(ctx, on.Account, ref) },
+		Read: func(ctx context.Context) (Moved, error) { return at.Issuer.Moved(ctx, on.Account, ref) },
 	})
 	if err != nil {
 		return order.Progress{}, fmt.Errorf("load the card: %w", err)
@@ -89,7 +96,7 @@ func (c *Cards) Load(ctx context.Context, l *job.Lease, o order.Order, load orde
 				// It was made before, when the card had been loaded with another sum: a later limit may be without it.
 				return attempt.Doubtful("the issuer made the load with another limit"), nil
 			}
-			return c.confirm(ctx, attempt, on), nil
+			return c.confirm(ctx, at, attempt, on), nil
 		case MoveFailed:
 			return attempt.Refused(m.Refusal), nil
 		case MovePending:
@@ -100,10 +107,10 @@ func (c *Cards) Load(ctx context.Context, l *job.Lease, o order.Order, load orde
 }
 
 // confirm reads the balance, which completes a load that the issuer reports as made.
-func (c *Cards) confirm(ctx context.Context, attempt fulfilment.Attempt, on Card) order.Progress {
+func (c *Cards) confirm(ctx context.Context, at *provider, attempt fulfilment.Attempt, on Card) order.Progress {
 	ctx, cancel := context.WithTimeout(ctx, c.CallTimeout)
 	defer cancel()
-	b, err := c.Vault.Balance(ctx, on.Account)
+	b, err := at.Vault.Balance(ctx, on.Account)
 	if err != nil {
 		// The load is made; only its confirmation is pending.
 		return attempt.Pending()

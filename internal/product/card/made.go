@@ -14,12 +14,13 @@ import (
 
 // Accounts finds our cards by the issuer's IDs.
 type Accounts interface {
-	// ByAccounts finds cards; an unknown one is left out.
-	ByAccounts(ctx context.Context, accounts []string) (map[string]Card, error)
+	// ByAccounts finds cards; an unknown one is left out. Cards of two issuers may have the same ID.
+	ByAccounts(ctx context.Context, accounts []string) ([]Card, error)
 }
 
-// Made lists what the issuer has made for us, with our record of it. It implements reconcile.Product.
+// Made lists what the issuers have made for us, with our record of it. It implements reconcile.Product.
 type Made struct {
+	// Book is that of all issuers: Books.
 	Book  Book
 	Cards Accounts
 }
@@ -31,7 +32,7 @@ func (m Made) Kind() order.Kind { return Kind }
 func (m Made) References(o order.Order) []order.Reference { return openings.References(o) }
 
 // read reads all of the issuer's books, and those of their cards that we have.
-func (m Made) read(ctx context.Context) (s Statement, ours map[string]Card, err error) {
+func (m Made) read(ctx context.Context) (s Statement, ours map[place]Card, err error) {
 	if s, err = statementOf(ctx, m.Book); err != nil {
 		return s, nil, fmt.Errorf("read the issuer's books: %w", err)
 	}
@@ -40,11 +41,19 @@ func (m Made) read(ctx context.Context) (s Statement, ours map[string]Card, err 
 		accounts[i] = a.ID
 	}
 	// Our records are read after the issuer's, so that they include what is being delivered now.
-	if ours, err = m.Cards.ByAccounts(ctx, accounts); err != nil {
+	found, err := m.Cards.ByAccounts(ctx, accounts)
+	if err != nil {
 		return s, nil, fmt.Errorf("find our cards: %w", err)
+	}
+	ours = map[place]Card{}
+	for _, c := range found {
+		ours[place{c.Provider, c.Account}] = c
 	}
 	return s, ours, nil
 }
+
+// place is where a card is: its issuer, and the issuer's ID of it.
+type place struct{ provider, account string }
 
 // Made implements reconcile.Product: the cards.
 func (m Made) Made(ctx context.Context) ([]order.Goods, error) {
@@ -64,7 +73,7 @@ func (m Made) Made(ctx context.Context) ([]order.Goods, error) {
 		all = append(all, order.Goods{
 			Kind: Kind, Reference: uuid.UUID(a.Ref), Note: a.Buyer, Step: OpeningStep, Gone: a.State == AccountClosed,
 			What:  fmt.Sprintf("the issuer has a card with %s loaded, ending in %s", a.Loaded, a.Last4),
-			Costs: costOf(a.Loaded), Item: func(money.USDC) json.RawMessage { return marshal(item{}) },
+			Costs: costOf(a.Loaded), Item: func(money.USDC) json.RawMessage { return marshal(item{a.Provider}) },
 			Single: true, Taken: func(owner x402.Address) bool { return owns[owner] },
 		})
 	}
@@ -92,18 +101,19 @@ func (m Made) Loads(ctx context.Context) ([]order.Goods, error) {
 	if err != nil {
 		return nil, err
 	}
-	notes := map[string]string{}
+	notes := map[place]string{}
 	for _, a := range s.Accounts {
-		notes[a.ID] = a.Buyer
+		notes[place{a.Provider, a.ID}] = a.Buyer
 	}
 	var all []order.Goods
 	for _, l := range s.Movements {
 		if l.Direction != Load || l.State == MoveFailed {
 			continue
 		}
-		on, known := ours[l.Account]
+		at := place{l.Provider, l.Account}
+		on, known := ours[at]
 		g := order.Goods{
-			Reference: uuid.UUID(l.Ref), Owner: on.Owner, Known: known, Note: notes[l.Account], Card: on.ID,
+			Reference: uuid.UUID(l.Ref), Owner: on.Owner, Known: known, Note: notes[at], Card: on.ID,
 			Amount: l.Amount, What: fmt.Sprintf("the issuer has put %s on a card", l.Amount),
 		}
 		if !known {

@@ -98,9 +98,13 @@ func (c *Cards) Balance(ctx context.Context, id uuid.UUID, owner x402.Address) (
 	if err != nil {
 		return Balance{}, err
 	}
+	at, err := c.at(card.Provider)
+	if err != nil {
+		return Balance{}, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, c.CallTimeout)
 	defer cancel()
-	b, err := c.Vault.Balance(ctx, card.Account)
+	b, err := at.Vault.Balance(ctx, card.Account)
 	if err != nil {
 		return Balance{}, fmt.Errorf("read the balance: %w", errors.Join(err, issuerDown()))
 	}
@@ -114,9 +118,13 @@ func (c *Cards) Credentials(ctx context.Context, id uuid.UUID, owner x402.Addres
 	if err != nil {
 		return Credentials{}, err
 	}
+	at, err := c.at(card.Provider)
+	if err != nil {
+		return Credentials{}, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, c.CallTimeout)
 	defer cancel()
-	s, err := c.Vault.Credentials(ctx, card.Account)
+	s, err := at.Vault.Credentials(ctx, card.Account)
 	if err != nil {
 		return Credentials{}, fmt.Errorf("read the credentials: %w", errors.Join(err, issuerDown()))
 	}

@@ -45,6 +45,7 @@ func (r Records) Calls(sales []order.Sale) (all []order.Call) {
 	for _, c := range r.Cards {
 		call := order.Call{
 			Order: c.Order, Reference: uuid.UUID(c.Ref), What: "card", Amount: c.Load, Card: c.ID, Account: c.Account,
+			Provider: c.Provider,
 		}
 		switch {
 		case c.delivered():
@@ -71,7 +72,7 @@ func (f FeeRecord) withdrawals() (all []order.Call) {
 	for a := f.Args; a.Version > 0; a.Version-- {
 		call := order.Call{
 			Order: order.ID(a.Order), Reference: uuid.UUID(a.Ref()), What: "fee withdrawal", Amount: a.Amount,
-			Card: a.Card, Account: a.Account, Direction: string(Withdrawal),
+			Card: a.Card, Account: a.Account, Provider: a.Provider, Direction: string(Withdrawal),
 		}
 		switch {
 		case a.Version < f.Args.Version: // confirmed as failed, or there would be no later one

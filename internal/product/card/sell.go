@@ -19,21 +19,14 @@ import (
 
 // Config is what Cards is made of.
 type Config struct {
-	Store  Store
-	Issuer Issuer
-	Vault  Vault
-	Stock  Stock
-	// Roll lists the cards, for the job that reads their states only.
-	Roll Roll
-	// Controls is needed where the capabilities say so.
-	Controls Controls
-	// Embed and Links are needed where the capabilities say RevealEmbed, and Origin, which is that of our pages.
-	Embed  Embed
+	Store Store
+	// Links are needed where the capabilities of an issuer say RevealEmbed, and Origin, which is that of our pages.
 	Links  Links
 	Origin string
-	Traits fulfilment.Traits
-	// Capabilities are the issuer's.
-	Capabilities Capabilities
+	// Providers are all issuers of cards that were sold or are to be. Route says which of them sell; nil is all of them,
+	// the first one preferred.
+	Providers []Provider
+	Route     Route
 	// Log may be nil.
 	Log *slog.Logger
 	Now func() time.Time
@@ -59,8 +52,8 @@ type Config struct {
 // Cards sells cards and serves their owners.
 type Cards struct {
 	Config
-	stock *availability.Memo[Inventory]
-	looks looks
+	providers []*provider
+	looks     looks
 }
 
 // New makes Cards.
@@ -69,20 +62,25 @@ func New(c Config) *Cards {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	cards := &Cards{Config: c}
-	// Cached, so that a flood of unpaid requests does not reach the issuer and the database.
-	cards.stock = availability.NewMemo(availability.MemoConfig[Inventory]{
-		Read: cards.readInventory, TTL: time.Second, Timeout: c.CallTimeout + availability.ReadTimeout, Now: c.Now,
-	})
+	for i := range c.Providers {
+		p := &provider{Provider: &c.Providers[i]}
+		// Cached, so that a flood of unpaid requests does not reach the issuer and the database.
+		p.stock = availability.NewMemo(availability.MemoConfig[Inventory]{
+			Read: func(ctx context.Context) (Inventory, error) { return cards.readInventory(ctx, p) },
+			TTL:  time.Second, Timeout: c.CallTimeout + availability.ReadTimeout, Now: c.Now,
+		})
+		cards.providers = append(cards.providers, p)
+	}
 	return cards
 }
 
 // Kind names orders for cards.
 const Kind order.Kind = "card_issue"
 
-// provider is the issuer as a fulfilment provider.
-func (c *Cards) provider() fulfilment.Provider {
+// provider is an issuer as a fulfilment provider.
+func (c *Cards) provider(of *provider) fulfilment.Provider {
 	return fulfilment.Provider{
-		Name: "issuer", Traits: c.Traits, CallTimeout: c.CallTimeout, Poll: c.Poll, Deadline: c.Deadline, Now: c.Now,
+		Name: "issuer", Traits: of.Traits, CallTimeout: c.CallTimeout, Poll: c.Poll, Deadline: c.Deadline, Now: c.Now,
 	}
 }
 
@@ -101,8 +99,21 @@ func (c *Cards) Jobs() []job.Work {
 	return all
 }
 
-// item is the item of a card order. It is empty, because there is one price only.
-type item struct{}
+// item is the item of a card order. It has no terms, because there is one price only.
+type item struct {
+	// Provider is the issuer that was chosen for the order. A quote has none: the choice is made when the buyer is known.
+	Provider string `json:"provider,omitempty"`
+}
+
+func readItem(raw json.RawMessage) (i item, err error) {
+	if len(raw) > 0 {
+		err = json.Unmarshal(raw, &i)
+	}
+	if err != nil {
+		return item{}, fmt.Errorf("read the card's item: %w", err)
+	}
+	return i, nil
+}
 
 const floatResource = "float/card"
 
@@ -123,30 +134,43 @@ func (c *Cards) Needs() []availability.Check {
 // Shown are the checks that the readiness route shows.
 func (c *Cards) Shown() []availability.Check { return []availability.Check{c.answers(), c.Workers} }
 
-// answers checks that the issuer reports its inventory.
+// answers checks that an issuer that sells cards reports its inventory.
 func (c *Cards) answers() availability.Check {
 	return availability.Check{Name: "issuer", Run: func(ctx context.Context) error {
-		_, err := c.inventory(ctx)
+		_, err := first(c.selling(Price), func(p *provider) error {
+			_, err := p.inventory(ctx)
+			return err
+		})
 		return err
 	}}
 }
 
-// hasRange fails while the issuer has no range of numbers for cards, if it lists its ranges.
+// hasRange fails while no issuer that sells cards has a range of numbers for them.
 func (c *Cards) hasRange(ctx context.Context) error {
-	inv, err := c.inventory(ctx)
-	if err == nil && c.Capabilities.BINs && !inv.open() {
+	_, err := first(c.selling(Price), func(p *provider) error { return hasRange(ctx, p) })
+	return err
+}
+
+// hasRange fails while an issuer has no range of numbers for cards, if it lists its ranges.
+func hasRange(ctx context.Context, p *provider) error {
+	inv, err := p.inventory(ctx)
+	if err == nil && p.Capabilities.BINs && !inv.open() {
 		err = fault.New(fault.BINUnavailable, "The issuer has no open card range.")
 	}
 	return err
 }
 
-// Offer implements checkout.Product: the fixed price or the quoted one, while the float covers it.
+// Offer implements checkout.Product: the fixed price or the quoted one, while an issuer can sell the card.
 func (c *Cards) Offer(ctx context.Context, r order.OfferRequest) (order.Offer, error) {
 	o := order.Offer{Price: Price, Item: marshal(item{})}
 	if r.Quoted != nil {
 		o = *r.Quoted
 	}
-	if err := c.Covers(ctx, o.Price); err != nil {
+	of, err := readItem(o.Item)
+	if err != nil {
+		return order.Offer{}, err
+	}
+	if _, err := c.choose(ctx, o.Price, of.Provider); err != nil {
 		return order.Offer{}, err
 	}
 	o.Description = "Virtual card, " + o.Price.String() + " USD: " + (o.Price - Fee).String() + " to spend after the " +
@@ -154,9 +178,15 @@ func (c *Cards) Offer(ctx context.Context, r order.OfferRequest) (order.Offer, e
 	return o, nil
 }
 
-// Covers fails while the unreserved float is smaller than an amount.
+// Covers fails while no provider has an unreserved float of an amount. Which card is loaded is not known yet.
 func (c *Cards) Covers(ctx context.Context, amount money.Cents) error {
-	inv, err := c.inventory(ctx)
+	_, err := first(c.providers, func(p *provider) error { return covers(ctx, p, amount) })
+	return err
+}
+
+// covers fails while the unreserved float of a provider is smaller than an amount.
+func covers(ctx context.Context, p *provider, amount money.Cents) error {
+	inv, err := p.inventory(ctx)
 	if err == nil && inv.Float-inv.Reserved < amount {
 		err = fault.New(fault.FloatUnavailable, noFloat)
 	}
@@ -164,8 +194,8 @@ func (c *Cards) Covers(ctx context.Context, amount money.Cents) error {
 }
 
 // inventory is the issuer's inventory, cached.
-func (c *Cards) inventory(ctx context.Context) (Inventory, error) {
-	inv, err := c.stock.Get(ctx)
+func (p *provider) inventory(ctx context.Context) (Inventory, error) {
+	inv, err := p.stock.Get(ctx)
 	if err != nil {
 		return Inventory{}, fmt.Errorf("read the inventory: %w", err)
 	}
@@ -174,11 +204,11 @@ func (c *Cards) inventory(ctx context.Context) (Inventory, error) {
 
 // readInventory reads the issuer's inventory and the reservations of its float. The claim sums the reservations again,
 // under a lock.
-func (c *Cards) readInventory(ctx context.Context) (Inventory, error) {
+func (c *Cards) readInventory(ctx context.Context, p *provider) (Inventory, error) {
 	// As of our clock before the call, less the clock skew of other processes: the float may not show later releases
 	// yet.
 	asOf := c.Now()
-	inv, err := c.Stock.Stock(ctx)
+	inv, err := p.Stock.Stock(ctx)
 	if err != nil {
 		return Inventory{}, fmt.Errorf("ask the issuer: %w", errors.Join(err, issuerDown()))
 	}
@@ -186,7 +216,7 @@ func (c *Cards) readInventory(ctx context.Context) (Inventory, error) {
 		asOf = inv.AsOf // an issuer may remember its stock
 	}
 	asOf = asOf.Add(-clockSkew)
-	held, err := c.Store.Reserved(ctx, floatResource, asOf)
+	held, err := c.Store.Reserved(ctx, p.resource(), asOf)
 	if err != nil {
 		return Inventory{}, fmt.Errorf("sum the reserved float: %w", err)
 	}
@@ -194,14 +224,18 @@ func (c *Cards) readInventory(ctx context.Context) (Inventory, error) {
 	return inv, nil
 }
 
-// Float is the reservation of an amount of the issuer's float.
-func (c *Cards) Float(ctx context.Context, amount money.Cents) (order.Reservation, error) {
-	inv, err := c.inventory(ctx)
+// Float is the reservation of an amount of a provider's float.
+func (c *Cards) Float(ctx context.Context, name string, amount money.Cents) (order.Reservation, error) {
+	p, err := c.at(name)
+	if err != nil {
+		return order.Reservation{}, err
+	}
+	inv, err := p.inventory(ctx)
 	if err != nil {
 		return order.Reservation{}, err
 	}
 	return order.Reservation{
-		Resource: floatResource, Units: int64(amount), Most: int64(MaxLoad), Limit: int64(inv.Float), AsOf: inv.AsOf,
+		Resource: p.resource(), Units: int64(amount), Most: int64(MaxLoad), Limit: int64(inv.Float), AsOf: inv.AsOf,
 		Unsettled: order.UnsettledLimit(int64(inv.Float), int64(amount), c.UnsettledPercent),
 		Refusal:   fault.FloatUnavailable, Detail: noFloat,
 	}, nil
@@ -212,7 +246,8 @@ const clockSkew = 5 * time.Second
 
 const noFloat = "The issuer's float does not cover that."
 
-// Reserve implements checkout.Product: one live card per owner, and 25.00 of the issuer's float.
+// Reserve implements checkout.Product: the issuer, which the order remembers, one live card per owner, and 25.00 of the
+// issuer's float.
 func (c *Cards) Reserve(ctx context.Context, owner x402.Address, o order.Offer) (order.Claim, error) {
 	asOf := c.Now()
 	switch _, err := c.live(ctx, owner, atOnce); {
@@ -222,7 +257,15 @@ func (c *Cards) Reserve(ctx context.Context, owner x402.Address, o order.Offer) 
 	case !errors.Is(err, ErrNotFound):
 		return order.Claim{}, err
 	}
-	float, err := c.Float(ctx, o.Price)
+	of, err := readItem(o.Item)
+	if err != nil {
+		return order.Claim{}, err
+	}
+	chosen, err := c.choose(ctx, o.Price, of.Provider)
+	if err != nil {
+		return order.Claim{}, err
+	}
+	float, err := c.Float(ctx, chosen.Name, o.Price)
 	if err != nil {
 		return order.Claim{}, err
 	}
@@ -230,7 +273,7 @@ func (c *Cards) Reserve(ctx context.Context, owner x402.Address, o order.Offer) 
 		Resource: "card/" + owner.Lower(), Units: 1, Limit: 1, AsOf: asOf,
 		Refusal: fault.CardAlreadyExists, Detail: "This wallet is buying a card already.",
 	}
-	return order.Claim{Item: o.Item, Reservations: []order.Reservation{one, float}}, nil
+	return order.Claim{Item: marshal(item{chosen.Name}), Reservations: []order.Reservation{one, float}}, nil
 }
 
 func (i Inventory) open() bool {

@@ -33,7 +33,11 @@ func (c *Cards) current(ctx context.Context, card Card, within time.Duration) (C
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.CallTimeout)
 	defer cancel()
-	account, err := c.Issuer.Account(ctx, card.Ref)
+	var account Account
+	at, err := c.at(card.Provider)
+	if err == nil {
+		account, err = at.Issuer.Account(ctx, card.Ref)
+	}
 	if err != nil {
 		c.Log.WarnContext(ctx, "card state not read", slog.String("card", card.ID.String()), slog.Any("error", err))
 		return card, nil
@@ -42,17 +46,17 @@ func (c *Cards) current(ctx context.Context, card Card, within time.Duration) (C
 	if !known || status == card.Status {
 		return card, nil
 	}
-	if err := c.observe(ctx, Seen{card.Ref, status}); err != nil {
+	if err := c.observe(ctx, Seen{card.Ref, status, card.Provider}); err != nil {
 		return Card{}, err
 	}
 	card.Status = status
 	return card, nil
 }
 
-// Look reads cards from the issuer, by its names of them or by our references, and stores the changes of their states.
-// What is none of our cards is left out.
-func (c *Cards) Look(ctx context.Context, accounts []string, refs []fulfilment.Ref) error {
-	found, err := c.Store.ByNames(ctx, accounts, refs)
+// Look reads cards from an issuer, by its names of them or by our references, and stores the changes of their states.
+// What is none of our cards there is left out.
+func (c *Cards) Look(ctx context.Context, provider string, accounts []string, refs []fulfilment.Ref) error {
+	found, err := c.Store.ByNames(ctx, provider, accounts, refs)
 	if err != nil {
 		return fmt.Errorf("find the cards: %w", err)
 	}
@@ -86,35 +90,45 @@ type StateArgs struct{}
 // Kind implements job.Args.
 func (StateArgs) Kind() job.Kind { return StateJob }
 
-// ReadStates handles the job: it reads the issuer's list page by page, and stores the changes. When the issuer does not
-// answer, the job of the next period reads again.
+// ReadStates handles the job: it reads the list of each issuer page by page, and stores the changes. When an issuer
+// does not answer, the job of the next period reads again.
 func (c *Cards) ReadStates(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
+	for _, p := range c.providers {
+		if err := c.readStates(ctx, p); err != nil {
+			return job.Outcome{}, err
+		}
+	}
+	return job.Done(), nil
+}
+
+func (c *Cards) readStates(ctx context.Context, p *provider) error {
 	for after := ""; ; {
-		page, next, err := c.statePage(ctx, after)
+		page, next, err := c.statePage(ctx, p, after)
 		if err != nil {
-			c.Log.WarnContext(ctx, "card states not read", slog.Any("error", errors.Join(err, ctx.Err())))
-			return job.Done(), nil
+			c.Log.WarnContext(ctx, "card states not read", slog.String("provider", p.Name),
+				slog.Any("error", errors.Join(err, ctx.Err())))
+			return nil
 		}
 		var seen []Seen
 		for _, a := range page {
 			if status, known := a.State.Status(); known {
-				seen = append(seen, Seen{a.Ref, status})
+				seen = append(seen, Seen{a.Ref, status, p.Name})
 			}
 		}
 		if err := c.observe(ctx, seen...); err != nil {
-			return job.Outcome{}, err
+			return err
 		}
 		if next == "" {
-			return job.Done(), nil
+			return nil
 		}
 		after = next
 	}
 }
 
-func (c *Cards) statePage(ctx context.Context, after string) ([]Account, string, error) {
+func (c *Cards) statePage(ctx context.Context, p *provider, after string) ([]Account, string, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.CallTimeout)
 	defer cancel()
-	return c.Roll.Accounts(ctx, after)
+	return p.Roll.Accounts(ctx, after)
 }
 
 // looks caches when the issuer was last asked for a card's state.

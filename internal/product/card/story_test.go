@@ -61,9 +61,12 @@ func newShelf(t *testing.T, traits fulfilment.Traits) *shelf {
 	s.queue, s.made.Deliver = s.made.Queue, s.fulfill
 	s.store = cardtest.NewStore(s.queue)
 	s.Cards = card.New(card.Config{
-		Store: s.store, Issuer: s.issuer, Vault: s.issuer, Stock: s.issuer, Roll: s.issuer, Controls: s.issuer,
-		Traits: traits, Now: time.Now,
-		Capabilities: s.issuer.Capabilities(), Workers: working(nil), Poll: time.Second, CallTimeout: callTimeout,
+		Store: s.store, Now: time.Now,
+		Providers: []card.Provider{{
+			Issuer: s.issuer, Vault: s.issuer, Stock: s.issuer, Roll: s.issuer, Controls: s.issuer, Traits: traits,
+			Capabilities: s.issuer.Capabilities(),
+		}},
+		Workers: working(nil), Poll: time.Second, CallTimeout: callTimeout,
 		Deadline: deadline,
 	})
 	return s
@@ -90,8 +93,8 @@ func offered(ctx context.Context, p product, quoted *order.Offer) (order.Offer, 
 
 // fulfill delivers a card with what the issuer is capable of now.
 func (s *shelf) fulfill(ctx context.Context, l *job.Lease, o order.Order) (order.Progress, error) {
-	if s.limits.Load() && s.Capabilities.Funding != card.Limit {
-		s.Capabilities.Funding = card.Limit
+	if of := &s.Providers[0]; s.limits.Load() && of.Capabilities.Funding != card.Limit {
+		of.Capabilities.Funding = card.Limit
 	}
 	return s.Deliver(ctx, l, o)
 }

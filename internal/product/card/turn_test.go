@@ -35,7 +35,9 @@ func newCrowd(t *testing.T, limits bool, change func(*card.Config, *cardtest.Iss
 	c := &crowd{shelf: newShelf(t, careful)}
 	c.issuer = cardtest.NewIssuer(cardtest.Config{Limits: limits, Traits: careful})
 	cfg := c.Config
-	cfg.Issuer, cfg.Vault, cfg.Stock, cfg.Capabilities = c.issuer, c.issuer, c.issuer, c.issuer.Capabilities()
+	of := c.Providers[0]
+	of.Issuer, of.Vault, of.Stock, of.Capabilities = c.issuer, c.issuer, c.issuer, c.issuer.Capabilities()
+	cfg.Providers = []card.Provider{of}
 	change(&cfg, c.issuer)
 	c.Cards = card.New(cfg)
 	credit := topup.Topups{Cards: c.Cards}
@@ -120,7 +122,7 @@ func asItem(t *testing.T, split topup.Split) json.RawMessage {
 func (c *crowd) wrong(want money.Cents) (n int) {
 	c.Helper()
 	for _, on := range c.cards {
-		b, err := c.Vault.Balance(c.Context(), on.Account)
+		b, err := c.Providers[0].Vault.Balance(c.Context(), on.Account)
 		if err != nil {
 			c.Fatal(err)
 		}
@@ -155,7 +157,7 @@ func (o *oneByOne) Move(ctx context.Context, m card.Movement) (card.Moved, error
 
 func watched(t *testing.T) func(*card.Config, *cardtest.Issuer) {
 	return func(cfg *card.Config, i *cardtest.Issuer) {
-		cfg.Issuer = &oneByOne{Issuer: i, t: t, last: map[string]fulfilment.Ref{}}
+		cfg.Providers[0].Issuer = &oneByOne{Issuer: i, t: t, last: map[string]fulfilment.Ref{}}
 	}
 }
 
@@ -207,7 +209,7 @@ func (allAtOnce) TakeTurn(context.Context, job.Fence, card.Turn) (money.Cents, e
 func TestDifferencesLoseLoads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(t, true, func(cfg *card.Config, i *cardtest.Issuer) {
-			cfg.Issuer, cfg.Store = naive{i}, allAtOnce{cfg.Store}
+			cfg.Providers[0].Issuer, cfg.Store = naive{i}, allAtOnce{cfg.Store}
 		})
 		c.tell(func() {
 			c.sold()
@@ -321,7 +323,7 @@ func TestOnlyAnIssuerThatTellsItsRangesNeedsAnOpenOne(t *testing.T) {
 	}
 	s = newShelf(t, careful)
 	s.issuer.SetBINs()
-	s.Capabilities.BINs = false
+	s.Providers[0].Capabilities.BINs = false
 	if _, err := offered(t.Context(), s.Cards, nil); err != nil {
 		t.Error(err)
 	}

@@ -42,13 +42,20 @@ type Book interface {
 
 // Plans are all that were ever in the catalogue.
 type Plans interface {
-	// PlansByCode finds them by the supplier's names.
-	PlansByCode(ctx context.Context) (map[string]Plan, error)
+	// PlansByCode finds those of a provider by the supplier's codes.
+	PlansByCode(ctx context.Context, provider string) (map[string]Plan, error)
 }
 
-// Made is what the supplier has made for us. It implements reconcile.Product.
+// NamedBook is the book of one supplier.
+type NamedBook struct {
+	// Provider is the supplier's name in the settings.
+	Provider string
+	Book     Book
+}
+
+// Made is what the suppliers have made for us. It implements reconcile.Product.
 type Made struct {
-	Book  Book
+	Books []NamedBook
 	Plans Plans
 }
 
@@ -59,12 +66,24 @@ func (m Made) Kind() order.Kind { return Kind }
 func (m Made) References(o order.Order) []order.Reference { return orders.References(o) }
 
 // Made implements reconcile.Product.
-func (m Made) Made(ctx context.Context) ([]order.Goods, error) {
-	purchases, err := m.Book.Purchases(ctx)
+func (m Made) Made(ctx context.Context) (all []order.Goods, err error) {
+	for _, of := range m.Books {
+		made, err := m.of(ctx, of)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, made...)
+	}
+	return all, nil
+}
+
+// of is what one supplier has made.
+func (m Made) of(ctx context.Context, from NamedBook) ([]order.Goods, error) {
+	purchases, err := from.Book.Purchases(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the supplier's books: %w", err)
 	}
-	plans, err := m.Plans.PlansByCode(ctx)
+	plans, err := m.Plans.PlansByCode(ctx, from.Provider)
 	if err != nil {
 		return nil, fmt.Errorf("find the plans: %w", err)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/roamcard/roamcard/internal/money"
 )
 
-// Syncing is the kind of the job that synchronizes the catalogue with the supplier.
+// Syncing is the kind of the job that synchronizes the catalogue with the suppliers.
 const Syncing job.Kind = "esim_sync"
 
 // SyncArgs are the arguments of that job: none.
@@ -26,41 +26,48 @@ type SyncArgs struct{}
 // Kind implements job.Args.
 func (SyncArgs) Kind() job.Kind { return Syncing }
 
-// Sync handles the job: it reads the supplier's catalogue, prices it and replaces ours. After a failure the catalogue
-// stays as it is, and becomes stale.
+// Sync handles the job: it reads the catalogue of each supplier, prices it and replaces ours. After a failure the plans
+// of the supplier stay as they are, and become stale. The next period's job tries again: retries would pile up while a
+// supplier is down.
 func (e *Esims) Sync(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
-	at := e.Now()
-	call, cancel := context.WithTimeout(ctx, e.CallTimeout)
+	for _, p := range e.selling() {
+		at := e.Now()
+		plans, err := e.listed(ctx, p)
+		if err != nil {
+			e.Log.WarnContext(ctx, "catalogue not synced", slog.String("provider", p.Name), slog.Any("error", err))
+			continue
+		}
+		if err := e.Store.Replace(ctx, p.Name, plans, at); err != nil {
+			return job.Outcome{}, fmt.Errorf("replace the catalogue: %w", err)
+		}
+		e.cached.Reset()
+	}
+	return job.Done(), nil
+}
+
+// listed reads the plans of a supplier.
+func (e *Esims) listed(ctx context.Context, from *provider) ([]Plan, error) {
+	call, cancel := context.WithTimeout(ctx, e.timeout(from))
 	defer cancel()
-	listings, err := e.Supplier.Listings(call)
+	listings, err := from.Supplier.Listings(call)
 	if err != nil {
-		return e.unsynced(ctx, fmt.Errorf("read the supplier's catalogue: %w", err)), nil
+		return nil, fmt.Errorf("read the supplier's catalogue: %w", err)
 	}
 	plans, seen := make([]Plan, 0, len(listings)), map[string]bool{}
 	for _, l := range listings {
 		if p, ok := e.plan(l); ok && !seen[p.Code] {
+			p.Provider = from.Name
 			plans, seen[p.Code] = append(plans, p), true
 		}
 	}
 	if len(plans) == 0 {
 		// An empty catalogue is most likely a mistake of the supplier.
-		return e.unsynced(ctx, errors.New("the supplier's catalogue has nothing to sell")), nil
+		return nil, errors.New("the supplier's catalogue has nothing to sell")
 	}
 	if left := len(listings) - len(plans); left > 0 {
-		e.Log.WarnContext(ctx, "listings left out", slog.Int("count", left))
+		e.Log.WarnContext(ctx, "listings left out", slog.String("provider", from.Name), slog.Int("count", left))
 	}
-	if err := e.Store.Replace(ctx, plans, at); err != nil {
-		return job.Outcome{}, fmt.Errorf("replace the catalogue: %w", err)
-	}
-	e.cached.Reset()
-	return job.Done(), nil
-}
-
-// unsynced ends the job without a retry: the next period's job tries again, and retries would pile up while the
-// supplier is down.
-func (e *Esims) unsynced(ctx context.Context, err error) job.Outcome {
-	e.Log.WarnContext(ctx, "catalogue not synced", slog.Any("error", err))
-	return job.Done()
+	return plans, nil
 }
 
 // plan converts a listing. ok is false for a listing that is incomplete, or whose price is out of bounds.
@@ -129,10 +136,10 @@ func sanitize(s string, most int) string {
 	return string(runes[:min(len(runes), most)])
 }
 
-// catalogue is the live plans, cheapest first, and the time of the last sync.
+// catalogue is the live plans, cheapest first, and the times of the last syncs, by provider.
 type catalogue struct {
 	plans  []Plan
-	synced time.Time
+	synced map[string]time.Time
 }
 
 func (c catalogue) find(id PlanID) (Plan, bool) {
@@ -148,21 +155,34 @@ const cacheTTL = time.Second
 
 func (e *Esims) catalogue(ctx context.Context) (catalogue, error) { return e.cached.Get(ctx) }
 
+// readCatalogue reads the plans of the suppliers that sell. Those of a stale one are left out while another one is
+// fresh.
 func (e *Esims) readCatalogue(ctx context.Context) (catalogue, error) {
 	plans, synced, err := e.Store.Plans(ctx)
 	if err != nil {
 		return catalogue{}, fmt.Errorf("read the catalogue: %w", err)
 	}
-	return catalogue{plans, synced}, nil
+	on, sells, fresh := catalogue{plans, synced}, map[string]bool{}, map[string]bool{}
+	for _, p := range e.selling() {
+		sells[p.Name] = true
+		if e.isFresh(on, p) {
+			fresh[p.Name] = true
+		}
+	}
+	if len(fresh) > 0 {
+		sells = fresh
+	}
+	on.plans = slices.DeleteFunc(plans, func(p Plan) bool { return !sells[p.Provider] })
+	return on, nil
 }
 
-// fresh fails while the last sync of the catalogue is older than StaleAfter.
+// fresh fails while the last sync of every supplier is older than StaleAfter.
 func (e *Esims) fresh(ctx context.Context) error {
 	on, err := e.catalogue(ctx)
-	if err == nil && e.Now().Sub(on.synced) > e.StaleAfter {
-		err = fault.New(fault.DependencyDown, "The eSIM catalogue is out of date: its supplier does not answer.")
+	if err != nil || slices.ContainsFunc(e.selling(), func(p *provider) bool { return e.isFresh(on, p) }) {
+		return err
 	}
-	return err
+	return fault.New(fault.DependencyDown, "The eSIM catalogue is out of date: its supplier does not answer.")
 }
 
 // Filter selects plans of the catalogue; the zero value selects all.
@@ -179,7 +199,7 @@ func (e *Esims) Plans(ctx context.Context, f Filter) ([]Plan, error) {
 		return nil, err
 	}
 	var found []Plan
-	for _, p := range on.plans {
+	for _, p := range e.forSale(ctx, on) {
 		if (f.Country == "" || p.Covers(f.Country)) && (f.Type == "" || p.Type == f.Type) {
 			found = append(found, p)
 		}

@@ -27,16 +27,21 @@ func (e *Esims) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order
 	if err != nil {
 		return order.Progress{}, fmt.Errorf("find the plan: %w", err)
 	}
+	at, err := e.at(plan.Provider)
+	if errors.Is(err, errNotConfigured) {
+		return order.Progress{State: order.Doubtful, Reason: "the supplier " + plan.Provider + " is not configured"}, nil
+	}
 	now := e.Now()
 	p, err := e.Store.Reserve(ctx, l.Fence(), Profile{
-		ID: uuid.Must(uuid.NewV7()), Order: o.ID, Plan: plan.ID, Status: Ordered, Ref: OrderRef(o.Name(), o.Delivery),
+		ID: uuid.Must(uuid.NewV7()), Order: o.ID, Plan: plan.ID, Provider: at.Name, Status: Ordered,
+		Ref:       OrderRef(o.Name(), o.Delivery),
 		CreatedAt: now, UpdatedAt: now,
 	})
 	if err != nil {
 		return order.Progress{}, fmt.Errorf("reserve the profile: %w", err)
 	}
 	faultpoint.Reach("esim.reserved")
-	attempt := e.attempt(o, p)
+	attempt := e.attempt(at, o, p)
 	switch p.Status {
 	case Ready:
 		return attempt.Delivered(ready), nil
@@ -46,7 +51,7 @@ func (e *Esims) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order
 		}, nil
 	case Ordered:
 	}
-	got, err := fulfilment.Make(ctx, l, e.provider(), e.ordering(o, p, plan))
+	got, err := fulfilment.Make(ctx, l, e.provider(at), ordering(at, o, p, plan))
 	if err != nil {
 		return order.Progress{}, fmt.Errorf("order the eSIM: %w", err)
 	}
@@ -63,19 +68,19 @@ func (e *Esims) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order
 }
 
 // ordering is the call to the supplier, which charges us.
-func (e *Esims) ordering(o order.Order, p Profile, plan Plan) fulfilment.Call[Purchase] {
+func ordering(at *provider, o order.Order, p Profile, plan Plan) fulfilment.Call[Purchase] {
 	return fulfilment.Call[Purchase]{
 		Step: orders.Marker(o.Delivery),
 		Send: func(ctx context.Context) (Purchase, error) {
 			if err := faultpoint.Fail("supplier.before_order"); err != nil {
 				return Purchase{}, err
 			}
-			got, err := e.Supplier.Order(ctx, Request{
+			got, err := at.Supplier.Order(ctx, Request{
 				Ref: p.Ref, Code: plan.Code, MaxCost: o.Price.USDC(), Buyer: order.BuyerOf(o.Owner),
 			})
 			return got, errors.Join(err, faultpoint.Fail("supplier.after_order"))
 		},
-		Read: func(ctx context.Context) (Purchase, error) { return e.Supplier.Ordered(ctx, p.Ref) },
+		Read: func(ctx context.Context) (Purchase, error) { return at.Supplier.Ordered(ctx, p.Ref) },
 	}
 }
 
@@ -117,9 +122,9 @@ func (e *Esims) Postings(o order.Order) ([]ledger.Posting, error) {
 const ready = "eSIM ready"
 
 // attempt is the current attempt at the delivery of a profile.
-func (e *Esims) attempt(o order.Order, p Profile) fulfilment.Attempt {
+func (e *Esims) attempt(at *provider, o order.Order, p Profile) fulfilment.Attempt {
 	return fulfilment.Attempt{
-		Provider: e.provider(), Since: o.UpdatedAt,
+		Provider: e.provider(at), Since: o.UpdatedAt,
 		Evidence: map[string]string{"profile": p.ID.String(), "reference": p.Ref.String()},
 		NoTrace:  "the supplier shows no trace of the order",
 		TooLong:  "the supplier left the order pending for too long",

@@ -60,9 +60,10 @@ type Plan struct {
 	FairUse      string
 	ValidityDays int
 	Price        money.Cents
-	// Code and Cost are the supplier's; they never leave the service.
-	Code string
-	Cost money.USDC
+	// Provider, Code and Cost are the supplier's: its name in the settings, its code of the plan, and what it charges.
+	// They never leave the service.
+	Provider, Code string
+	Cost           money.USDC
 	// Live says that the plan is in the supplier's latest catalogue, in stock and within our prices.
 	Live bool
 }
@@ -92,10 +93,12 @@ const (
 
 // Profile is the eSIM of one order, of one attempt at its delivery.
 type Profile struct {
-	ID     uuid.UUID
-	Order  order.ID
-	Plan   PlanID
-	Status Status
+	ID    uuid.UUID
+	Order order.ID
+	Plan  PlanID
+	// Provider is the name of the plan's supplier.
+	Provider string
+	Status   Status
 	// Ref is our reference for the supplier's order, stored before the supplier is first called.
 	Ref fulfilment.Ref
 	// Account is the supplier's ID of the profile; empty until it is known.
@@ -122,13 +125,13 @@ var ErrNotFound = errors.New("no such eSIM")
 // Store keeps the catalogue, the profiles sold and the versions of delivery tokens. A write of a job has the job's
 // fence, and fails with job.ErrLeaseLost once another worker has the job.
 type Store interface {
-	// Plans is the live catalogue, cheapest first, and the time of its last sync; zero before the first one.
-	Plans(ctx context.Context) ([]Plan, time.Time, error)
+	// Plans is the live catalogue of all providers, cheapest first, and the times of their last syncs, by provider.
+	Plans(ctx context.Context) (plans []Plan, synced map[string]time.Time, err error)
 	// Plan finds a plan, live or not. ErrNotFound when there never was one.
 	Plan(ctx context.Context, id PlanID) (Plan, error)
-	// Replace replaces the catalogue: existing plans keep their ids, new ones get the id given, and those left out are
-	// no longer live.
-	Replace(ctx context.Context, plans []Plan, at time.Time) error
+	// Replace replaces the plans of a provider: existing plans keep their ids, new ones get the id given, and those left
+	// out are no longer live.
+	Replace(ctx context.Context, provider string, plans []Plan, at time.Time) error
 	// Withdraw takes a plan out of the live catalogue until the next Replace.
 	Withdraw(ctx context.Context, id PlanID) error
 

@@ -19,9 +19,13 @@ func (e *Esims) Found(ctx context.Context, o order.Order) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("find the plan: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, e.CallTimeout)
+	at, err := e.at(plan.Provider)
+	if err != nil {
+		return false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, e.timeout(at))
 	defer cancel()
-	got, err := e.Supplier.Ordered(ctx, OrderRef(o.Name(), o.Delivery))
+	got, err := at.Supplier.Ordered(ctx, OrderRef(o.Name(), o.Delivery))
 	if errors.Is(err, fulfilment.ErrNoRef) {
 		return false, nil
 	}

@@ -99,17 +99,21 @@ const (
 // Condition reads how the profile of an order stands. The caller checks who may see it. However often it is called, the
 // supplier is asked at most once in ConditionTTL about an order by each process.
 func (e *Esims) Condition(ctx context.Context, o order.Order) (Condition, error) {
-	if !e.Capabilities.Status || e.Controls == nil {
-		return Condition{}, controlMissing()
-	}
 	p, err := e.delivered(ctx, o)
 	if err != nil {
 		return Condition{}, err
 	}
+	at, err := e.at(p.Provider)
+	if err != nil {
+		return Condition{}, err
+	}
+	if !at.Capabilities.Status || at.Controls == nil {
+		return Condition{}, controlMissing()
+	}
 	c, err := e.conditions.of(o.ID, func() *availability.Memo[Condition] {
 		return availability.NewMemo(availability.MemoConfig[Condition]{
-			Read: func(ctx context.Context) (Condition, error) { return e.readCondition(ctx, p) },
-			TTL:  ConditionTTL, ErrorTTL: conditionErrorTTL, Timeout: e.CallTimeout, Now: e.Now,
+			Read: func(ctx context.Context) (Condition, error) { return e.readCondition(ctx, at, p) },
+			TTL:  ConditionTTL, ErrorTTL: conditionErrorTTL, Timeout: e.timeout(at), Now: e.Now,
 		})
 	}).Get(ctx)
 	if err != nil {
@@ -118,7 +122,7 @@ func (e *Esims) Condition(ctx context.Context, o order.Order) (Condition, error)
 	return c, nil
 }
 
-func (e *Esims) readCondition(ctx context.Context, p Profile) (Condition, error) {
+func (e *Esims) readCondition(ctx context.Context, at *provider, p Profile) (Condition, error) {
 	select {
 	case e.reading <- struct{}{}:
 		defer func() { <-e.reading }()
@@ -129,15 +133,15 @@ func (e *Esims) readCondition(ctx context.Context, p Profile) (Condition, error)
 	if err != nil {
 		return Condition{}, err
 	}
-	at := e.Now().UTC()
-	state, err := e.Controls.State(ctx, held)
+	asked := e.Now().UTC()
+	state, err := at.Controls.State(ctx, held)
 	if err != nil {
 		return Condition{}, fmt.Errorf("ask the supplier: %w", errors.Join(err, supplierDown()))
 	}
-	if !e.Capabilities.Usage {
+	if !at.Capabilities.Usage {
 		state.Usage = nil
 	}
-	return Condition{State: state, ReadAt: at}, nil
+	return Condition{State: state, ReadAt: asked}, nil
 }
 
 // held is a ready profile, as its supplier knows it.

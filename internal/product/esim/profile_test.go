@@ -105,7 +105,7 @@ func TestSupplierWithoutStatusIsNotAsked(t *testing.T) {
 			story(t, careful, func(s *shop) {
 				o := s.delivered()
 				s.supplier.Use(esim.Purchase{ID: s.profile(o.ID).Account}, 5)
-				s.Capabilities = of
+				s.Providers[0].Capabilities = of
 				c, err := s.Condition(s.Context(), o)
 				if !of.Status && (fault.Of(err) != fault.EsimControlMissing || s.supplier.Looks() != 0) {
 					t.Errorf("%v, asked %d times", err, s.supplier.Looks())

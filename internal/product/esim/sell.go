@@ -19,13 +19,12 @@ import (
 
 // Config is what Esims is made of.
 type Config struct {
-	Store    Store
-	Supplier Supplier
-	Traits   fulfilment.Traits
-	// Capabilities are the supplier's, and Controls what they promise; nil when they promise nothing.
-	Capabilities Capabilities
-	Controls     Controls
-	Keys         Keyring
+	Store Store
+	// Providers are all suppliers of eSIMs that were sold or are to be. Route says which plans of them are sold; nil is
+	// all plans of those that are not retired.
+	Providers []Provider
+	Route     Route
+	Keys      Keyring
 	// TokenKey derives delivery tokens; every process of a deployment has the same. At least 32 bytes.
 	TokenKey []byte
 	Log      *slog.Logger
@@ -58,9 +57,9 @@ type Config struct {
 // Esims sells eSIMs and serves their owners.
 type Esims struct {
 	Config
-	// cached is the cached catalogue, and probe the cached float at the supplier.
-	cached *availability.Memo[catalogue]
-	probe  *availability.Memo[money.USDC]
+	// cached is the cached catalogue.
+	cached    *availability.Memo[catalogue]
+	providers []*provider
 	// conditions are the cached conditions of profiles, and reading the calls that read one.
 	conditions conditions
 	waiting    chan struct{}
@@ -71,19 +70,24 @@ type Esims struct {
 func New(c Config) *Esims {
 	e := &Esims{Config: c, waiting: make(chan struct{}, c.Waiters), reading: make(chan struct{}, maxReads)}
 	e.cached = availability.NewMemo(availability.MemoConfig[catalogue]{Read: e.readCatalogue, TTL: cacheTTL, Now: c.Now})
-	e.probe = availability.NewMemo(availability.MemoConfig[money.USDC]{
-		Read: e.ask, TTL: probeTTL, ErrorTTL: probeTTL, Timeout: c.CallTimeout, Now: c.Now,
-	})
+	for i := range c.Providers {
+		p := &provider{Provider: &c.Providers[i]}
+		p.free = availability.NewMemo(availability.MemoConfig[money.USDC]{
+			Read: func(ctx context.Context) (money.USDC, error) { return e.ask(ctx, p) },
+			TTL:  probeTTL, ErrorTTL: probeTTL, Timeout: e.timeout(p), Now: c.Now,
+		})
+		e.providers = append(e.providers, p)
+	}
 	return e
 }
 
 // Kind names orders for eSIMs.
 const Kind order.Kind = "esim"
 
-// provider is the supplier as a fulfilment provider.
-func (e *Esims) provider() fulfilment.Provider {
+// provider is a supplier as a fulfilment provider.
+func (e *Esims) provider(of *provider) fulfilment.Provider {
 	return fulfilment.Provider{
-		Name: "supplier", Traits: e.Traits, CallTimeout: e.CallTimeout, Poll: e.Poll, Deadline: e.Deadline, Now: e.Now,
+		Name: "supplier", Traits: of.Traits, CallTimeout: e.timeout(of), Poll: e.Poll, Deadline: e.Deadline, Now: e.Now,
 	}
 }
 
@@ -141,7 +145,7 @@ func (e *Esims) Offer(ctx context.Context, r order.OfferRequest) (order.Offer, e
 		return order.Offer{}, err
 	}
 	// A client that gets the terms signs a payment, so they are not sent for what cannot be ordered now.
-	if err := e.afford(ctx, plan.Cost); err != nil {
+	if err := e.afford(ctx, plan); err != nil {
 		return order.Offer{}, err
 	}
 	return made, nil
@@ -154,6 +158,7 @@ func (e *Esims) offered(
 	if quoted != nil {
 		return honour(on, *quoted)
 	}
+	on.plans = e.forSale(ctx, on)
 	var r PurchaseRequest
 	if len(request) > 0 {
 		if err := json.Unmarshal(request, &r); err != nil {
@@ -171,11 +176,17 @@ func offer(p Plan, price money.Cents) order.Offer {
 	}
 }
 
-// choose finds an available plan: the named one, or the cheapest.
+// choose finds an available plan: the named one, or the cheapest that its supplier can sell now. While none of them
+// can, it is the cheapest, whose supplier's reason is told.
 func (e *Esims) choose(ctx context.Context, on catalogue, id PlanID) (Plan, error) {
 	if id == "" {
 		if len(on.plans) == 0 {
 			return Plan{}, fault.New(fault.EsimPaused, "No eSIM plan is available at the moment.")
+		}
+		for _, p := range on.plans {
+			if e.afford(ctx, p) == nil {
+				return p, nil
+			}
 		}
 		return on.plans[0], nil
 	}
@@ -230,11 +241,15 @@ func (e *Esims) Reserve(ctx context.Context, _ x402.Address, o order.Offer) (ord
 	if err != nil {
 		return order.Claim{}, fmt.Errorf("find the plan: %w", err)
 	}
+	at, err := e.at(plan.Provider)
+	if err != nil {
+		return order.Claim{}, err
+	}
 	// As of our clock before the call, less the clock skew: the stock may not show later releases yet.
 	asOf := e.Now().Add(-clockSkew)
-	call, cancel := context.WithTimeout(ctx, e.CallTimeout)
+	call, cancel := context.WithTimeout(ctx, e.timeout(at))
 	defer cancel()
-	stock, err := e.Supplier.Check(call, plan.Code)
+	stock, err := at.Supplier.Check(call, plan.Code)
 	switch {
 	case errors.Is(err, ErrNoPlan):
 		return order.Claim{}, e.withdraw(ctx, plan, "The supplier does not sell this plan any more.")
@@ -246,7 +261,7 @@ func (e *Esims) Reserve(ctx context.Context, _ x402.Address, o order.Offer) (ord
 		return order.Claim{}, e.withdraw(ctx, plan, "The price of this plan has changed.")
 	}
 	holds := []order.Reservation{{
-		Resource: floatResource, Units: int64(stock.Cost), Limit: int64(stock.Float), AsOf: asOf,
+		Resource: at.resource(), Units: int64(stock.Cost), Limit: int64(stock.Float), AsOf: asOf,
 		Unsettled: order.UnsettledLimit(int64(stock.Float), int64(stock.Cost), e.UnsettledPercent),
 		Refusal:   fault.FloatUnavailable, Detail: noFloat,
 	}}

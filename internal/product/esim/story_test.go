@@ -62,8 +62,11 @@ func newShop(t *testing.T, traits fulfilment.Traits) *shop {
 	}
 	s.made.Ended = s.decided
 	s.Esims = esim.New(esim.Config{
-		Store: s.store, Supplier: s.supplier, Traits: traits, Keys: keyring(t, "k1:"+strings.Repeat("01", 32)),
-		TokenKey: make([]byte, 32), Capabilities: s.supplier.Capabilities(), Controls: s.supplier,
+		Store: s.store,
+		Providers: []esim.Provider{{
+			Supplier: s.supplier, Traits: traits, Capabilities: s.supplier.Capabilities(), Controls: s.supplier,
+		}},
+		Keys: keyring(t, "k1:"+strings.Repeat("01", 32)), TokenKey: make([]byte, 32),
 		Log: slog.New(slog.DiscardHandler), Now: time.Now, MarginBPS: 2500, StaleAfter: stale,
 		Workers: working(nil), Poll: time.Second, CallTimeout: callTimeout, Deadline: deadline, Waiters: 100,
 	})

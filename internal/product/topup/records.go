@@ -18,8 +18,8 @@ const direction = "load"
 // Records are the splits of some top-up orders. They implement reconcile.Goods.
 type Records struct {
 	Splits map[order.ID]Split
-	// Accounts are the issuer's IDs of the cards.
-	Accounts map[uuid.UUID]string
+	// Accounts are the issuer's IDs of the cards, and Providers the issuers' names.
+	Accounts, Providers map[uuid.UUID]string
 }
 
 // Differs reports a top-up whose split does not match its price.
@@ -52,7 +52,7 @@ func (r Records) Calls(sales []order.Sale) (all []order.Call) {
 		for attempt := max(1, s.Delivery); attempt > 0; attempt-- {
 			call := order.Call{
 				Order: s.ID, Reference: uuid.UUID(LoadRef(s.Named(), attempt)), What: "load", Amount: t.Credit,
-				Card: t.Card, Account: r.Accounts[t.Card], Direction: direction,
+				Card: t.Card, Account: r.Accounts[t.Card], Provider: r.Providers[t.Card], Direction: direction,
 			}
 			switch {
 			case attempt < s.Delivery: // confirmed as refused, or there would be no later one

@@ -71,9 +71,9 @@ func (t Split) Postings(id order.ID) []ledger.Posting {
 
 // Cards are the cards to top up.
 type Cards interface {
-	// Fundable is an owner's card that can be topped up: ACTIVE by a report of the issuer at most within ago, of an
-	// owner without an outstanding fee. A fault says why there is none.
-	Fundable(ctx context.Context, owner x402.Address, within time.Duration) (uuid.UUID, error)
+	// Fundable is an owner's card that can be topped up, and its issuer's name: ACTIVE by a report of the issuer at most
+	// within ago, of an owner without an outstanding fee. A fault says why there is none.
+	Fundable(ctx context.Context, owner x402.Address, within time.Duration) (card uuid.UUID, provider string, err error)
 	// Load loads an amount onto an owner's card under a reference, idempotently, and returns its progress.
 	Load(ctx context.Context, l *job.Lease, o order.Order, load order.Call) (order.Progress, error)
 	// Loaded reports whether the issuer has a load of an owner's card under a reference.
@@ -83,10 +83,10 @@ type Cards interface {
 
 // Float is the money that cards are loaded from.
 type Float interface {
-	// Covers fails while the unreserved float is smaller than an amount.
+	// Covers fails while no issuer has an unreserved float of an amount.
 	Covers(ctx context.Context, amount money.Cents) error
-	// Float is the reservation of an amount.
-	Float(ctx context.Context, amount money.Cents) (order.Reservation, error)
+	// Float is the reservation of an amount of an issuer's float.
+	Float(ctx context.Context, provider string, amount money.Cents) (order.Reservation, error)
 	// Needs are the checks on which a load depends, and Shown those that the readiness route shows.
 	Needs() []availability.Check
 	Shown() []availability.Check
@@ -167,9 +167,9 @@ func agreed(request json.RawMessage, quoted *order.Offer) (Split, error) {
 }
 
 // Reserve implements checkout.Product: the payer's active card, books that agree about the payer, and the credit from
-// the issuer's float.
+// the float of the card's issuer.
 func (t Topups) Reserve(ctx context.Context, owner x402.Address, o order.Offer) (order.Claim, error) {
-	on, err := t.Cards.Fundable(ctx, owner, atOnce)
+	on, provider, err := t.Cards.Fundable(ctx, owner, atOnce)
 	if err != nil {
 		return order.Claim{}, err
 	}
@@ -185,7 +185,7 @@ func (t Topups) Reserve(ctx context.Context, owner x402.Address, o order.Offer) 
 			"The card that this order is for is not the wallet's card any more.")
 	}
 	split.Card = on
-	hold, err := t.Cards.Float(ctx, split.Credit)
+	hold, err := t.Cards.Float(ctx, provider, split.Credit)
 	if err != nil {
 		return order.Claim{}, err
 	}
@@ -194,7 +194,7 @@ func (t Topups) Reserve(ctx context.Context, owner x402.Address, o order.Offer) 
 
 // Invite implements checkout.Inviter: no terms are sent for a top-up that would be refused.
 func (t Topups) Invite(ctx context.Context, owner x402.Address) error {
-	_, err := t.Cards.Fundable(ctx, owner, beforeTerms)
+	_, _, err := t.Cards.Fundable(ctx, owner, beforeTerms)
 	return err
 }
 

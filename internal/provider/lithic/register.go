@@ -56,6 +56,7 @@ func AsIssuer() provider.Issuer {
 				return wrong
 			},
 		},
+		ProgrammeKey: ProgramKey,
 		Dial: func(c provider.Config) (provider.IssuerClient, error) {
 			i, err := dial(c)
 			if err != nil {

@@ -67,6 +67,7 @@ func AsIssuer() provider.Issuer {
 				return wrong
 			},
 		},
+		ProgrammeKey: CardholderKey,
 		Dial: func(c provider.Config) (provider.IssuerClient, error) {
 			i, err := Dial(Config{
 				URL: c.URL, Key: c.Key, Cardholder: c.Own.Text(CardholderKey), Timeout: c.CallTimeout,

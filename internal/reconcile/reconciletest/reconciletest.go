@@ -72,9 +72,9 @@ var generated = []struct{ table, sql string }{
 			'0x' || lpad(n::text, 64, 'a'), timestamptz '2026-01-02 11:00Z' FROM generate_series($1::int, $2::int) n`},
 	{"transfers_id", `SELECT setval(pg_get_serial_sequence('transfers', 'id'),
 		greatest($2::int, (SELECT coalesce(max(id), 1) FROM transfers))) WHERE $1::int > 0`},
-	{"cards", `INSERT INTO cards (id, order_id, owner, status, reference, account, created_at, updated_at)
+	{"cards", `INSERT INTO cards (id, order_id, owner, status, provider, reference, account, created_at, updated_at)
 		SELECT ('00000000-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid, 'ord_' || lpad(n::text, 12, '0'),
-			'0x' || lpad(n::text, 40, '0'), 'ACTIVE',
+			'0x' || lpad(n::text, 40, '0'), 'ACTIVE', '',
 			('00000000-0000-5000-8000-' || lpad(n::text, 12, '0'))::uuid, 'crd_' || n,
 				timestamptz '2026-01-02 11:00Z', timestamptz '2026-01-02 11:00Z'
 		FROM generate_series($1::int, $2::int) n`},
@@ -134,15 +134,15 @@ func fees(ctx context.Context, db DB, from, to int) error {
 			timestamptz '2026-01-02 11:00Z', timestamptz '2026-01-02 11:00Z', timestamptz '2026-01-02 11:00Z'
 		FROM unnest($3::uuid[]) WITH ORDINALITY AS r (ref, at), LATERAL (SELECT $1::int + at::int - 1 AS n) x
 			WHERE n <= $2::int`,
-		`INSERT INTO issuer_lines (id, reference, account, direction, state, amount_usd_cents, balance_usd_cents,
+		`INSERT INTO issuer_lines (id, provider, reference, account, direction, state, amount_usd_cents, balance_usd_cents,
 			order_id, epoch, pending, changed_at)
-		SELECT 'crd_' || n, ('00000000-0000-5000-8000-' || lpad(n::text, 12, '0'))::uuid, 'crd_' || n, '', 'active',
+		SELECT 'crd_' || n, '', ('00000000-0000-5000-8000-' || lpad(n::text, 12, '0'))::uuid, 'crd_' || n, '', 'active',
 			2500, 1500,
 			'ord_' || lpad(n::text, 12, '0'), 1000000, false, timestamptz '2026-01-02 11:00Z'
 		FROM generate_series($1::int, $2::int) n WHERE cardinality($3::uuid[]) > 0`,
-		`INSERT INTO issuer_lines (id, reference, account, direction, state, amount_usd_cents, order_id, epoch,
+		`INSERT INTO issuer_lines (id, provider, reference, account, direction, state, amount_usd_cents, order_id, epoch,
 			pending, changed_at)
-		SELECT 'mov_' || n, ref, 'crd_' || n, 'withdrawal', 'succeeded', 1000, 'ord_' || lpad(n::text, 12, '0'),
+		SELECT 'mov_' || n, '', ref, 'crd_' || n, 'withdrawal', 'succeeded', 1000, 'ord_' || lpad(n::text, 12, '0'),
 			1000000, false, timestamptz '2026-01-02 11:00Z'
 		FROM unnest($3::uuid[]) WITH ORDINALITY AS r (ref, at), LATERAL (SELECT $1::int + at::int - 1 AS n) x
 			WHERE n <= $2::int`,

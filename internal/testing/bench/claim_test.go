@@ -289,10 +289,12 @@ func shop(s *store.Store, chain *paymenttest.Chain, orders settlement.Store, c c
 	quiet := slog.New(slog.DiscardHandler)
 	issuer := cardtest.NewIssuer(cardtest.Config{Instant: true, Float: 1 << 40})
 	cards := card.New(card.Config{
-		Store: s.Cards(), Issuer: issuer, Vault: issuer, Stock: issuer, Traits: issuer.Traits(), Now: time.Now,
+		Store: s.Cards(), Now: time.Now,
+		Providers: []card.Provider{{
+			Issuer: issuer, Vault: issuer, Stock: issuer, Traits: issuer.Traits(), Capabilities: issuer.Capabilities(),
+		}},
 		Workers: availability.Check{Name: "workers", Run: func(context.Context) error { return nil }},
 		Poll:    10 * time.Millisecond, CallTimeout: 5 * time.Second, Deadline: time.Hour,
-		Capabilities: issuer.Capabilities(),
 	})
 	var sold checkout.Product = cards
 	if c.apart {

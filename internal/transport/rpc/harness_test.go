@@ -66,9 +66,11 @@ func newHarness(t *testing.T) *harness {
 		t.Fatal(err)
 	}
 	cards := card.New(card.Config{
-		Store: h.store, Issuer: h.issuer, Vault: h.issuer, Stock: h.issuer, Now: now, CallTimeout: time.Second,
-		Workers:      availability.Check{Name: "workers", Run: func(context.Context) error { return nil }},
-		Capabilities: h.issuer.Capabilities(),
+		Store: h.store, Now: now, CallTimeout: time.Second,
+		Workers: availability.Check{Name: "workers", Run: func(context.Context) error { return nil }},
+		Providers: []card.Provider{{
+			Issuer: h.issuer, Vault: h.issuer, Stock: h.issuer, Capabilities: h.issuer.Capabilities(),
+		}},
 	})
 	terms := payment.Terms{
 		Network: x402.NetworkID, Asset: x402.Address{0: 8, 19: 3}, PayTo: x402.Address{0: 0x70, 19: 1},

@@ -31,6 +31,7 @@ type Cards interface {
 // Config is what pages that show cards are made of.
 type Config struct {
 	Cards Cards
+	// Parts have the script that is served, and are those of cards whose issuer has none of its own.
 	Parts card.PageParts
 	// Origin is ours.
 	Origin string
@@ -74,11 +75,11 @@ func (p pages) policy(of content) string {
 	rules := []string{"default-src 'none'", "style-src 'self'", "base-uri 'none'", "form-action " + forms,
 		"frame-ancestors 'none'"}
 	if len(of.Frames) > 0 || of.VendorScript != "" {
-		rules = append(rules, "frame-src "+strings.Join(p.Parts.Frames, " "))
+		rules = append(rules, "frame-src "+strings.Join(of.parts.Frames, " "))
 	}
 	if of.VendorScript != "" {
-		rules = append(rules, "script-src 'self' "+strings.Join(p.Parts.Scripts, " "),
-			"connect-src 'self' "+strings.Join(p.Parts.Connects, " "))
+		rules = append(rules, "script-src 'self' "+strings.Join(of.parts.Scripts, " "),
+			"connect-src 'self' "+strings.Join(of.parts.Connects, " "))
 	}
 	return strings.Join(rules, "; ")
 }
@@ -89,6 +90,7 @@ type content struct {
 	Frames       []card.Frame
 	Values       []card.Value
 	VendorScript string
+	parts        card.PageParts
 	// Ask has a button that shows the card.
 	Ask bool
 }
@@ -127,9 +129,13 @@ func (p pages) open(w http.ResponseWriter, r *http.Request) {
 		p.say(w, status, text)
 		return
 	}
+	parts := p.Parts
+	if shown.Parts != nil {
+		parts = *shown.Parts
+	}
 	c := content{
 		Title: "Your card", Text: "Shown once, for a minute. Close this window when you are done.", Frames: shown.Frames,
-		Values: shown.Values, VendorScript: p.Parts.VendorScript,
+		Values: shown.Values, VendorScript: parts.VendorScript, parts: parts,
 	}
 	if c.VendorScript != "" {
 		c.Values = append(c.Values, card.Value{Name: "unlock", Content: unlock.Reveal()})

@@ -91,12 +91,15 @@ func (s *Store) Issued(_ context.Context, orders ...order.ID) (map[order.ID]card
 }
 
 // ByNames implements card.Store.
-func (s *Store) ByNames(_ context.Context, accounts []string, refs []fulfilment.Ref) ([]card.Card, error) {
+func (s *Store) ByNames(
+	_ context.Context, provider string, accounts []string, refs []fulfilment.Ref,
+) ([]card.Card, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var found []card.Card
 	for _, c := range s.cards {
-		if slices.Contains(refs, c.Ref) || (c.Account != "" && slices.Contains(accounts, c.Account)) {
+		named := slices.Contains(refs, c.Ref) || (c.Account != "" && slices.Contains(accounts, c.Account))
+		if named && c.Provider == provider {
 			found = append(found, c)
 		}
 	}
@@ -213,7 +216,7 @@ func (s *Store) Observe(_ context.Context, seen ...card.Seen) (changed []card.Ca
 	defer s.mu.Unlock()
 	for _, one := range seen {
 		i := slices.IndexFunc(s.cards, func(c card.Card) bool {
-			return c.Ref == one.Ref && slices.Contains(card.Moves(), [2]card.Status{c.Status, one.Status})
+			return c.Ref == one.Ref && c.Provider == one.Provider && slices.Contains(card.Moves(), [2]card.Status{c.Status, one.Status})
 		})
 		if i >= 0 {
 			s.cards[i].Status = one.Status

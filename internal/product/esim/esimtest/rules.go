@@ -28,6 +28,7 @@ func RunStore(t *testing.T, open func(t *testing.T) StoreHarness) {
 	for name, rule := range map[string]func(*testing.T, StoreHarness){
 		"CatalogueIsReplacedWhole": catalogueIsReplacedWhole,
 		"AnOlderSyncSaysNothing":   olderSyncSaysNothing,
+		"EachSupplierHasItsPlans":  eachSupplierReplacesItsOwnPlans,
 		"AReferenceHasOneProfile":  referenceHasOneProfile,
 		"MaterialIsResealedOnce":   activationDataIsResealedOnce,
 		"EachRotationIsTheNext":    eachRotationIsTheNext,
@@ -39,25 +40,28 @@ func RunStore(t *testing.T, open func(t *testing.T) StoreHarness) {
 
 var start = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
+// supplier is whose plans most rules are about.
+const supplier = "acme"
+
 func plan(id esim.PlanID, code string, price money.Cents) esim.Plan {
 	return esim.Plan{
 		ID: id, Name: "Plan " + code, Type: esim.Region, Countries: []string{"DE", "FR"}, DataMB: 1024, ValidityDays: 7,
-		Price: price, Code: code, Cost: price.USDC() - 1, Live: true,
+		Price: price, Provider: supplier, Code: code, Cost: price.USDC() - 1, Live: true,
 	}
 }
 
 func catalogueIsReplacedWhole(t *testing.T, h StoreHarness) {
 	ctx := t.Context()
-	if plans, at, err := h.Store.Plans(ctx); err != nil || len(plans) != 0 || !at.IsZero() {
+	if plans, at, err := h.Store.Plans(ctx); err != nil || len(plans) != 0 || len(at) != 0 {
 		t.Fatalf("at first %v of %s, %v", plans, at, err)
 	}
 	a, b := plan("pln_a", "a", 300), plan("pln_b", "b", 200)
 	a.DataMB, a.Unlimited, a.FairUse = 0, true, "1 Mbit/s above 2 GB a day"
-	if err := h.Store.Replace(ctx, []esim.Plan{a, b}, start); err != nil {
+	if err := h.Store.Replace(ctx, supplier, []esim.Plan{a, b}, start); err != nil {
 		t.Fatal(err)
 	}
 	plans, at, err := h.Store.Plans(ctx)
-	if err != nil || !at.Equal(start) {
+	if err != nil || !at[supplier].Equal(start) {
 		t.Fatalf("synced %s, %v", at, err)
 	}
 	if diff := cmp.Diff([]esim.Plan{b, a}, plans); diff != "" {
@@ -66,7 +70,7 @@ func catalogueIsReplacedWhole(t *testing.T, h StoreHarness) {
 	// The same plan under another id, dearer; the other is gone and a new one is there, out of stock.
 	dearer, absent := plan("pln_other", "b", 400), plan("pln_c", "c", 100)
 	absent.Live = false
-	if err := h.Store.Replace(ctx, []esim.Plan{dearer, absent}, start.Add(time.Minute)); err != nil {
+	if err := h.Store.Replace(ctx, supplier, []esim.Plan{dearer, absent}, start.Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	dearer.ID = "pln_b"
@@ -86,7 +90,7 @@ func catalogueIsReplacedWhole(t *testing.T, h StoreHarness) {
 	if plans, _, err := h.Store.Plans(ctx); err != nil || len(plans) != 0 {
 		t.Errorf("%d plans, %v after the last was withdrawn", len(plans), err)
 	}
-	if err := h.Store.Replace(ctx, []esim.Plan{dearer}, start.Add(2*time.Minute)); err != nil {
+	if err := h.Store.Replace(ctx, supplier, []esim.Plan{dearer}, start.Add(2*time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	if plans, _, err := h.Store.Plans(ctx); err != nil || len(plans) != 1 {
@@ -94,16 +98,45 @@ func catalogueIsReplacedWhole(t *testing.T, h StoreHarness) {
 	}
 }
 
-func olderSyncSaysNothing(t *testing.T, h StoreHarness) {
+func eachSupplierReplacesItsOwnPlans(t *testing.T, h StoreHarness) {
 	ctx := t.Context()
-	if err := h.Store.Replace(ctx, []esim.Plan{plan("pln_a", "a", 300)}, start); err != nil {
+	ours, theirs := plan("pln_a", "a", 300), plan("pln_b", "a", 200)
+	theirs.Provider = "other"
+	for _, p := range []esim.Plan{ours, theirs} {
+		if err := h.Store.Replace(ctx, p.Provider, []esim.Plan{p}, start); err != nil {
+			t.Fatal(err)
+		}
+	}
+	plans, at, err := h.Store.Plans(ctx)
+	if diff := cmp.Diff([]esim.Plan{theirs, ours}, plans); err != nil || diff != "" {
+		t.Errorf("two suppliers with one code, %v (-want +got):\n%s", err, diff)
+	}
+	if !at[supplier].Equal(start) || !at["other"].Equal(start) {
+		t.Errorf("synced at %v", at)
+	}
+	later := start.Add(time.Minute)
+	if err := h.Store.Replace(ctx, "other", []esim.Plan{plan("pln_c", "c", 100)}, later); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.Store.Replace(ctx, []esim.Plan{plan("pln_b", "b", 200)}, start.Add(-time.Second)); err != nil {
+	plans, at, err = h.Store.Plans(ctx)
+	if err != nil || len(plans) != 2 || plans[0].Provider != "other" || plans[0].Code != "c" || plans[1].ID != ours.ID {
+		t.Errorf("after a sync of one supplier: %+v, %v", plans, err)
+	}
+	if !at[supplier].Equal(start) || !at["other"].Equal(later) {
+		t.Errorf("synced at %v", at)
+	}
+}
+
+func olderSyncSaysNothing(t *testing.T, h StoreHarness) {
+	ctx := t.Context()
+	if err := h.Store.Replace(ctx, supplier, []esim.Plan{plan("pln_a", "a", 300)}, start); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Store.Replace(ctx, supplier, []esim.Plan{plan("pln_b", "b", 200)}, start.Add(-time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	plans, at, err := h.Store.Plans(ctx)
-	if err != nil || len(plans) != 1 || plans[0].Code != "a" || !at.Equal(start) {
+	if err != nil || len(plans) != 1 || plans[0].Code != "a" || !at[supplier].Equal(start) {
 		t.Errorf("%+v of %s, %v", plans, at, err)
 	}
 }

@@ -3,6 +3,7 @@ package esimtest
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -19,7 +20,7 @@ import (
 type Store struct {
 	mu       sync.Mutex
 	plans    []esim.Plan
-	synced   time.Time
+	synced   map[string]time.Time // by provider
 	orders   map[order.ID]order.Order
 	profiles map[order.ID]esim.Profile
 	tokens   map[order.ID]esim.TokenVersion
@@ -33,7 +34,7 @@ var _ esim.Store = (*Store)(nil)
 func NewStore() *Store {
 	return &Store{
 		orders: map[order.ID]order.Order{}, profiles: map[order.ID]esim.Profile{}, tokens: map[order.ID]esim.TokenVersion{},
-		watchers: map[order.ID]map[chan struct{}]bool{},
+		watchers: map[order.ID]map[chan struct{}]bool{}, synced: map[string]time.Time{},
 	}
 }
 
@@ -65,7 +66,7 @@ func (s *Store) Put(o order.Order) {
 }
 
 // Plans implements esim.Store.
-func (s *Store) Plans(context.Context) ([]esim.Plan, time.Time, error) {
+func (s *Store) Plans(context.Context) ([]esim.Plan, map[string]time.Time, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var live []esim.Plan
@@ -77,7 +78,7 @@ func (s *Store) Plans(context.Context) ([]esim.Plan, time.Time, error) {
 	slices.SortFunc(live, func(a, b esim.Plan) int {
 		return cmp.Or(cmp.Compare(a.Price, b.Price), cmp.Compare(b.DataMB, a.DataMB), cmp.Compare(a.ID, b.ID))
 	})
-	return live, s.synced, nil
+	return live, maps.Clone(s.synced), nil
 }
 
 // Plan implements esim.Store.
@@ -91,18 +92,21 @@ func (s *Store) Plan(_ context.Context, id esim.PlanID) (esim.Plan, error) {
 }
 
 // Replace implements esim.Store.
-func (s *Store) Replace(_ context.Context, plans []esim.Plan, at time.Time) error {
+func (s *Store) Replace(_ context.Context, provider string, plans []esim.Plan, at time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if at.Before(s.synced) {
+	if at.Before(s.synced[provider]) {
 		return nil
 	}
-	s.synced = at
+	s.synced[provider] = at
 	for i := range s.plans {
-		s.plans[i].Live = false
+		s.plans[i].Live = s.plans[i].Live && s.plans[i].Provider != provider
 	}
 	for _, p := range plans {
-		if i := slices.IndexFunc(s.plans, func(known esim.Plan) bool { return known.Code == p.Code }); i >= 0 {
+		p.Provider = provider
+		if i := slices.IndexFunc(s.plans, func(known esim.Plan) bool {
+			return known.Provider == provider && known.Code == p.Code
+		}); i >= 0 {
 			p.ID = s.plans[i].ID
 			s.plans[i] = p
 		} else {

@@ -1,0 +1,317 @@
+package card_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/product/card/cardtest"
+	"github.com/roamcard/roamcard/internal/product/topup"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// fleet is a shelf over two issuers, one and two, and a retired one.
+type fleet struct {
+	*shelf
+	one, two, old *cardtest.Issuer
+	// preferred is what the routing says.
+	preferred []string
+}
+
+func newFleet(t *testing.T) *fleet {
+	t.Helper()
+	f := &fleet{shelf: newShelf(t, careful), preferred: []string{"one", "two", "old"}}
+	cfg := f.Config
+	cfg.Providers = nil
+	for _, of := range []struct {
+		name string
+		at   **cardtest.Issuer
+	}{{"one", &f.one}, {"two", &f.two}, {"old", &f.old}} {
+		i := cardtest.NewIssuer(cardtest.Config{Instant: true, Limits: of.name == "two", Traits: careful})
+		*of.at = i
+		cfg.Providers = append(cfg.Providers, card.Provider{
+			Name: of.name, Programme: of.name + "'s programme", Issuer: i, Vault: i, Stock: i, Roll: i, Controls: i,
+			Traits: careful, Capabilities: i.Capabilities(), Retired: of.name == "old",
+		})
+	}
+	cfg.Route = func(money.Cents) []string { return f.preferred }
+	f.Cards = card.New(cfg)
+	f.made.Deliver = f.Deliver
+	return f
+}
+
+// reserved is the order of a purchase, as it is claimed now.
+func (f *fleet) reserved(n byte) (order.Order, error) {
+	o := order.Order{
+		ID: order.NewID(time.Now()), Kind: card.Kind, Owner: x402.Address{0: 0xaa, 19: n}, Price: card.Price,
+		UpdatedAt: time.Now(),
+	}
+	offer, err := offered(f.Context(), f.Cards, nil)
+	if err != nil {
+		return o, err
+	}
+	claim, err := f.Reserve(f.Context(), o.Owner, offer)
+	o.Item = claim.Item
+	return o, err
+}
+
+func (f *fleet) opened() string {
+	return strconv.Itoa(len(f.one.Opened())) + " " + strconv.Itoa(len(f.two.Opened())) + " " +
+		strconv.Itoa(len(f.old.Opened()))
+}
+
+func TestFirstIssuerThatCanSellIsChosen(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*fleet)
+		want   string
+		code   fault.Code
+	}{
+		"the preferred one":    {func(*fleet) {}, "one", ""},
+		"another preference":   {func(f *fleet) { f.preferred = []string{"two", "one"} }, "two", ""},
+		"its float is short":   {func(f *fleet) { f.one.SetFloat(card.Price - 1) }, "two", ""},
+		"it has no open range": {func(f *fleet) { f.one.SetBINs() }, "two", ""},
+		"it does not answer": {func(f *fleet) {
+			for range 10 {
+				f.one.Fault(cardtest.Stock, fulfilmenttest.TimeoutBefore)
+			}
+		}, "two", ""},
+		"a retired one is listed": {func(f *fleet) { f.preferred = []string{"old", "two"} }, "two", ""},
+		"none can": {func(f *fleet) {
+			f.one.SetFloat(0)
+			f.two.SetBINs()
+		}, "", fault.FloatUnavailable},
+		"none is left": {func(f *fleet) { f.preferred = []string{"old"} }, "", fault.IssuePaused},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet(t)
+			tc.change(f)
+			o, err := f.reserved(1)
+			wantFault(t, err, tc.code)
+			if want := `{"provider":"` + tc.want + `"}`; err == nil && string(o.Item) != want {
+				t.Errorf("the order remembers %s, want %s", o.Item, want)
+			}
+		})
+	}
+	f := newFleet(t)
+	offer, err := offered(t.Context(), f.Cards, nil)
+	if err != nil || string(offer.Item) != "{}" {
+		t.Errorf("the offer tells %s, %v: the issuer is chosen when the buyer is known", offer.Item, err)
+	}
+}
+
+// TestChosenIssuerIsKept: an unpaid order is paid and delivered with the issuer that it remembers, or not at all.
+func TestChosenIssuerIsKept(t *testing.T) {
+	f := newFleet(t)
+	o, err := f.reserved(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.preferred = []string{"two", "one"}
+	promised := &order.Offer{Price: o.Price, Item: o.Item}
+	claim, err := f.Reserve(t.Context(), o.Owner, *promised)
+	if err != nil || string(claim.Item) != string(o.Item) || claim.Reservations[1].Resource != "float/card/one" {
+		t.Errorf("paid with %s of %+v, %v", claim.Item, claim.Reservations, err)
+	}
+	f.one.SetFloat(0)
+	g := newFleet(t)
+	g.one.SetFloat(0)
+	_, err = offered(t.Context(), g.Cards, promised)
+	wantFault(t, err, fault.FloatUnavailable)
+	_, err = g.Reserve(t.Context(), o.Owner, *promised)
+	wantFault(t, err, fault.FloatUnavailable)
+}
+
+// TestEverythingOfACardGoesToItsIssuer, whatever the routing says after the order.
+func TestEverythingOfACardGoesToItsIssuer(t *testing.T) {
+	fleetStory(t, func(f *fleet) {
+		first, err := f.reserved(1)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.preferred = []string{"two"}
+		second, err := f.reserved(2)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.preferred = []string{"one"}
+		f.made.Begin(f.T, first)
+		f.made.Begin(f.T, second)
+		f.pass(10 * time.Minute)
+		if got := f.opened(); got != "1 1 0" {
+			f.Fatalf("opened %s, want one at each issuer", got)
+		}
+		for n, want := range map[byte]card.Card{
+			1: {Provider: "one", Programme: "one's programme", Load: card.Price},
+			2: {Provider: "two", Programme: "two's programme", Load: card.Remaining}, // an issuer with limits
+		} {
+			owner := x402.Address{0: 0xaa, 19: n}
+			cards, err := f.List(f.Context(), owner)
+			if err != nil || len(cards) != 1 {
+				f.Fatalf("%d: %+v, %v", n, cards, err)
+			}
+			on := cards[0]
+			if on.Provider != want.Provider || on.Programme != want.Programme || on.Load != want.Load ||
+				on.Holder != card.HolderProgramme || on.Status != card.Active {
+				f.Errorf("stored %+v, want %+v", on, want)
+			}
+			id, provider, err := f.Fundable(f.Context(), owner, 0)
+			if err != nil || id != on.ID || provider != want.Provider {
+				f.Errorf("a top-up of %s is of %q, %v", id, provider, err)
+			}
+			if _, err := f.Balance(f.Context(), on.ID, owner); err != nil {
+				f.Error(err)
+			}
+			if _, err := f.Freeze(f.Context(), on.ID, owner); err != nil {
+				f.Error(err)
+			}
+		}
+		for i, at := range []*cardtest.Issuer{f.one, f.two} {
+			a, err := at.Account(f.Context(), at.Opened()[0])
+			if err != nil || a.State != card.AccountFrozen {
+				f.Errorf("at issuer %d the card is %+v, %v", i, a, err)
+			}
+		}
+	})
+}
+
+// TestTopUpIsALoadOfTheCardsOwnIssuer, whichever is preferred now.
+func TestTopUpIsALoadOfTheCardsOwnIssuer(t *testing.T) {
+	fleetStory(t, func(f *fleet) {
+		f.preferred = []string{"two"}
+		bought, err := f.reserved(1)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.made.Begin(f.T, bought)
+		f.pass(10 * time.Minute)
+		f.preferred = []string{"one"}
+		on := f.card(bought.ID)
+		credit := topup.Topups{Cards: f.Cards}
+		f.made.Deliver = credit.Deliver
+		claim, err := credit.Reserve(f.Context(), on.Owner, order.Offer{Item: marshal(f.T, topup.SplitOf(2500))})
+		if err != nil || claim.Reservations[0].Resource != "float/card/two" {
+			f.Fatalf("reserved %+v, %v", claim.Reservations, err)
+		}
+		o := order.Order{
+			ID: order.NewID(time.Now()), Kind: topup.Kind, Owner: on.Owner, Price: 2500, Item: claim.Item, Delivery: 1,
+			UpdatedAt: time.Now(),
+		}
+		f.made.Begin(f.T, o)
+		f.pass(10 * time.Minute)
+		if at := f.ended(o.ID); at.State != order.Delivered || f.two.Limit(on.Account) != card.Remaining+2450 {
+			f.Errorf("ended as %+v, with a limit of %s", at, f.two.Limit(on.Account))
+		}
+	})
+}
+
+func marshal(t *testing.T, v any) []byte {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// fleetStory runs a test with a worker in a bubble of time of its own.
+func fleetStory(t *testing.T, tell func(*fleet)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		f.made.Work(t, map[job.Kind]job.Handler{card.FeeJob: f.WithdrawFee}, func() { tell(f) })
+	})
+}
+
+// TestWhatAnotherIssuerSaysOfACardIsIgnored: its list, and its events.
+func TestWhatAnotherIssuerSaysOfACardIsIgnored(t *testing.T) {
+	f := newFleet(t)
+	on := card.Card{
+		ID: uuid.New(), Owner: owner, Status: card.Active, Ref: fulfilment.Ref{1}, Provider: "one", Account: "crd_1",
+	}
+	f.store.Put(on)
+	for provider, want := range map[string]int{"one": 1, "two": 0} {
+		found, err := f.store.ByNames(t.Context(), provider, []string{"crd_1"}, []fulfilment.Ref{on.Ref})
+		if err != nil || len(found) != want {
+			t.Errorf("%s has %d cards, %v", provider, len(found), err)
+		}
+	}
+	changed, err := f.store.Observe(t.Context(), card.Seen{Ref: on.Ref, Status: card.Closed, Provider: "two"})
+	if err != nil || len(changed) != 0 {
+		t.Errorf("another issuer closed %+v, %v", changed, err)
+	}
+}
+
+// TestOrderWithoutItsIssuerWaitsForAnOperator: it is never delivered by another one.
+func TestOrderWithoutItsIssuerWaitsForAnOperator(t *testing.T) {
+	fleetStory(t, func(f *fleet) {
+		o, err := f.reserved(1)
+		if err != nil {
+			f.Fatal(err)
+		}
+		o.Item = []byte(`{"provider":"gone"}`)
+		f.made.Begin(f.T, o)
+		f.pass(10 * time.Minute)
+		if got := f.ended(o.ID); got.State != order.Doubtful || got.Reason != "the issuer gone is not configured" {
+			f.Errorf("ended as %+v", got)
+		}
+		if got := f.opened(); got != "0 0 0" {
+			f.Errorf("opened %s", got)
+		}
+	})
+}
+
+// pages is a Book of so many lines, a page each.
+type pages int
+
+func (p pages) Changes(_ context.Context, after string) (card.Page, error) {
+	at, _ := strconv.Atoi(after)
+	if at >= int(p) {
+		return card.Page{Next: after}, nil
+	}
+	next := strconv.Itoa(at + 1)
+	line := card.Line{ID: "line" + next, Movement: &card.Moved{}}
+	return card.Page{Lines: []card.Line{line}, Next: next, More: at+1 < int(p)}, nil
+}
+
+func TestBooksOfAllIssuersAreReadToTheirEnds(t *testing.T) {
+	read := func(b card.Books, after string) (ids []string, next string) {
+		t.Helper()
+		next, ended, err := card.EachLine(t.Context(), b, after, 100, func(lines []card.Line) error {
+			for _, l := range lines {
+				ids = append(ids, l.ID)
+				if l.Provider == "" {
+					t.Errorf("line %s is nobody's", l.ID)
+				}
+			}
+			return nil
+		})
+		if err != nil || !ended {
+			t.Fatal(ended, err)
+		}
+		return ids, next
+	}
+	ids, at := read(card.Books{{Provider: "one", Book: pages(2)}, {Provider: "two", Book: pages(1)}}, "")
+	if want := []string{"one/line1", "one/line2", "two/line1"}; !slices.Equal(ids, want) {
+		t.Errorf("read %v, want %v", ids, want)
+	}
+	// Later: only what is new, and all of a book that is added.
+	ids, _ = read(card.Books{
+		{Provider: "one", Book: pages(2)}, {Provider: "two", Book: pages(3)}, {Provider: "three", Book: pages(1)},
+	}, at)
+	if want := []string{"two/line2", "two/line3", "three/line1"}; !slices.Equal(ids, want) {
+		t.Errorf("read %v, want %v", ids, want)
+	}
+}

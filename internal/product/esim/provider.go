@@ -1,0 +1,108 @@
+package esim
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/availability"
+	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/money"
+)
+
+// Provider is an eSIM supplier, as eSIMs are sold over it. A plan is of one provider, and so is each eSIM that is sold
+// of it: everything about the eSIM goes to that provider from then on, whatever the routing says later.
+type Provider struct {
+	// Name is the provider's name in the settings. Plans and profiles are stored with it; buyers never see it.
+	Name     string
+	Supplier Supplier
+	Traits   fulfilment.Traits
+	// Capabilities are the supplier's, and Controls what they promise; nil when they promise nothing.
+	Capabilities Capabilities
+	Controls     Controls
+	// CallTimeout bounds one call to the supplier; Config.CallTimeout if zero.
+	CallTimeout time.Duration
+	// Retired says that nothing is sold over it any more. It serves what it has sold.
+	Retired bool
+}
+
+// Route says who sells a plan: the providers of the first tier in which one can sell now.
+type Route func(Plan) (tiers [][]string)
+
+// provider is a Provider with its cached unreserved float.
+type provider struct {
+	*Provider
+	free *availability.Memo[money.USDC]
+}
+
+// resource names the float in reservations. Each provider has a float of its own.
+func (p *provider) resource() string { return path.Join(floatResource, p.Name) }
+
+// errNotConfigured says that an eSIM's provider is not in the configuration any more.
+var errNotConfigured = errors.New("the eSIM's supplier is not configured")
+
+// at finds the provider of a plan or a profile. There is never another one instead.
+func (e *Esims) at(name string) (*provider, error) {
+	for _, p := range e.providers {
+		if p.Name == name {
+			return p, nil
+		}
+	}
+	return nil, fmt.Errorf("find the supplier %q: %w", name, errors.Join(errNotConfigured, supplierDown()))
+}
+
+// timeout bounds one call to a provider.
+func (e *Esims) timeout(p *provider) time.Duration { return cmp.Or(p.CallTimeout, e.CallTimeout) }
+
+// Capabilities are those that a buyer can rely on before a plan is chosen: those of all providers that sell.
+func (e *Esims) Capabilities() Capabilities {
+	selling := e.selling()
+	all := Capabilities{Status: len(selling) > 0, Usage: len(selling) > 0}
+	for _, p := range selling {
+		all.Status = all.Status && p.Capabilities.Status
+		all.Usage = all.Usage && p.Capabilities.Usage
+	}
+	return all
+}
+
+// selling are the providers that plans are sold of.
+func (e *Esims) selling() (all []*provider) {
+	for _, p := range e.providers {
+		if !p.Retired {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// forSale are the plans of a catalogue that the routing sells now, in their order.
+func (e *Esims) forSale(ctx context.Context, on catalogue) []Plan {
+	if e.Route == nil {
+		return on.plans
+	}
+	able := map[string]bool{}
+	for _, p := range e.selling() {
+		_, err := e.free(ctx, p)
+		able[p.Name] = err == nil && e.isFresh(on, p)
+	}
+	return slices.DeleteFunc(slices.Clone(on.plans), func(p Plan) bool {
+		for _, tier := range e.Route(p) {
+			if slices.Contains(tier, p.Provider) {
+				return false
+			}
+			if slices.ContainsFunc(tier, func(name string) bool { return able[name] }) {
+				return true
+			}
+		}
+		return true
+	})
+}
+
+// isFresh reports whether a provider's plans are as it showed them lately.
+func (e *Esims) isFresh(on catalogue, p *provider) bool {
+	return e.Now().Sub(on.synced[p.Name]) <= e.StaleAfter
+}
