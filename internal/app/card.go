@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/provider"
 	"github.com/roamcard/roamcard/internal/reconcile"
@@ -42,6 +43,9 @@ func (a *App) cards(p *Parts) (Made, error) {
 		return Made{}, err
 	}
 	controls, offered := a.issuer.(card.Controls)
+	if _, ends := a.issuer.(card.Closer); capabilities.Close && !ends {
+		return Made{}, errors.New("the card issuer declares that it closes cards, which its adapter does not")
+	}
 	if !offered && (capabilities.Freeze || capabilities.Transactions) {
 		return Made{}, errors.New("the card issuer declares controls for owners that its adapter does not have")
 	}
@@ -74,6 +78,16 @@ func (a *App) cards(p *Parts) (Made, error) {
 		}
 	}
 	return made, nil
+}
+
+// closings are the jobs that close cards, where the issuer does that. They refund what is left.
+func (a *App) closings(p *Parts) []job.Work {
+	closer, offered := a.issuer.(card.Closer)
+	if !offered {
+		return nil
+	}
+	c := &card.Closings{Cards: p.cards, Store: a.store.Cards(), Issuer: closer, Refunds: p.settles}
+	return c.Jobs()
 }
 
 // cardsProvided is what the issuer has made of cards.

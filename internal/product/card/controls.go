@@ -173,6 +173,12 @@ func (c *Cards) controlled(ctx context.Context, id uuid.UUID, owner x402.Address
 	if card.Status != Active && card.Status != Frozen {
 		return Card{}, fault.Newf(fault.CardNotActive, "The card is %s.", card.Status)
 	}
+	switch closing, err := c.Store.Closing(ctx, card.ID); {
+	case err != nil:
+		return Card{}, fmt.Errorf("look for a closing of the card: %w", err)
+	case closing:
+		return Card{}, fault.New(fault.CardLocked, "The card is being closed. What is left on it will be refunded.")
+	}
 	return card, nil
 }
 
