@@ -64,8 +64,8 @@ func (r Refund) Postings() []ledger.Posting {
 	return []ledger.Posting{ledger.Refunded(string(r.Order), r.Authorization.Value)}
 }
 
-// Return is an amount that goes back to the payer of an order that was delivered. It is the order's refund, so there is at
-// most one, and an order that was refunded has none.
+// Return is an amount that goes back to the payer of an order that was delivered. It is the order's refund, so there is
+// at most one, and an order that was refunded has none.
 type Return struct {
 	Order  order.ID
 	Amount money.USDC

@@ -89,7 +89,8 @@ func TestCardIsClosedByOneJob(t *testing.T) {
 	if closing, err := g.s.Cards().Closing(t.Context(), id); err != nil || !closing {
 		t.Errorf("closing %t, %v", closing, err)
 	}
-	if _, err := g.s.Closings().OrderClosing(t.Context(), uuid.New(), asCloseArgs, act); !errors.Is(err, card.ErrNotFound) {
+	if _, err := g.s.Closings().OrderClosing(t.Context(), uuid.New(), asCloseArgs,
+		act); !errors.Is(err, card.ErrNotFound) {
 		t.Errorf("nobody's card: %v", err)
 	}
 }
@@ -172,7 +173,8 @@ func TestClosingThatWaitsGoesOnOncePerKey(t *testing.T) {
 		kept.Stage != card.StageWithdrawing {
 		t.Errorf("it goes on as %+v, %+v, %v", got, kept, err)
 	}
-	if _, err := g.s.Pool().Exec(t.Context(), "UPDATE jobs SET status = 'operator_review' WHERE id = $1", row.ID); err != nil {
+	if _, err := g.s.Pool().Exec(t.Context(), "UPDATE jobs SET status = 'operator_review' WHERE id = $1",
+		row.ID); err != nil {
 		t.Fatal(err)
 	}
 	if got := retry("k1"); got.Status != job.OperatorReview {

@@ -86,8 +86,8 @@ type CloseArgs struct {
 // Kind implements job.Args.
 func (CloseArgs) Kind() job.Kind { return CloseJob }
 
-// Ref is the reference of this version's withdrawal. It follows from the card's opening, so that a closing whose job was
-// lost finds its withdrawal.
+// Ref is the reference of this version's withdrawal. It follows from the card's opening, so that a closing whose job
+// was lost finds its withdrawal.
 func (a CloseArgs) Ref() fulfilment.Ref { return a.ref(a.Version) }
 
 func (a CloseArgs) ref(version int) fulfilment.Ref {
@@ -357,8 +357,8 @@ func (c *Closings) withdraw(ctx context.Context, l *job.Lease, a CloseArgs) (Clo
 	return c.pending(a, "the issuer left the withdrawal undecided for too long")
 }
 
-// refused goes on after a withdrawal that the issuer confirmed as failed: the next has another reference. Too little was
-// on the card when a merchant took something after all; then what is left is read again.
+// refused goes on after a withdrawal that the issuer confirmed as failed: the next has another reference. Too little
+// was on the card when a merchant took something after all; then what is left is read again.
 func (c *Closings) refused(
 	ctx context.Context, l *job.Lease, a CloseArgs, refusal *fulfilment.Refusal,
 ) (CloseArgs, *job.Outcome, error) {

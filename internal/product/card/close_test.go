@@ -347,7 +347,8 @@ func TestRefundThatFailsOrWaitsEndsOnce(t *testing.T) {
 	})
 }
 
-// TestTopUpsMeetAClosing: one that the issuer has is on the card and in the remainder, one that it never had is refunded.
+// TestTopUpsMeetAClosing: one that the issuer has is on the card and in the remainder, one that it never had is
+// refunded.
 func TestTopUpsMeetAClosing(t *testing.T) {
 	for name, limits := range map[string]bool{"purse": false, "limit": true} {
 		t.Run(name, func(t *testing.T) {

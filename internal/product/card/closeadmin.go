@@ -59,7 +59,8 @@ func (d CloseAdmin) List(ctx context.Context, q CloseQuery, act Act) ([]job.Row,
 	return d.Jobs.Closings(ctx, q, act)
 }
 
-// Close orders the closing of a card. A repeat, with whatever key, changes nothing and returns the closing as it is now.
+// Close orders the closing of a card. A repeat, with whatever key, changes nothing and returns the closing as it is
+// now.
 func (d CloseAdmin) Close(ctx context.Context, id uuid.UUID, act Act) (job.Row, error) {
 	row, err := d.Jobs.OrderClosing(ctx, id, d.decide, act)
 	if errors.Is(err, ErrNotFound) {

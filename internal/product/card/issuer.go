@@ -76,8 +76,8 @@ const (
 	// Purse: a card has money of its own, which moves between it and our float. Movements are amounts.
 	Purse Funding = "purse"
 	// Limit: a card has a limit to all that is ever spent on it. No money moves: movements are the limit as it is to be.
-	// Nothing is withdrawn but the remainder of a card that is closed. Float is what the issuer holds for us and no card is
-	// allowed to spend.
+	// Nothing is withdrawn but the remainder of a card that is closed. Float is what the issuer holds for us and no card
+	// is allowed to spend.
 	Limit Funding = "limit"
 )
 

@@ -103,8 +103,8 @@ func (c *Cards) Load(ctx context.Context, l *job.Lease, o order.Order, load orde
 	return attempt.Pending(), nil
 }
 
-// closing is a load onto a card that is being closed. What the issuer was never asked for is refunded; what it has made,
-// by a job that our data has lost, is for an operator.
+// closing is a load onto a card that is being closed. What the issuer was never asked for is refunded; what it has
+// made, by a job that our data has lost, is for an operator.
 func (c *Cards) closing(
 	ctx context.Context, attempt fulfilment.Attempt, on Card, ref fulfilment.Ref,
 ) order.Progress {

@@ -52,8 +52,8 @@ func refundsAreProven(r *records) []string {
 	return f
 }
 
-// refundsMatchPayments: no more comes back than was paid, and to nobody else. What was left on a card may be more than the
-// card cost: what was paid for its top-ups is in it.
+// refundsMatchPayments: no more comes back than was paid, and to nobody else. What was left on a card may be more than
+// the card cost: what was paid for its top-ups is in it.
 func refundsMatchPayments(r *records) []string {
 	var f findings
 	paid, closings, orders := group(r.paidPayments(), func(p paymentRow) string { return p.Order }), r.closingsByOrder(),

@@ -43,8 +43,8 @@ type Harness struct {
 	// where the card is frozen or has not enough; nil where it cannot be made.
 	Controls card.Controls
 	Charge   func(t *testing.T, account string, amount money.Cents)
-	// Closer is needed where the capabilities say so. Hold is a merchant's hold of a part of a card's balance, which release
-	// ends; nil where there is none.
+	// Closer is needed where the capabilities say so. Hold is a merchant's hold of a part of a card's balance, which
+	// release ends; nil where there is none.
 	Closer card.Closer
 	Hold   func(t *testing.T, account string, amount money.Cents) (release func(taken bool))
 	// Capabilities are what the issuer declares: they decide what it has to keep to.

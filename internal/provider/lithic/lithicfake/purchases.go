@@ -45,7 +45,8 @@ func (s *Server) Charge(card string, cents int64, at Merchant) Purchase {
 	return *s.used(c, p)
 }
 
-// Hold is a merchant's hold of a part of a card's balance. What is returned ends it: the merchant takes it, or does not.
+// Hold is a merchant's hold of a part of a card's balance. What is returned ends it: the merchant takes it, or does
+// not.
 func (s *Server) Hold(token string, cents int64) (release func(taken bool)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
