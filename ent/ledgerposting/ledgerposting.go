@@ -49,20 +49,22 @@ type Kind string
 
 // Kind values.
 const (
-	KindSettled       Kind = "settled"
-	KindLoaded        Kind = "loaded"
-	KindLoadFee       Kind = "load_fee"
-	KindFeeWithdrawn  Kind = "fee_withdrawn"
-	KindFeeKept       Kind = "fee_kept"
-	KindFeeOwed       Kind = "fee_owed"
-	KindFeeCollected  Kind = "fee_collected"
-	KindFeeWrittenOff Kind = "fee_written_off"
-	KindSold          Kind = "sold"
-	KindSupplied      Kind = "supplied"
-	KindRefunded      Kind = "refunded"
-	KindUnmatched     Kind = "unmatched"
-	KindMatched       Kind = "matched"
-	KindResolved      Kind = "resolved"
+	KindSettled            Kind = "settled"
+	KindLoaded             Kind = "loaded"
+	KindLoadFee            Kind = "load_fee"
+	KindFeeWithdrawn       Kind = "fee_withdrawn"
+	KindFeeKept            Kind = "fee_kept"
+	KindFeeOwed            Kind = "fee_owed"
+	KindFeeCollected       Kind = "fee_collected"
+	KindFeeWrittenOff      Kind = "fee_written_off"
+	KindRemainderWithdrawn Kind = "remainder_withdrawn"
+	KindRemainderReturned  Kind = "remainder_returned"
+	KindSold               Kind = "sold"
+	KindSupplied           Kind = "supplied"
+	KindRefunded           Kind = "refunded"
+	KindUnmatched          Kind = "unmatched"
+	KindMatched            Kind = "matched"
+	KindResolved           Kind = "resolved"
 )
 
 func (k Kind) String() string {
@@ -72,7 +74,7 @@ func (k Kind) String() string {
 // KindValidator is a validator for the "kind" field enum values. It is called by the builders before save.
 func KindValidator(k Kind) error {
 	switch k {
-	case KindSettled, KindLoaded, KindLoadFee, KindFeeWithdrawn, KindFeeKept, KindFeeOwed, KindFeeCollected, KindFeeWrittenOff, KindSold, KindSupplied, KindRefunded, KindUnmatched, KindMatched, KindResolved:
+	case KindSettled, KindLoaded, KindLoadFee, KindFeeWithdrawn, KindFeeKept, KindFeeOwed, KindFeeCollected, KindFeeWrittenOff, KindRemainderWithdrawn, KindRemainderReturned, KindSold, KindSupplied, KindRefunded, KindUnmatched, KindMatched, KindResolved:
 		return nil
 	default:
 		return fmt.Errorf("ledgerposting: invalid enum value for kind field: %q", k)

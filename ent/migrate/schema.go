@@ -558,7 +558,7 @@ var (
 		{Name: "id", Type: field.TypeString},
 		{Name: "order_id", Type: field.TypeString},
 		{Name: "owner", Type: field.TypeString},
-		{Name: "kind", Type: field.TypeEnum, Enums: []string{"settled", "loaded", "load_fee", "fee_withdrawn", "fee_kept", "fee_owed", "fee_collected", "fee_written_off", "sold", "supplied", "refunded", "unmatched", "matched", "resolved"}},
+		{Name: "kind", Type: field.TypeEnum, Enums: []string{"settled", "loaded", "load_fee", "fee_withdrawn", "fee_kept", "fee_owed", "fee_collected", "fee_written_off", "remainder_withdrawn", "remainder_returned", "sold", "supplied", "refunded", "unmatched", "matched", "resolved"}},
 		{Name: "at", Type: field.TypeTime},
 	}
 	// LedgerPostingsTable holds the schema information for the "ledger_postings" table.
@@ -1178,7 +1178,7 @@ func init() {
 		Table: "ledger_postings",
 	}
 	LedgerPostingsTable.Annotation.Checks = map[string]string{
-		"ledger_postings_kind": "kind IN ('settled', 'loaded', 'load_fee', 'fee_withdrawn', 'fee_kept', 'fee_owed', 'fee_collected', 'fee_written_off', 'sold', 'supplied', 'refunded', 'unmatched', 'matched', 'resolved')",
+		"ledger_postings_kind": "kind IN ('settled', 'loaded', 'load_fee', 'fee_withdrawn', 'fee_kept', 'fee_owed', 'fee_collected', 'fee_written_off', 'remainder_withdrawn', 'remainder_returned', 'sold', 'supplied', 'refunded', 'unmatched', 'matched', 'resolved')",
 	}
 	OrdersTable.Annotation = &entsql.Annotation{}
 	OrdersTable.Annotation.Checks = map[string]string{

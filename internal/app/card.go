@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/provider"
@@ -122,12 +123,22 @@ func (c Config) cardProvider(of issuerAt) (card.Provider, error) {
 	if !offered && (capabilities.Freeze || capabilities.Transactions) {
 		return card.Provider{}, errors.New("the card issuer declares controls for owners that its adapter does not have")
 	}
+	closer, ends := of.client.(card.Closer)
+	if !ends && capabilities.Close {
+		return card.Provider{}, errors.New("the card issuer declares that it closes cards, which its adapter does not")
+	}
 	embed, _ := of.client.(card.Embed) // its lack was told before
 	return card.Provider{
 		Name: of.Name, Programme: c.Own.Text(of.ProgrammeKey), Issuer: of.client, Vault: of.client, Stock: of.client,
-		Roll: of.client, Controls: controls, Embed: embed, Traits: of.client.Traits(), Capabilities: capabilities,
+		Roll: of.client, Controls: controls, Closer: closer, Embed: embed, Traits: of.client.Traits(), Capabilities: capabilities,
 		Retired: of.retired,
 	}, nil
+}
+
+// closings are the jobs that close cards. They refund what is left.
+func (a *App) closings(p *Parts) []job.Work {
+	c := &card.Closings{Cards: p.cards, Store: a.store.Cards(), Refunds: p.settles}
+	return c.Jobs()
 }
 
 // routedCards is what routing rules may say about cards.

@@ -43,7 +43,10 @@ func (a *App) services(s Selling) rpc.Services {
 		},
 		Operator: rpc.OperatorService{
 			OrderViews: s.OrderViews, Queue: a.admin(p), Switches: a.admin(p),
-			FeeJobs:        card.FeeAdmin{Jobs: a.store.FeeJobs(), Issuers: p.cards, CallTimeout: c.IssuerCallTimeout},
+			FeeJobs: card.FeeAdmin{Jobs: a.store.FeeJobs(), Issuers: p.cards, CallTimeout: c.IssuerCallTimeout},
+			Closings: card.CloseAdmin{
+				Jobs: a.store.Closings(), Issuers: p.cards, CallTimeout: c.IssuerCallTimeout, Now: p.Now,
+			},
 			Reconciliation: p.treasury, Findings: p.treasury, Transfers: p.treasury, Challenges: p.signIns,
 		},
 		Activity: rpc.ActivityService{Events: p.events, Metrics: a.metrics},

@@ -174,7 +174,7 @@ func (a *App) registerJobs(p *Parts) {
 	a.runner.Register(settlement.Fulfilling, p.settles.Fulfill)
 	a.runner.Register(settlement.Confirming, p.settles.Confirm)
 	a.runner.Register(settlement.RefundConfirming, p.settles.ConfirmRefund)
-	for _, w := range a.productJobs() {
+	for _, w := range append(a.productJobs(), a.closings(p)...) {
 		a.runner.Add(w)
 	}
 	a.registerMaintenance()

@@ -42,6 +42,14 @@
 //	loaded                     -24.50  +24.50    +24.50   -24.50
 //	load fee                                      +0.50             -0.50
 //
+// The close of a card with 6.50 left on it, whose holder gets them back:
+//
+//	                 treasury  float    card    customer  holder
+//	remainder                   +6.50   -6.50     -6.50   +6.50
+//	returned           -6.50                      +6.50
+//
+// And what belongs to no card:
+//
 //	refunded          -25.00                     +25.00
 //	unmatched          +x      and -x in unmatched
 //	matched            -x and +x in unmatched, once an order has claimed it
@@ -105,6 +113,8 @@ const (
 	KindFeeOwed      Kind = "fee_owed"
 	KindFeeCollected Kind = "fee_collected"
 	KindFeeWritten   Kind = "fee_written_off"
+	KindRemainder    Kind = "remainder_withdrawn"
+	KindReturned     Kind = "remainder_returned"
 	KindSold         Kind = "sold"
 	KindSupplied     Kind = "supplied"
 	KindRefunded     Kind = "refunded"
@@ -117,7 +127,7 @@ const (
 func Kinds() []Kind {
 	return []Kind{
 		KindSettled, KindLoaded, KindLoadFee, KindFeeWithdrawn, KindFeeKept, KindFeeOwed, KindFeeCollected, KindFeeWritten,
-		KindSold, KindSupplied, KindRefunded, KindUnmatched, KindMatched, KindResolved,
+		KindRemainder, KindReturned, KindSold, KindSupplied, KindRefunded, KindUnmatched, KindMatched, KindResolved,
 	}
 }
 
@@ -195,6 +205,19 @@ func FeeCollected(order, card string, fee money.Cents, debt Account) Posting {
 func FeeWrittenOff(order, card string, fee money.Cents) Posting {
 	u := fee.USDC()
 	return posting(KindFeeWritten, order, order, Entry{IssueFeeCost, u}, Entry{Receivable(card), -u})
+}
+
+// Remainder records that what was left on a card was taken from it, back into the float, because the card is closed. It
+// is owed to the payer of the order that the card was bought with.
+func Remainder(order, card string, amount money.Cents) Posting {
+	u := amount.USDC()
+	return posting(KindRemainder, order, order,
+		Entry{Card(card), -u}, Entry{Float, u}, Entry{Holder(card), u}, Entry{Customer(order), -u})
+}
+
+// Returned records that the remainder of a card went back to the payer of its order. There is at most one for an order.
+func Returned(order string, amount money.USDC) Posting {
+	return posting(KindReturned, order, order, Entry{Customer(order), amount}, Entry{Treasury, -amount})
 }
 
 // Supplied records what the supplier charged for the eSIM of an order, whatever becomes of the order.

@@ -67,6 +67,8 @@ type Call struct {
 	Step string
 	// Direction is which way money moved; empty for what opened the account.
 	Direction string
+	// Ended says that we have ended what the provider made.
+	Ended bool
 }
 
 // Goods are something that a provider made for us.

@@ -10,7 +10,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/curve"
+	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
+	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -62,6 +64,16 @@ func (r Refund) Postings() []ledger.Posting {
 	return []ledger.Posting{ledger.Refunded(string(r.Order), r.Authorization.Value)}
 }
 
+// Return is an amount that goes back to the payer of an order that was delivered. It is the order's refund, so there is
+// at most one, and an order that was refunded has none.
+type Return struct {
+	Order  order.ID
+	Amount money.USDC
+	// Next are the arguments of the job, and Postings what is posted, once it is paid.
+	Next     job.Args
+	Postings []ledger.Posting
+}
+
 // RefundNonce is the nonce of an order's refund.
 func RefundNonce(id order.ID) x402.Hash {
 	return sha256.Sum256([]byte("roamcard refund v1" + string(id)))
@@ -83,8 +95,8 @@ func NewTreasury(key *ecdsa.PrivateKey, domain x402.Domain, window time.Duration
 // Address is the account that refunds are paid from.
 func (t *Treasury) Address() x402.Address { return t.address }
 
-// Refund signs the refund of a payment. earlier is the order's refund, if it has one: it keeps its identity and gets a
-// new window. The caller has checked that the earlier authorization is dead.
+// Refund signs the refund of a payment. earlier is the order's refund, if it has one: it keeps its identity and its
+// amount, and gets a new window. The caller has checked that the earlier authorization is dead.
 func (t *Treasury) Refund(p Payment, earlier *Refund, now time.Time) (Refund, error) {
 	r := Refund{ID: uuid.Must(uuid.NewV7()), Order: p.Order, Network: p.Network, Asset: p.Asset, CreatedAt: now}
 	if earlier != nil {
@@ -93,9 +105,13 @@ func (t *Treasury) Refund(p Payment, earlier *Refund, now time.Time) (Refund, er
 	if r.Status != RefundPaid {
 		r.Status = RefundSigned
 	}
+	value := p.Authorization.Value
+	if earlier != nil {
+		value = earlier.Authorization.Value
+	}
 	r.SignedAt = now
 	r.Authorization = x402.Authorization{
-		From: t.address, To: p.Authorization.From, Value: p.Authorization.Value,
+		From: t.address, To: p.Authorization.From, Value: value,
 		ValidBefore: uint64(now.Add(t.window).Unix()), Nonce: RefundNonce(p.Order),
 	}
 	var err error

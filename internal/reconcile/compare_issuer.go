@@ -49,7 +49,11 @@ func (c *comparison) issuer() {
 			slack[m.Card] += m.Amount
 		}
 	}
-	withdrawn := map[uuid.UUID]int{}
+	type withdrawal struct {
+		card uuid.UUID
+		what string
+	}
+	withdrawn := map[withdrawal]int{}
 	for _, l := range c.Lines {
 		if l.Movement == nil || l.Epoch < c.Epoch {
 			continue
@@ -62,9 +66,10 @@ func (c *comparison) issuer() {
 		c.lines = append(c.lines, LineOrder{Line: l.ID, Order: m.Order})
 		c.movement(m, *moved)
 		if m.Direction == string(card.Withdrawal) && moved.State == card.MoveSucceeded {
-			if withdrawn[m.Card]++; withdrawn[m.Card] == 2 {
+			of := withdrawal{m.Card, m.What}
+			if withdrawn[of]++; withdrawn[of] == 2 {
 				c.add(Finding{Code: ProviderDuplicate, Order: string(m.Order), Subject: moved.Ref.String()},
-					"the fee was withdrawn more than once")
+					"the %s was made more than once", m.What)
 			}
 		}
 		if m.Direction == string(card.Withdrawal) && m.Standing == order.Taken && moved.State == card.MoveFailed {
@@ -113,7 +118,9 @@ func (c *comparison) account(m *mutation, a card.StatedAccount, slack money.Cent
 	}
 	// This includes cards that we have recorded as closed: the balance is owed to the holder until an operator resolves
 	// it.
-	c.happened(m, a.Ref, live, a.State == card.AccountRejected || a.State == card.AccountClosed)
+	// What an operator has closed, after its owner had the remainder, is no such card.
+	gone := a.State == card.AccountClosed
+	c.happened(m, a.Ref, live || gone && m.Ended, a.State == card.AccountRejected || gone && !m.Ended)
 	if !live {
 		return 0
 	}

@@ -74,15 +74,23 @@ func (s *Settlement) refund(ctx context.Context, l *job.Lease, o order.Order) (o
 	case payment.Unknown, payment.Unused:
 	}
 	if sent {
-		return o, min(s.refundPause(o), time.Second), nil // the next block may include it
+		return o, min(s.refundPause(o), sentPause), nil // the next block may include it
 	}
 	return o, s.refundPause(o), nil
 }
 
-// refundPause is the polling interval of an undecided refund: a twentieth of its age.
+const (
+	sentPause                         = time.Second
+	leastRefundPause, mostRefundPause = 500 * time.Millisecond, 10 * time.Second
+)
+
 func (s *Settlement) refundPause(o order.Order) time.Duration {
-	const least, most = 500 * time.Millisecond, 10 * time.Second
-	return min(max(least, s.Now().Sub(o.UpdatedAt)/20), most)
+	return refundPause(s.Now().Sub(o.UpdatedAt))
+}
+
+// refundPause is the polling interval of an undecided refund: a twentieth of its age.
+func refundPause(age time.Duration) time.Duration {
+	return min(max(leastRefundPause, age/20), mostRefundPause)
 }
 
 func (s *Settlement) overdue(o order.Order) bool {
@@ -101,15 +109,13 @@ func (s *Settlement) sign(
 	if err != nil {
 		return o, 0, fmt.Errorf("read the payment: %w", err)
 	}
-	switch arrived, err := s.Chain.Verdict(ctx, pay.Authorization, pay.Since()); {
+	switch wait, undone, err := s.arrived(ctx, pay); {
 	case err != nil:
-		return o, 0, fmt.Errorf("look for the payment: %w", err)
-	case arrived.State == payment.Void:
+		return o, 0, err
+	case undone != "":
 		return proceed(s.move(ctx, l, o, order.OperatorReview,
-			order.Progress{Reason: "nothing to refund: the payment was undone: " + arrived.Reason}))
-	case arrived.State == payment.Unused, arrived.State == payment.Unknown && s.Now().Sub(pay.CreatedAt) < confirmDeadline:
-		// A reorganisation removed the payment; its watching job submits it again. An unknown payment older than that
-		// is final, and the chain no longer finds it.
+			order.Progress{Reason: "nothing to refund: the payment was undone: " + undone}))
+	case wait:
 		return o, s.refundPause(o), nil
 	}
 	r, err := s.Refunds.Treasury.Refund(pay, earlier, s.Now())
@@ -121,6 +127,21 @@ func (s *Settlement) sign(
 	}
 	faultpoint.Reach("refund.stored")
 	return o, 0, nil
+}
+
+// arrived reports whether a payment is on the chain: if it is undone, why, and whether to look again later.
+func (s *Settlement) arrived(ctx context.Context, pay payment.Payment) (wait bool, undone string, err error) {
+	v, err := s.Chain.Verdict(ctx, pay.Authorization, pay.Since())
+	switch {
+	case err != nil:
+		return false, "", fmt.Errorf("look for the payment: %w", err)
+	case v.State == payment.Void:
+		return false, v.Reason, nil
+	}
+	// A reorganisation removed the payment; its watching job submits it again. An unknown payment older than that is
+	// final, and the chain no longer finds it.
+	return v.State == payment.Unused ||
+		v.State == payment.Unknown && s.Now().Sub(pay.CreatedAt) < confirmDeadline, "", nil
 }
 
 // sendRefund reads the verdict on a signed refund, and submits the refund while it is unused. Without a collector it

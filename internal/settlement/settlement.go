@@ -5,6 +5,8 @@
 //	             ▼                                 ▼
 //	          payment_required                 refund_pending ─ refund ─► refunded
 //
+//	Return: a part of what a delivered order cost goes back to its payer
+//
 //	Confirm, ConfirmRefund: on the chain ─► final, or submitted again
 //
 // All of it runs in jobs. Only the stored status of an order decides its next step, so that any process can continue
@@ -73,6 +75,11 @@ type RefundStore interface {
 	Refunded(ctx context.Context, f job.Fence, r payment.Refund, m order.Move, watch job.New) (order.Order, error)
 	// MarkRefundDead marks a signed refund dead, and moves its order.
 	MarkRefundDead(ctx context.Context, f job.Fence, r payment.Refund, m order.Move) (order.Order, error)
+	// Returned records a proven return with the next arguments of its job and its postings, and enqueues the job that
+	// watches it until it is final.
+	Returned(ctx context.Context, f job.Fence, r payment.Refund, of payment.Return, watch job.New) error
+	// MarkReturnDead marks a signed return dead.
+	MarkReturnDead(ctx context.Context, f job.Fence, r payment.Refund) error
 	// ReproveRefund records the final place of a paid refund's transfer.
 	ReproveRefund(ctx context.Context, f job.Fence, r payment.Refund) error
 }

@@ -26,7 +26,7 @@ const (
 	cardsOfSQL = `SELECT id, order_id, status, reference, account, load_usd_cents, provider
 		FROM cards WHERE order_id = ANY($1) ORDER BY id`
 
-	// The unique key of a fee job is its card.
+	// The unique key of a fee job is its card, as that of a closing is.
 	feesOfSQL = `SELECT status, payload FROM jobs WHERE kind = $1 AND unique_key = ANY($2::text[]) ORDER BY id`
 
 	accountsSQL = `SELECT owner, id, order_id, status, reference, account, provider FROM cards WHERE account = ANY($1)`
@@ -41,7 +41,7 @@ func (c Cards) Providers(ctx context.Context) ([]string, error) {
 	return c.s.names(ctx, cardProvidersSQL, card.Kind)
 }
 
-// cardRecords reads the cards of orders, and their fee jobs.
+// cardRecords reads the cards of orders, their fee jobs and their closings.
 func cardRecords(b booksReader, orders []string) (reconcile.Goods, error) {
 	var r card.Records
 	if err := readAll(b, &r.Cards, scanCard, cardsOfSQL, orders)(); err != nil {
@@ -51,7 +51,10 @@ func cardRecords(b booksReader, orders []string) (reconcile.Goods, error) {
 	for _, c := range r.Cards {
 		keys = append(keys, c.ID.String())
 	}
-	err := readAll(b, &r.Fees, scanFee, feesOfSQL, card.FeeJob, keys)()
+	err := b.all(
+		readAll(b, &r.Fees, scanFee, feesOfSQL, card.FeeJob, keys),
+		readAll(b, &r.Closings, scanClosing, feesOfSQL, card.CloseJob, keys),
+	)
 	return r, err
 }
 
@@ -81,6 +84,15 @@ func scanFee(row pgx.CollectableRow) (f card.FeeRecord, err error) {
 	}
 	f.Args, err = job.Decode[card.FeeArgs](j)
 	return f, err
+}
+
+func scanClosing(row pgx.CollectableRow) (r card.CloseRecord, err error) {
+	var j job.Row
+	if err := row.Scan(&r.Status, &j.Payload); err != nil {
+		return r, err
+	}
+	r.Args, err = job.Decode[card.CloseArgs](j)
+	return r, err
 }
 
 func scanOwnedCard(row pgx.CollectableRow) (c card.Card, err error) {

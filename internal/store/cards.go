@@ -157,9 +157,11 @@ func (c Cards) Activate(ctx context.Context, f job.Fence, a card.Card, postings 
 }
 
 // takeCardTurnSQL takes a card that nothing else has. Its row is locked by the statement before: so this one sees what
-// became of whoever had it. What is on the card by the ledger is in millionths of a dollar.
+// became of whoever had it. What is on the card by the ledger is in millionths of a dollar. A closing waits for each
+// top-up of the card that the issuer may have been asked for, not only for the last that had the card.
 const takeCardTurnSQL = `
 	UPDATE cards SET moving_order = $2, moving_job = $3, moving_reference = $4, moving_target_usd_cents = CASE
+		WHEN $7 THEN (SELECT coalesce(sum(amount), 0) / 10000 FROM ledger_entries WHERE account = 'card:' || cards.id)
 		WHEN $5 = 0 THEN 0
 		WHEN moving_reference = $4 THEN moving_target_usd_cents
 		ELSE $5 + (SELECT coalesce(sum(amount), 0) / 10000 FROM ledger_entries WHERE account = 'card:' || cards.id) END
@@ -167,7 +169,14 @@ const takeCardTurnSQL = `
 			SELECT FROM orders WHERE id = cards.moving_order AND owner = cards.owner
 				AND (status = 'provisioning' OR status = 'operator_review' AND $6))
 		AND NOT EXISTS (SELECT FROM jobs WHERE id = cards.moving_job AND status IN ('queued', 'processing')))
+		AND NOT ($7 AND EXISTS (
+			SELECT FROM orders WHERE owner = cards.owner AND kind = ANY($8)
+				AND status IN ('provisioning', 'operator_review') AND item->>'card' = cards.id::text))
 	RETURNING moving_target_usd_cents`
+
+const closingSQL = `SELECT EXISTS (SELECT FROM jobs WHERE kind = $1 AND unique_key = $2)`
+
+const lockCardSQL = "SELECT FROM cards WHERE id = $1 FOR UPDATE"
 
 // TakeTurn implements card.Store.
 func (c Cards) TakeTurn(ctx context.Context, f job.Fence, t card.Turn) (target money.Cents, err error) {
@@ -177,9 +186,18 @@ func (c Cards) TakeTurn(ctx context.Context, f job.Fence, t card.Turn) (target m
 	}
 	err = c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		fence(tx, f)
-		later(tx, "SELECT FROM cards WHERE id = $1 FOR UPDATE", t.Card)
-		err := raw(tx).QueryRow(ctx, takeCardTurnSQL, t.Card, t.Order, feeJob, uuid.UUID(t.Ref), int64(t.Load), t.Held).
-			Scan((*int64)(&target))
+		later(tx, lockCardSQL, t.Card)
+		if t.Order != "" && !t.Begun {
+			var closing bool
+			if err := raw(tx).QueryRow(ctx, closingSQL, card.CloseJob, t.Card.String()).Scan(&closing); err != nil {
+				return err
+			}
+			if closing {
+				return card.ErrClosing
+			}
+		}
+		err := raw(tx).QueryRow(ctx, takeCardTurnSQL, t.Card, t.Order, feeJob, uuid.UUID(t.Ref), int64(t.Load), t.Held,
+			t.Closing, c.s.issuerKinds()).Scan((*int64)(&target))
 		if errors.Is(err, pgx.ErrNoRows) {
 			return card.ErrBusy
 		}

@@ -57,6 +57,9 @@ const (
 		UPDATE jobs SET lease_until = now() + $4::interval
 		WHERE id = $1 AND lease_owner = $2 AND attempt = $3 AND lease_until > clock_timestamp()`
 
+	// The arguments of a job say how far it is.
+	saveJobSQL = `UPDATE jobs SET payload = $2, version = version + 1 WHERE id = $1`
+
 	markJobSQL = `
 		UPDATE jobs SET step = $4, step_at = clock_timestamp(), version = version + 1
 		WHERE id = $1 AND lease_owner = $2 AND attempt = $3 AND lease_until > clock_timestamp()`

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -86,16 +87,46 @@ func (o Orders) Refunded(
 
 // MarkRefundDead implements settlement.RefundStore.
 func (o Orders) MarkRefundDead(ctx context.Context, f job.Fence, r payment.Refund, m order.Move) (order.Order, error) {
-	return o.move(ctx, f, m, func(ctx context.Context, tx *ent.Tx) error {
-		n, err := tx.Refund.Update().
-			Where(entrefund.ID(r.ID), entrefund.Owner(r.Authorization.To.Lower()),
-				entrefund.StatusEQ(entrefund.StatusSigned),
-				entrefund.ValidBefore(int64(r.Authorization.ValidBefore))).
-			SetStatus(entrefund.StatusDead).Save(ctx)
-		if err == nil && n != 1 {
-			err = fmt.Errorf("refund %s has changed since it was read", r.ID)
+	return o.move(ctx, f, m, func(ctx context.Context, tx *ent.Tx) error { return markRefundDead(ctx, tx, r) })
+}
+
+func markRefundDead(ctx context.Context, tx *ent.Tx, r payment.Refund) error {
+	n, err := tx.Refund.Update().
+		Where(entrefund.ID(r.ID), entrefund.Owner(r.Authorization.To.Lower()),
+			entrefund.StatusEQ(entrefund.StatusSigned),
+			entrefund.ValidBefore(int64(r.Authorization.ValidBefore))).
+		SetStatus(entrefund.StatusDead).Save(ctx)
+	if err == nil && n != 1 {
+		err = fmt.Errorf("refund %s has changed since it was read", r.ID)
+	}
+	return err
+}
+
+// Returned implements settlement.RefundStore.
+func (o Orders) Returned(
+	ctx context.Context, f job.Fence, r payment.Refund, of payment.Return, watch job.New,
+) error {
+	payload, err := json.Marshal(of.Next)
+	if err != nil {
+		return fmt.Errorf("encode the job: %w", err)
+	}
+	return o.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		fence(tx, f)
+		proveRefund(tx, r, entrefund.StatusSigned)
+		later(tx, saveJobSQL, f.ID, payload)
+		postFor(tx, o.s.stamp(), r.Authorization.To, of.Postings...)
+		if err := queueJob(ctx, tx, watch, r.Authorization.To, nil); err != nil {
+			return err
 		}
-		return err
+		return faultpoint.Fail("return.before_commit")
+	})
+}
+
+// MarkReturnDead implements settlement.RefundStore.
+func (o Orders) MarkReturnDead(ctx context.Context, f job.Fence, r payment.Refund) error {
+	return o.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		fence(tx, f)
+		return markRefundDead(ctx, tx, r)
 	})
 }
 

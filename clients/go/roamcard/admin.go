@@ -28,6 +28,24 @@ func (a Admin) FeeJobsPage(ctx context.Context, status, token string) (*Page[*ro
 	return page(res.GetJobs(), res.NextPageToken), nil
 }
 
+// CardClosings lists the closings of cards, newest first, those in a status unless it is empty.
+func (a Admin) CardClosings(ctx context.Context, status string) iter.Seq2[*roamcardv1.CardClosing, error] {
+	return pages(func(token string) (*Page[*roamcardv1.CardClosing], error) {
+		return a.CardClosingsPage(ctx, status, token)
+	})
+}
+
+// CardClosingsPage reads one page of what CardClosings lists: the first one, or the one that token names.
+func (a Admin) CardClosingsPage(ctx context.Context, status, token string) (*Page[*roamcardv1.CardClosing], error) {
+	res, err := a.ListCardClosings(ctx, &roamcardv1.ListCardClosingsRequest{
+		Status: given(status), PageToken: given(token),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return page(res.GetClosings(), res.NextPageToken), nil
+}
+
 // OrderQueue lists orders in a status, those that wait for an operator when it is empty.
 func (a Admin) OrderQueue(ctx context.Context, status string) iter.Seq2[*roamcardv1.QueuedOrder, error] {
 	return pages(func(token string) (*Page[*roamcardv1.QueuedOrder], error) {

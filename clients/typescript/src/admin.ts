@@ -4,8 +4,8 @@ import { type Connection, keyHeader, present } from "./connection.js";
 import type { PruneActivityResponse } from "./gen/roamcard/v1/activity_pb.js";
 import type { GetChallengeRetentionResponse, PruneChallengesResponse } from "./gen/roamcard/v1/operator_pb.js";
 import {
-  type Activity, type FeeJob, type Finding, type JobStatus, type OrderInspection, type OrderStatus, type Plain, plain,
-  type Product, type QueuedOrder, type Reconciliation, type StrayTransfer, type Switch, type TransferResolution,
+  type Activity, type CardClosing, type ClosingStatus, type FeeJob, type Finding, type JobStatus,
+  type OrderInspection, type OrderStatus, type Plain, plain, type Product, type QueuedOrder, type Reconciliation, type StrayTransfer, type Switch, type TransferResolution,
 } from "./results.js";
 
 /** An act that is kept with its reason. The same key is the same act. */
@@ -57,6 +57,38 @@ export class Admin {
     return this.#connection.call(
       options,
       async (wire) => present((await this.#connection.operator.retryFeeJob({ id, reason }, wire)).job),
+      { [keyHeader]: idempotencyKey },
+    );
+  }
+
+  /**
+   * Closes a card for good: what is left on it is refunded to its owner on chain. It goes on by itself. A card that is
+   * being closed, or was closed so, answers with that closing.
+   */
+  closeCard(id: string, { reason, idempotencyKey, ...options }: ActOptions): Call<CardClosing> {
+    return this.#connection.call(
+      options,
+      async (wire) => present((await this.#connection.operator.closeCard({ id, reason }, wire)).closing),
+      { [keyHeader]: idempotencyKey },
+    );
+  }
+
+  /** Reads the closings of cards: one by one, or by page(). */
+  cardClosings(
+    { status, pageSize, pageToken, ...options }: ListOptions & { status?: ClosingStatus } = {},
+  ): Listing<CardClosing> {
+    return listing({ pageSize, pageToken }, (page) => this.#connection.call(options, async (wire) => {
+      const request = { ...page, ...(status !== undefined && { status }) };
+      const { closings, nextPageToken } = await this.#connection.operator.listCardClosings(request, wire);
+      return { items: plain(closings), nextPageToken };
+    }));
+  }
+
+  /** Lets a closing that waits for an operator go on from its stage. */
+  retryCardClosing(id: string, { reason, idempotencyKey, ...options }: ActOptions): Call<CardClosing> {
+    return this.#connection.call(
+      options,
+      async (wire) => present((await this.#connection.operator.retryCardClosing({ id, reason }, wire)).closing),
       { [keyHeader]: idempotencyKey },
     );
   }

@@ -53,6 +53,8 @@ export type ProfileStatus =
   | "expired"
   | "cancelled"
   | "unknown";
+export type ClosingStatus = "queued" | "processing" | "succeeded" | "operator_review";
+export type ClosingStage = "locking" | "withdrawing" | "refunding" | "ending" | "closed";
 export type JobStatus = "queued" | "processing" | "succeeded" | "failed" | "operator_review";
 export type TransferResolution = "refunded_by_hand" | "donation" | "known";
 
@@ -71,6 +73,8 @@ interface Literals {
   "roamcard.v1.EsimPlan.type": "country" | "region";
   "roamcard.v1.EsimProfile.status": ProfileStatus;
   "roamcard.v1.FeeJob.status": JobStatus;
+  "roamcard.v1.CardClosing.status": ClosingStatus;
+  "roamcard.v1.CardClosing.stage": ClosingStage;
   "roamcard.v1.JobRecord.status": JobStatus;
   "roamcard.v1.PaymentRecord.status": "claimed" | "paid" | "dead";
   "roamcard.v1.RefundRecord.status": "signed" | "paid" | "dead";
@@ -150,6 +154,8 @@ export interface SessionInfo extends Plain<auth.GetSessionResponse> {}
 /** What happened in the last days. */
 export interface Activity extends Plain<activity.GetActivityResponse> {}
 export interface FeeJob extends Plain<operator.FeeJob> {}
+/** The closing of one card. */
+export interface CardClosing extends Plain<operator.CardClosing> {}
 export interface Finding extends Plain<operator.Finding> {}
 /** All there is about an order. */
 export interface OrderInspection extends Plain<operator.InspectOrderResponse> {}

@@ -44,6 +44,7 @@ test("no word is missing of those that can be asked for", () => {
   for (const [message, member, type] of [
     ["ListOrderQueueRequest", "status", "OrderStatus"],
     ["ListFeeJobsRequest", "status", "JobStatus"],
+    ["ListCardClosingsRequest", "status", "ClosingStatus"],
     ["SetSwitchRequest", "product", "Product"],
     ["ResolveTransferRequest", "resolution", "TransferResolution"],
     ["ListFindingsRequest", "status", '"open" | "resolved"'],

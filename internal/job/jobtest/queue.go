@@ -4,9 +4,13 @@ package jobtest
 import (
 	"cmp"
 	"context"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/job"
 )
@@ -118,6 +122,40 @@ func (q *Queue) Beat(_ context.Context, f job.Fence, ttl time.Duration) (bool, e
 	until := now.Add(ttl)
 	row.LeaseUntil = &until
 	return true, nil
+}
+
+// Save stores the arguments of a claimed job.
+func (q *Queue) Save(f job.Fence, args job.Args) error {
+	payload, err := json.Marshal(args)
+	if err != nil {
+		return fmt.Errorf("encode the arguments: %w", err)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	row := q.held(f)
+	if row == nil {
+		return job.ErrLeaseLost
+	}
+	row.Payload = payload
+	return nil
+}
+
+// Resume queues a job that waits for an operator again, with other arguments.
+func (q *Queue) Resume(id uuid.UUID, args job.Args) error {
+	payload, err := json.Marshal(args)
+	if err != nil {
+		return fmt.Errorf("encode the arguments: %w", err)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, row := range q.rows {
+		if row.ID == id && row.Status == job.OperatorReview {
+			row.Payload, row.Status, row.FinishedAt, row.LastError = payload, job.Queued, nil, ""
+			row.Uncounted, row.RunAt = row.Attempt, q.now().UTC()
+			q.wake(row.Class)
+		}
+	}
+	return nil
 }
 
 // Mark implements job.Queue.

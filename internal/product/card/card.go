@@ -107,7 +107,7 @@ type Seen struct {
 // Turn is one movement of a card, as it takes its turn.
 type Turn struct {
 	Card uuid.UUID
-	// Order is whose movement it is; empty for that of a fee job, which is FeeJob.
+	// Order is whose movement it is; empty for that of a job, which is FeeJob.
 	Order  order.ID
 	FeeJob uuid.UUID
 	Ref    fulfilment.Ref
@@ -116,10 +116,18 @@ type Turn struct {
 	// Held says that an order which an operator has to decide about keeps the card: nobody knows whether its load is in
 	// the card's limit.
 	Held bool
+	// Closing says that it is the movement of a closing, whose job is FeeJob: it waits for every top-up of the card that
+	// the issuer may have been asked for, and its target is what is on the card by our books.
+	Closing bool
+	// Begun says that the issuer may have been asked for the movement already.
+	Begun bool
 }
 
 // ErrBusy says that another movement has the card.
 var ErrBusy = errors.New("another movement of the card is under way")
+
+// ErrClosing says that the card is being closed, or is closed, by an operator.
+var ErrClosing = errors.New("the card is being closed")
 
 // ErrNotFound says that there is no such card for this owner.
 var ErrNotFound = errors.New("no such card")
@@ -155,12 +163,14 @@ type Store interface {
 	// SetOwnerFrozen records whether the owner has asked to freeze the card. A card that becomes ACTIVE by Observe loses
 	// the record.
 	SetOwnerFrozen(ctx context.Context, id uuid.UUID, owner x402.Address, frozen bool) error
+	// Closing reports whether an operator has ordered to close the card.
+	Closing(ctx context.Context, id uuid.UUID) (bool, error)
 	// FeeOpen reports whether the card's fee job is queued or processing.
 	FeeOpen(ctx context.Context, id uuid.UUID) (bool, error)
 	// TakeTurn takes a card for one movement, so that there is never another one under way, and says what the movement is
 	// to bring the card to. ErrBusy while another one has the card: an order's, until the order has left provisioning and,
 	// with Turn.Held, operator_review; a fee job's, until that is neither queued nor processing. The same turn is given
-	// again, with the same target.
+	// again, with the same target. ErrClosing for an order's that has not begun, once a closing is ordered.
 	TakeTurn(ctx context.Context, f job.Fence, t Turn) (target money.Cents, err error)
 	// Fail makes a pending card FAILED, so that its owner can buy another.
 	Fail(ctx context.Context, f job.Fence, id uuid.UUID) error

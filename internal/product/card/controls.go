@@ -171,6 +171,12 @@ func (c *Cards) freezable(ctx context.Context, id uuid.UUID, owner x402.Address)
 	if card.Status != Active && card.Status != Frozen {
 		return nil, Card{}, fault.Newf(fault.CardNotActive, "The card is %s.", card.Status)
 	}
+	switch closing, err := c.Store.Closing(ctx, card.ID); {
+	case err != nil:
+		return nil, Card{}, fmt.Errorf("look for a closing of the card: %w", err)
+	case closing:
+		return nil, Card{}, fault.New(fault.CardLocked, "The card is being closed. What is left on it will be refunded.")
+	}
 	return at, card, nil
 }
 

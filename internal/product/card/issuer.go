@@ -64,6 +64,8 @@ type Capabilities struct {
 	Holder Holder
 	// Freeze: owners may freeze a card and unfreeze it. Transactions: they may read what it was used for.
 	Freeze, Transactions bool
+	// Close: operators may close a card and take what is left on it. It needs Freeze, which locks the card first.
+	Close bool
 }
 
 // Funding is how an issuer funds a card.
@@ -73,8 +75,9 @@ type Funding string
 const (
 	// Purse: a card has money of its own, which moves between it and our float. Movements are amounts.
 	Purse Funding = "purse"
-	// Limit: a card has a limit to all that is ever spent on it. No money moves, and nothing can be withdrawn: movements
-	// are the limit as it is to be. Float is what the issuer holds for us and no card is allowed to spend.
+	// Limit: a card has a limit to all that is ever spent on it. No money moves: movements are the limit as it is to be.
+	// Nothing is withdrawn but the remainder of a card that is closed. Float is what the issuer holds for us and no card
+	// is allowed to spend.
 	Limit Funding = "limit"
 )
 
@@ -119,6 +122,8 @@ func (c Capabilities) Check() error {
 				"use a programme whose holder is the operator")
 	case c.Holder != HolderProgramme:
 		return fmt.Errorf("the card issuer declares no holder of cards that is known here: %q", c.Holder)
+	case c.Close && !c.Freeze:
+		return errors.New("the card issuer closes cards and cannot lock them: what is left on one could be spent meanwhile")
 	}
 	return nil
 }
@@ -191,7 +196,8 @@ type Movement struct {
 	Amount    money.Cents
 	// Target is what all loads have put on the card by our books, this one included. An issuer with limits sets the card's
 	// limit to it, whatever the limit is: what is computed from the limit at the issuer goes wrong when two movements
-	// meet. It is the same however often the movement is sent, and zero for a withdrawal.
+	// meet. It is the same however often the movement is sent. For a withdrawal it is what is left of the limit, and the
+	// issuer refuses one that does not take Amount from the limit that the card has.
 	Target money.Cents
 }
 

@@ -59,7 +59,11 @@ func (c *Cards) Load(ctx context.Context, l *job.Lease, o order.Order, load orde
 	}
 	target, err := c.Store.TakeTurn(ctx, l.Fence(), Turn{
 		Card: on.ID, Order: o.ID, Ref: ref, Load: load.Amount, Held: at.Capabilities.Funding == Limit,
+		Begun: l.Step() == load.Step,
 	})
+	if errors.Is(err, ErrClosing) {
+		return c.closing(ctx, at, attempt, on, ref), nil
+	}
 	if errors.Is(err, ErrBusy) {
 		attempt.TooLong = "another movement of the card is undecided for too long"
 		return attempt.Pending(), nil
@@ -104,6 +108,22 @@ func (c *Cards) Load(ctx context.Context, l *job.Lease, o order.Order, load orde
 	case fulfilment.Unknown:
 	}
 	return attempt.Pending(), nil
+}
+
+// closing is a load onto a card that is being closed. What the issuer was never asked for is refunded; what it has
+// made, by a job that our data has lost, is for an operator.
+func (c *Cards) closing(
+	ctx context.Context, at *provider, attempt fulfilment.Attempt, on Card, ref fulfilment.Ref,
+) order.Progress {
+	ctx, cancel := context.WithTimeout(ctx, c.CallTimeout)
+	defer cancel()
+	switch _, err := at.Issuer.Moved(ctx, on.Account, ref); {
+	case errors.Is(err, fulfilment.ErrNoRef):
+		return attempt.Refused(&fulfilment.Refusal{Code: RefusedState, Message: "the card is being closed"})
+	case err == nil:
+		return attempt.Doubtful("the issuer has the load, and the card is being closed")
+	}
+	return attempt.Pending()
 }
 
 // confirm reads the balance, which completes a load that the issuer reports as made.

@@ -27,6 +27,8 @@ type Provider struct {
 	Roll Roll
 	// Controls is needed where the capabilities say so.
 	Controls Controls
+	// Closer is needed where the capabilities say Close.
+	Closer Closer
 	// Embed is needed where the capabilities say RevealEmbed.
 	Embed  Embed
 	Traits fulfilment.Traits
@@ -68,6 +70,12 @@ func (c *Cards) IssuerOf(name string) (Issuer, error) {
 		return nil, err
 	}
 	return p.Issuer, nil
+}
+
+// Closes reports whether a provider closes cards.
+func (c *Cards) Closes(name string) bool {
+	p, err := c.at(name)
+	return err == nil && p.Capabilities.Close
 }
 
 // selling are the providers that a card at a price is sold over, in order of preference.

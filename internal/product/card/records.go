@@ -1,6 +1,8 @@
 package card
 
 import (
+	"slices"
+
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/job"
@@ -14,16 +16,23 @@ type FeeRecord struct {
 	Args   FeeArgs
 }
 
-// Records are the cards of some orders, and their fee jobs. They implement reconcile.Goods.
+// CloseRecord is the job that closes a card.
+type CloseRecord struct {
+	Status job.Status
+	Args   CloseArgs
+}
+
+// Records are the cards of some orders, their fee jobs and closings. They implement reconcile.Goods.
 type Records struct {
-	Cards []Card
-	Fees  []FeeRecord
+	Cards    []Card
+	Fees     []FeeRecord
+	Closings []CloseRecord
 }
 
 // Differs finds nothing: the price of a card is fixed.
 func (r Records) Differs(order.Sale) string { return "" }
 
-// Postings are the expected ledger postings of the cards and their fees.
+// Postings are the expected ledger postings of the cards, their fees and their closings.
 func (r Records) Postings([]order.Sale) (all []ledger.Posting) {
 	for _, c := range r.Cards {
 		if c.delivered() {
@@ -33,11 +42,19 @@ func (r Records) Postings([]order.Sale) (all []ledger.Posting) {
 	for _, f := range r.Fees {
 		all = append(all, f.Args.Postings(f.Status)...)
 	}
+	for _, one := range r.Closings {
+		all = append(all, one.Args.Postings()...)
+	}
 	return all
 }
 
-// Calls are the openings of the cards, and the withdrawals of their fees.
+// Calls are the openings of the cards, and the withdrawals of their fees and remainders.
 func (r Records) Calls(sales []order.Sale) (all []order.Call) {
+	ended := map[uuid.UUID]bool{}
+	for _, one := range r.Closings {
+		ended[one.Args.Card] = one.Args.Stage == StageEnding || one.Args.Stage == StageClosed
+		all = append(all, one.withdrawals()...)
+	}
 	perhaps := map[order.ID]bool{}
 	for _, s := range sales {
 		perhaps[s.ID] = s.Perhaps()
@@ -45,7 +62,7 @@ func (r Records) Calls(sales []order.Sale) (all []order.Call) {
 	for _, c := range r.Cards {
 		call := order.Call{
 			Order: c.Order, Reference: uuid.UUID(c.Ref), What: "card", Amount: c.Load, Card: c.ID, Account: c.Account,
-			Provider: c.Provider,
+			Provider: c.Provider, Ended: ended[c.ID],
 		}
 		switch {
 		case c.delivered():
@@ -79,6 +96,30 @@ func (f FeeRecord) withdrawals() (all []order.Call) {
 		case f.Status == job.Succeeded:
 			call.Standing = order.Taken
 		case f.Status == job.Queued || f.Status == job.Processing:
+			call.Standing = order.UnderWay
+		}
+		all = append(all, call)
+	}
+	return all
+}
+
+// withdrawals are the versions of a remainder's withdrawal.
+func (r CloseRecord) withdrawals() (all []order.Call) {
+	amounts := slices.Clone(r.Args.Earlier)
+	if r.Args.Stage == StageWithdrawing || r.Args.Withdrawn() {
+		amounts = append(amounts, r.Args.Remainder)
+	}
+	for i, amount := range amounts {
+		call := order.Call{
+			Order: order.ID(r.Args.Order), Reference: uuid.UUID(r.Args.ref(i + 1)), What: "remainder's withdrawal",
+			Amount: amount, Card: r.Args.Card, Account: r.Args.Account, Provider: r.Args.Provider,
+			Direction: string(Withdrawal),
+		}
+		switch {
+		case i < len(r.Args.Earlier): // confirmed as failed, or there would be no later one
+		case r.Args.Withdrawn():
+			call.Standing = order.Taken
+		default:
 			call.Standing = order.UnderWay
 		}
 		all = append(all, call)

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/provider/wire"
 )
@@ -68,6 +69,66 @@ func (i *Issuer) setFrozen(ctx context.Context, account string, frozen bool) (ca
 		return "", err
 	}
 	return set.unloaded().State, nil
+}
+
+// Remainder implements card.Closer. What is pending of the balance is held by merchants. A balance below zero leaves
+// nothing.
+func (i *Issuer) Remainder(ctx context.Context, account string) (card.Remainder, error) {
+	left, err := i.remainder(ctx, account)
+	if err != nil {
+		return card.Remainder{}, fmt.Errorf("read what is left on a card: %w", err)
+	}
+	return left, nil
+}
+
+func (i *Issuer) remainder(ctx context.Context, account string) (card.Remainder, error) {
+	token, err := uuid.Parse(account)
+	if err != nil {
+		return card.Remainder{}, wire.Unclear("the card is none of the vendor's")
+	}
+	one, err := i.oneBalance(ctx, request{
+		op: "left", method: http.MethodGet, path: []string{"cards", token.String(), "balances"},
+		route: "cards/{token}/balances", card: true,
+	})
+	switch {
+	case err != nil:
+		return card.Remainder{}, err
+	case one.Pending == nil || one.Total == nil:
+		return card.Remainder{}, wire.Unclear("the balance in the answer does not match the documentation")
+	}
+	return card.Remainder{
+		Available: money.Cents(max(0, *one.Available)), Held: *one.Pending != 0 || *one.Total != *one.Available,
+	}, nil
+}
+
+// Close implements card.Closer.
+func (i *Issuer) Close(ctx context.Context, account string) (card.AccountState, error) {
+	state, err := i.end(ctx, account)
+	if err != nil {
+		return "", fmt.Errorf("close a card: %w", err)
+	}
+	return state, nil
+}
+
+func (i *Issuer) end(ctx context.Context, account string) (card.AccountState, error) {
+	token, err := uuid.Parse(account)
+	if err != nil {
+		return "", wire.Unclear("the card is none of the vendor's")
+	}
+	now, err := i.controlled(ctx, request{op: "end", method: http.MethodGet}, token)
+	switch {
+	case err != nil:
+		return "", err
+	case now.state == stateClosed:
+		return now.unloaded().State, nil
+	}
+	now, err = i.controlled(ctx, request{
+		op: "end", method: http.MethodPatch, body: map[string]string{"state": stateClosed},
+	}, token)
+	if err != nil {
+		return "", err
+	}
+	return now.unloaded().State, nil
 }
 
 // controlled reads or changes a card of ours.

@@ -4,7 +4,8 @@
 //	Move ──▶ book_transfers                            between the float and a card; our reference is its token
 //	Account, Moved ──▶ cards by memo, book_transfers/{token}
 //	Changes ──▶ cards, book_transfers, events          all of it once, then what events name
-//	SetFrozen ──▶ cards/{token}                        read, then its state alone
+//	SetFrozen, Close ──▶ cards/{token}                 read, then its state alone
+//	Remainder ──▶ cards/{token}/balances               what is available, and what is pending
 //	Transactions ──▶ transactions of the card
 //
 // A card is opened by two calls. While its load is missing, it counts as not opened: sent again, the opening finds the
@@ -80,6 +81,7 @@ var (
 	_ card.Roll     = (*Issuer)(nil)
 	_ card.Book     = (*Issuer)(nil)
 	_ card.Controls = (*Issuer)(nil)
+	_ card.Closer   = (*Issuer)(nil)
 )
 
 // Dial makes an Issuer. It sends nothing yet.
@@ -116,7 +118,7 @@ func (i *Issuer) Traits() fulfilment.Traits {
 func (i *Issuer) Capabilities() card.Capabilities {
 	c := card.Capabilities{
 		Funding: card.Purse, BINs: true, Reveal: card.RevealEmbed, Holder: card.HolderProgramme, Freeze: true,
-		Transactions: true,
+		Transactions: true, Close: true,
 	}
 	if i.inline {
 		c.Reveal = card.RevealInline

@@ -89,8 +89,11 @@ func (b *bench) handles() fulfilmenttest.Handles {
 			if op == cardtest.Open && (mode == fulfilmenttest.ErrorAfter || mode == fulfilmenttest.TimeoutAfter) {
 				op = cardtest.Move
 			}
-			if op == cardtest.Lock {
+			switch op {
+			case cardtest.Lock, cardtest.End:
 				op = "state"
+			case cardtest.Left:
+				op = "balance"
 			}
 			return b.fake.Fault(string(op), lithicfake.Mode(mode))
 		},
@@ -124,7 +127,10 @@ func (b *bench) executed(ref fulfilment.Ref) (n int) {
 
 func (b *bench) harness() cardtest.Harness {
 	return cardtest.Harness{
-		Handles: b.handles(), Issuer: b, Vault: b, Stock: b, Roll: b, Controls: b, Charge: b.charge,
+		Handles: b.handles(), Issuer: b, Vault: b, Stock: b, Roll: b, Controls: b, Charge: b.charge, Closer: b,
+		Hold: func(_ *testing.T, account string, amount money.Cents) func(bool) {
+			return b.fake.Hold(account, int64(amount))
+		},
 		Capabilities: b.Capabilities(),
 	}
 }

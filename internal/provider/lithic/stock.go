@@ -33,24 +33,35 @@ func (i *Issuer) Balance(ctx context.Context, account string) (card.Balance, err
 
 type balanceAnswer struct {
 	Available *int64 `json:"available_amount"`
-	Currency  string `json:"currency"`
+	// Pending is what is held of the total.
+	Pending  *int64 `json:"pending_amount"`
+	Total    *int64 `json:"total_amount"`
+	Currency string `json:"currency"`
 }
 
 // balance is the one balance that a card or an account has. Of a card it may be negative: merchants settle more than
 // they were allowed, or without asking.
 func (i *Issuer) balance(ctx context.Context, rq request) (money.Cents, error) {
-	var got list[balanceAnswer]
-	if err := i.send(ctx, rq, &got); err != nil {
+	one, err := i.oneBalance(ctx, rq)
+	if err != nil {
 		return 0, err
 	}
+	return money.Cents(*one.Available), nil
+}
+
+func (i *Issuer) oneBalance(ctx context.Context, rq request) (balanceAnswer, error) {
+	var got list[balanceAnswer]
+	if err := i.send(ctx, rq, &got); err != nil {
+		return balanceAnswer{}, err
+	}
 	if !got.complete() || *got.HasMore || len(*got.Data) != 1 {
-		return 0, wire.Unclear("there is not one balance in the answer")
+		return balanceAnswer{}, wire.Unclear("there is not one balance in the answer")
 	}
 	one := (*got.Data)[0]
 	if one.Available == nil || one.Currency != currencyUSD {
-		return 0, wire.Unclear("the balance in the answer does not match the documentation")
+		return balanceAnswer{}, wire.Unclear("the balance in the answer does not match the documentation")
 	}
-	return money.Cents(*one.Available), nil
+	return one, nil
 }
 
 // Stock implements card.Stock: the balance of the float, and the range of the card programme.

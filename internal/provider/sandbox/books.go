@@ -47,9 +47,11 @@ type cardRow struct {
 	BIN       string      `json:"bin"`
 	Load      money.Cents `json:"loadCents"`
 	Balance   money.Cents `json:"balanceCents"`
-	// Limited says that the amounts are what may be spent: nothing can be withdrawn. Limit is all that may be, and Balance
-	// what is left of it.
-	Limited   bool        `json:"limited,omitempty"`
+	// Limited says that the amounts are what may be spent: a withdrawal takes from that. Limit is all that may be, and
+	// Balance what is left of it.
+	Limited bool `json:"limited,omitempty"`
+	// Held is what merchants hold: it is not in the balance.
+	Held      money.Cents `json:"heldCents,omitempty"`
 	Limit     money.Cents `json:"limitCents,omitempty"`
 	Scenario  string      `json:"scenario,omitempty"`
 	Note      string      `json:"note,omitempty"`

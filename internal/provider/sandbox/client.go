@@ -56,6 +56,7 @@ var (
 	_ card.Roll   = (*Issuer)(nil)
 
 	_ card.Controls = (*Issuer)(nil)
+	_ card.Closer   = (*Issuer)(nil)
 )
 
 // Dial makes an Issuer. It sends nothing yet.
@@ -78,7 +79,7 @@ func (i *Issuer) Traits() fulfilment.Traits {
 func (i *Issuer) Capabilities() card.Capabilities {
 	c := card.Capabilities{
 		Funding: card.Purse, BINs: true, Reveal: card.RevealInline, Holder: card.HolderProgramme,
-		Freeze: true, Transactions: true,
+		Freeze: true, Transactions: true, Close: true,
 	}
 	if i.limits {
 		c.Funding = card.Limit
@@ -170,7 +171,7 @@ func (i *Issuer) Move(ctx context.Context, m card.Movement) (card.Moved, error) 
 		"reference": m.Ref.String(), "direction": direction, "amountCents": int64(m.Amount),
 		"currency": currencyUSD, "scenario": scenario.In(ctx),
 	}
-	if i.limits && m.Direction == card.Load {
+	if i.limits {
 		body["limitCents"] = int64(m.Target)
 	}
 	var got movementAnswer

@@ -173,6 +173,10 @@ func (s *Server) setCard(c call) (any, error) {
 		State  cardStatus  `json:"state"`
 		Spend  money.Cents `json:"spendCents"`
 		Refund money.Cents `json:"refundCents"`
+		// Hold is what a merchant holds from now on, Take and Release are of what is held.
+		Hold    money.Cents `json:"holdCents"`
+		Take    money.Cents `json:"takeCents"`
+		Release money.Cents `json:"releaseCents"`
 	}
 	if err := read(c.body, &asked); err != nil {
 		return nil, err
@@ -189,10 +193,15 @@ func (s *Server) setCard(c call) (any, error) {
 		if asked.Refund < 0 || asked.Refund > maxAmount {
 			return invalid("refundCents is an amount")
 		}
-		row.Balance += asked.Refund - asked.Spend
+		if asked.Hold < 0 || asked.Take < 0 || asked.Release < 0 || asked.Hold > row.Balance ||
+			asked.Take+asked.Release > row.Held {
+			return invalid("holdCents is at most the balance, takeCents and releaseCents what is held")
+		}
+		row.Balance += asked.Refund - asked.Spend - asked.Hold + asked.Release
+		row.Held += asked.Hold - asked.Release - asked.Take
 		ch.cards[id] = row
-		if asked.Spend > 0 {
-			ch.bought(id, purchaseRow{Kind: kindPurchase, Status: purchaseDone, Amount: asked.Spend, Merchant: "Merchant"})
+		if spent := asked.Spend + asked.Take; spent > 0 {
+			ch.bought(id, purchaseRow{Kind: kindPurchase, Status: purchaseDone, Amount: spent, Merchant: "Merchant"})
 		}
 		if asked.Refund > 0 {
 			ch.bought(id, purchaseRow{Kind: kindRefund, Status: purchaseDone, Amount: asked.Refund, Merchant: "Merchant"})

@@ -37,6 +37,48 @@ func (i *Issuer) SetFrozen(ctx context.Context, account string, frozen bool) (ca
 	return accountState(got.Status), nil
 }
 
+// Remainder implements card.Closer.
+func (i *Issuer) Remainder(ctx context.Context, account string) (card.Remainder, error) {
+	var got remainderAnswer
+	err := i.call(ctx, request{
+		op: "left", method: http.MethodGet, path: []string{"cards", account, "remainder"},
+		route: "/v1/cards/{id}/remainder", confidential: true,
+	}, &got)
+	if err == nil && (got.Card != account || got.Available == nil || *got.Available < 0 || got.Held == nil ||
+		*got.Held < 0 || got.Currency != currencyUSD) {
+		err = wire.Unclear("the remainder in the answer does not match the documentation")
+	}
+	if err != nil {
+		return card.Remainder{}, fmt.Errorf("read what is left on a card: %w", err)
+	}
+	return card.Remainder{Available: money.Cents(*got.Available), Held: *got.Held > 0}, nil
+}
+
+type remainderAnswer struct {
+	Card      string `json:"cardId"`
+	Available *int64 `json:"availableCents"`
+	Held      *int64 `json:"heldCents"`
+	Currency  string `json:"currency"`
+}
+
+// Close implements card.Closer.
+func (i *Issuer) Close(ctx context.Context, account string) (card.AccountState, error) {
+	var got cardAnswer
+	err := i.call(ctx, request{
+		op: "end", method: http.MethodPost, path: []string{"cards", account, "terminate"}, route: "/v1/cards/{id}/terminate",
+	}, &got)
+	if no, refused := errors.AsType[*fulfilment.Refusal](err); refused && no.Code != card.RefusedState {
+		err = wire.Unclear("the card is not there: " + no.Message)
+	}
+	if err == nil && got.ID != account {
+		err = wire.Unclear("the answer is about another card")
+	}
+	if err != nil {
+		return "", fmt.Errorf("terminate a card: %w", err)
+	}
+	return accountState(got.Status), nil
+}
+
 type purchaseAnswer struct {
 	ID       string    `json:"id"`
 	Card     string    `json:"cardId"`

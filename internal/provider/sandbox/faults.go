@@ -41,6 +41,7 @@ const (
 var (
 	faultOps = []string{
 		"*", "open", "account", "move", "moved", "balance", "sensitive", "stock", "statement", "lock", "purchases",
+		"left", "end",
 	}
 	faultModes = []string{
 		modeErrorBefore, modeErrorAfter, modeTimeoutBefore, modeTimeoutAfter, modeLate, modeRefused, modeSlow, modeHang,

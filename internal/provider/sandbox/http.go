@@ -144,7 +144,7 @@ const (
 	codeRetentionQuota   = "retention_quota"
 	codeCardNotUsable    = "card_not_usable"
 	codeDeclined         = "declined"
-	// codeNothingToTake: a card with a limit has no money on it that could be withdrawn.
+	// codeNothingToTake: a withdrawal is not a part of the card's limit.
 	codeNothingToTake = "nothing_to_withdraw"
 )
 

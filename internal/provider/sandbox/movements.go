@@ -47,9 +47,9 @@ func (b *books) move(m moving, hide time.Duration) (moveRow, error) {
 		Limit: m.Limit, Status: moveQueued, Scenario: m.Scenario, CreatedAt: now, HiddenUntil: hiddenUntil(now, hide),
 	}
 	switch {
-	case card.Status != cardLive:
+	case !row.allowed(card):
 		row.Status, row.Reason, row.AtOnce = moveDeclined, codeCardNotUsable, true
-	case card.Limited && m.Direction == outOfCard:
+	case card.Limited && m.Direction == outOfCard && m.Limit+m.Amount != card.Limit:
 		row.Status, row.Reason, row.AtOnce = moveDeclined, codeNothingToTake, true
 	case m.Direction == intoCard && ch.float < row.taken(card):
 		row.Status, row.Reason, row.AtOnce = moveDeclined, codeMasterBalanceLow, true
@@ -62,6 +62,12 @@ func (b *books) move(m moving, hide time.Duration) (moveRow, error) {
 	}
 	ch.movements[row.ID] = row
 	return row, ch.commit()
+}
+
+// allowed reports whether a card's status allows a movement: what the API has locked can be emptied.
+func (m moveRow) allowed(card cardRow) bool {
+	return card.Status == cardLive ||
+		m.Direction == outOfCard && card.Status == cardLocked && card.Reason == lockedByClient
 }
 
 // findMovements is the look-up by reference: none or one.
@@ -89,7 +95,7 @@ func (c *change) stepMovement(row moveRow, at time.Time) {
 		c.reverse(&row, card)
 	case f.declined != "":
 		c.decline(&row, f.declined)
-	case card.Status != cardLive:
+	case !row.allowed(card):
 		c.decline(&row, codeCardNotUsable)
 	case row.Direction == outOfCard && card.Balance < row.Amount:
 		c.decline(&row, codeBalanceTooLow)

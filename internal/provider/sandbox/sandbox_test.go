@@ -161,6 +161,16 @@ func (b *bench) charge(t *testing.T, account string, amount money.Cents) {
 	}, nil)
 }
 
+// hold is a merchant's hold.
+func (b *bench) hold(t *testing.T, account string, amount money.Cents) func(taken bool) {
+	t.Helper()
+	b.control(http.MethodPost, "cards/"+account, map[string]any{"holdCents": int64(amount)}, nil)
+	return func(taken bool) {
+		end := map[bool]string{true: "takeCents", false: "releaseCents"}[taken]
+		b.control(http.MethodPost, "cards/"+account, map[string]any{end: int64(amount)}, nil)
+	}
+}
+
 func (b *bench) open(played string) card.Account {
 	b.t.Helper()
 	account, err := b.Open(scenario.With(b.t.Context(), played), card.Opening{Ref: fulfilmenttest.NewRef(), Load: 2500})
@@ -238,7 +248,8 @@ func TestSandboxKeepsLimits(t *testing.T) {
 	b := start(t, sandbox.Config{Dir: t.TempDir(), SettleAfter: time.Hour, SpendLimits: true})
 	cardtest.Run(t, cardtest.Harness{
 		Handles: b.handles("", b.Traits(), func() map[string]int { return b.books().Executed }),
-		Issuer:  b, Vault: b, Stock: b, Roll: b, Controls: b, Charge: b.charge, Capabilities: b.Capabilities(),
+		Issuer:  b, Vault: b, Stock: b, Roll: b, Controls: b, Charge: b.charge, Closer: b,
+		Hold: b.hold, Capabilities: b.Capabilities(),
 	})
 	for limits, b := range map[bool]*bench{true: b, false: start(t, sandbox.Config{})} {
 		_, err := b.Open(t.Context(), card.Opening{Ref: fulfilmenttest.NewRef(), Load: 1500, Limit: !limits})
@@ -284,7 +295,8 @@ func TestIssuerPassesTheKit(t *testing.T) {
 	b := start(t, sandbox.Config{Dir: t.TempDir(), SettleAfter: time.Hour})
 	cardtest.Run(t, cardtest.Harness{
 		Handles: b.handles("", b.Traits(), func() map[string]int { return b.books().Executed }),
-		Issuer:  b, Vault: b, Stock: b, Roll: b, Controls: b, Charge: b.charge, Capabilities: b.Capabilities(),
+		Issuer:  b, Vault: b, Stock: b, Roll: b, Controls: b, Charge: b.charge, Closer: b,
+		Hold: b.hold, Capabilities: b.Capabilities(),
 	})
 }
 

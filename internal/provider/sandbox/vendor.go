@@ -28,6 +28,8 @@ func (s *Server) vendorRoutes() {
 	s.mux.HandleFunc("POST /v1/cards/{id}/sensitive", s.vendor("sensitive", s.postSensitive))
 	s.mux.HandleFunc("POST /v1/cards/{id}/lock", s.vendor("lock", s.postLock(true)))
 	s.mux.HandleFunc("POST /v1/cards/{id}/unlock", s.vendor("lock", s.postLock(false)))
+	s.mux.HandleFunc("GET /v1/cards/{id}/remainder", s.vendor("left", s.getRemainder))
+	s.mux.HandleFunc("POST /v1/cards/{id}/terminate", s.vendor("end", s.postTerminate))
 	s.mux.HandleFunc("GET /v1/cards/{id}/purchases", s.vendor("purchases", s.getPurchases))
 	s.mux.HandleFunc("GET /v1/account", s.vendor("stock", s.getAccount))
 	s.mux.HandleFunc("GET /v1/statement", s.vendor("statement", s.getStatement))
@@ -248,6 +250,38 @@ func (s *Server) getBalance(c call) (any, error) {
 		return nil, err
 	}
 	return balanceBody{row.ID, row.Balance, currencyUSD, s.books.clock()}, nil
+}
+
+type remainderBody struct {
+	Card      string      `json:"cardId"`
+	Available money.Cents `json:"availableCents"`
+	Held      money.Cents `json:"heldCents"`
+	Currency  string      `json:"currency"`
+}
+
+// getRemainder is what is left on a card, and what merchants hold of it.
+func (s *Server) getRemainder(c call) (any, error) {
+	row, err := s.books.card(c.request.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	return remainderBody{row.ID, row.Balance, row.Held, currencyUSD}, nil
+}
+
+// postTerminate ends a card; what is left on it goes back to the master balance.
+func (s *Server) postTerminate(c call) (any, error) {
+	id := c.request.PathValue("id")
+	if _, err := s.books.card(id); err != nil {
+		return nil, err
+	}
+	var now cardRow
+	err := s.books.edit(func(ch *change) error {
+		row, _ := ch.card(id)
+		err := ch.become(row, cardTerminated, lockedByClient)
+		now, _ = ch.card(id)
+		return err
+	})
+	return s.cardBody(now), err
 }
 
 func (s *Server) postSensitive(c call) (any, error) {

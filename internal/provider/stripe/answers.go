@@ -14,8 +14,8 @@ import (
 	"github.com/roamcard/roamcard/internal/product/card"
 )
 
-// What a card's metadata say. Every other key that is a reference is the record of a load: its amount, a colon, and the
-// limit that it set.
+// What a card's metadata say. Every other key that is a reference is the record of a load or, after a minus, of the
+// withdrawal of what was left: its amount, a colon, and the limit that it set.
 const (
 	keyRef   = "roamcard_ref"
 	keyLoad  = "roamcard_load"
@@ -107,7 +107,20 @@ func (a *cardAnswer) limit() (money.Cents, error) {
 	if limit < 0 {
 		return 0, unclear("the card has no limit of all time")
 	}
+	if limit == leastLimit && a.emptied() {
+		return 0, nil
+	}
 	return limit, nil
+}
+
+// emptied reports whether all of the card's limit was withdrawn.
+func (a *cardAnswer) emptied() bool {
+	for _, ref := range a.loads() {
+		if m, err := a.moved(ref); err == nil && m.Direction == card.Withdrawal && m.Target == 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // account is the card under a reference.
@@ -164,14 +177,18 @@ func (a *cardAnswer) moved(ref fulfilment.Ref) (card.Moved, error) {
 	if !known {
 		return card.Moved{}, fulfilment.ErrNoRef
 	}
+	record, taken := strings.CutPrefix(record, withdrawn)
 	left, right, ok := strings.Cut(record, ":")
 	amount, err := cents(left)
 	target, err2 := cents(right)
-	if !ok || err != nil || err2 != nil || amount == 0 || target < amount {
+	if !ok || err != nil || err2 != nil || amount == 0 || (!taken && target < amount) {
 		return card.Moved{}, unclear("the record of the load is not one of ours")
 	}
 	m := card.Moved{
 		Ref: ref, Account: a.ID, Direction: card.Load, Amount: amount, Target: target, State: card.MoveSucceeded,
+	}
+	if taken {
+		m.Direction = card.Withdrawal
 	}
 	if a.state() == card.AccountPending {
 		m.State = card.MovePending // nobody knows whether anything can be spent with it
@@ -179,9 +196,16 @@ func (a *cardAnswer) moved(ref fulfilment.Ref) (card.Moved, error) {
 	return m, nil
 }
 
-// recordOf is what a card's metadata say of a load.
+// withdrawn begins the record of a withdrawal.
+const withdrawn = "-"
+
+// recordOf is what a card's metadata say of a movement.
 func recordOf(m card.Movement) string {
-	return strconv.FormatInt(int64(m.Amount), 10) + ":" + strconv.FormatInt(int64(m.Target), 10)
+	direction := ""
+	if m.Direction == card.Withdrawal {
+		direction = withdrawn
+	}
+	return direction + strconv.FormatInt(int64(m.Amount), 10) + ":" + strconv.FormatInt(int64(m.Target), 10)
 }
 
 // cents reads an amount as recordOf writes it.

@@ -189,12 +189,8 @@ func (i *Issuer) Move(ctx context.Context, m card.Movement) (card.Moved, error) 
 
 func (i *Issuer) move(ctx context.Context, m card.Movement) (card.Moved, error) {
 	switch {
-	case m.Direction != card.Load:
-		return card.Moved{}, &fulfilment.Refusal{
-			Code: fulfilment.RefusedRequest, Message: "there is no money on a card with a limit",
-		}
-	case m.Amount <= 0 || m.Target < m.Amount:
-		return card.Moved{}, errors.New("the load has no target")
+	case m.Amount <= 0 || m.Target < 0 || (m.Direction == card.Load && m.Target < m.Amount):
+		return card.Moved{}, errors.New("the movement has no target")
 	}
 	on, err := i.card(ctx, "move", m.Account)
 	if err != nil {
@@ -209,6 +205,13 @@ func (i *Issuer) move(ctx context.Context, m card.Movement) (card.Moved, error) 
 	switch {
 	case on.state() == card.AccountClosed:
 		return card.Moved{}, &fulfilment.Refusal{Code: card.RefusedState, Message: "the card is " + on.Status}
+	case m.Direction == card.Withdrawal:
+		// Refused before it is sent: what is withdrawn has to be a part of the limit that is there.
+		if limit, err := on.limit(); err != nil || limit != m.Target+m.Amount {
+			return card.Moved{}, errors.Join(err, &fulfilment.Refusal{
+				Code: fulfilment.RefusedRequest, Message: "the card has another limit",
+			})
+		}
 	case on.records() >= maxKeys:
 		return card.Moved{}, &fulfilment.Refusal{
 			Code: fulfilment.RefusedRequest, Message: "the card has no room for the record of another load",
@@ -219,6 +222,10 @@ func (i *Issuer) move(ctx context.Context, m card.Movement) (card.Moved, error) 
 		SpendingControls: &stripego.IssuingCardUpdateSpendingControlsParams{
 			SpendingLimits: on.limitsWith(m),
 		},
+	}
+	if m.Direction == card.Withdrawal {
+		// Its record takes the place of this mark, so that there is room for it.
+		p.Metadata[keyFrozen] = ""
 	}
 	p.SetIdempotencyKey(m.Ref.String())
 	var got cardAnswer
@@ -242,12 +249,16 @@ func (i *Issuer) move(ctx context.Context, m card.Movement) (card.Moved, error) 
 	return made, err
 }
 
-// limitsWith are the card's limits after a load: an update replaces them all.
+// leastLimit is what a limit is set to at least: it is not documented whether there is one of zero. A card has it only
+// when all of its limit was withdrawn, and is not active then.
+const leastLimit = 1
+
+// limitsWith are the card's limits after a movement: an update replaces them all.
 func (a *cardAnswer) limitsWith(
 	m card.Movement,
 ) (all []*stripego.IssuingCardUpdateSpendingControlsSpendingLimitParams) {
 	all = append(all, &stripego.IssuingCardUpdateSpendingControlsSpendingLimitParams{
-		Amount: stripego.Int64(int64(m.Target)), Interval: stripego.String(allTime),
+		Amount: stripego.Int64(max(leastLimit, int64(m.Target))), Interval: stripego.String(allTime),
 	})
 	for _, l := range a.Controls.Limits {
 		if l.general() {

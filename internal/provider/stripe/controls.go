@@ -8,6 +8,7 @@ import (
 	stripego "github.com/stripe/stripe-go/v85"
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/card"
 )
 
@@ -20,6 +21,81 @@ func (i *Issuer) SetFrozen(ctx context.Context, account string, frozen bool) (ca
 		return "", fmt.Errorf("freeze or unfreeze a card: %w", err)
 	}
 	return state, nil
+}
+
+// Remainder implements card.Closer: the limit, less what was spent, and with what merchants gave back. Holds are read
+// before what was spent: one that turns into the other meanwhile is waited for.
+func (i *Issuer) Remainder(ctx context.Context, account string) (card.Remainder, error) {
+	left, err := i.remainder(ctx, account)
+	if err != nil {
+		return card.Remainder{}, fmt.Errorf("read what is left on a card: %w", err)
+	}
+	return left, nil
+}
+
+func (i *Issuer) remainder(ctx context.Context, account string) (left card.Remainder, err error) {
+	on, err := i.card(ctx, "left", account)
+	if err != nil {
+		return left, err
+	}
+	limit, err := on.limit()
+	if err != nil {
+		return left, err
+	}
+	err = lister[*authorizationAnswer](i.listAuthorizations).each(ctx, span{of: account},
+		func(a *authorizationAnswer) error {
+			left.Held = left.Held || a.outcome() == card.TransactionPending
+			return about(*a.Card, a.Currency, account)
+		})
+	if err != nil {
+		return card.Remainder{}, err
+	}
+	unspent := limit
+	err = lister[*transactionAnswer](i.listTransactions).each(ctx, span{of: account},
+		func(a *transactionAnswer) error {
+			unspent += money.Cents(*a.Amount)
+			return about(*a.Card, a.Currency, account)
+		})
+	if err != nil {
+		return card.Remainder{}, err
+	}
+	left.Available = min(limit, max(0, unspent))
+	return left, nil
+}
+
+// Close implements card.Closer.
+func (i *Issuer) Close(ctx context.Context, account string) (card.AccountState, error) {
+	state, err := i.end(ctx, account)
+	if err != nil {
+		return "", fmt.Errorf("cancel a card: %w", err)
+	}
+	return state, nil
+}
+
+func (i *Issuer) end(ctx context.Context, account string) (card.AccountState, error) {
+	on, err := i.card(ctx, "end", account)
+	if err != nil {
+		return "", err
+	}
+	if _, ours := on.ref(); !ours {
+		return "", unclear("the card is not ours")
+	}
+	if on.state() == card.AccountClosed {
+		return on.state(), nil
+	}
+	p := &stripego.IssuingCardUpdateParams{Status: stripego.String(string(stripego.IssuingCardStatusCanceled))}
+	var got cardAnswer
+	err = i.send(ctx, request{
+		op: "end", method: http.MethodPost, path: "/v1/issuing/cards/" + on.ID, route: "/v1/issuing/cards/{card}",
+		params: p, bind: func(ctx context.Context) { p.Context = ctx },
+	}, &got)
+	if err == nil && got.ID != on.ID {
+		err = unclear("the answer is about another card")
+	}
+	if err != nil {
+		return "", err
+	}
+	return got.state(), nil
 }
 
 func (i *Issuer) setFrozen(ctx context.Context, account string, frozen bool) (card.AccountState, error) {

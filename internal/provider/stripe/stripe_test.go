@@ -84,7 +84,7 @@ func (b *bench) dialWith(cfg stripe.Config) *stripe.Issuer {
 // ops are the vendor's requests that the kit spoils by the names of the port's calls.
 var ops = map[fulfilmenttest.Op]string{
 	cardtest.Open: "open", cardtest.Account: "card", cardtest.Move: "move", cardtest.Moved: "card",
-	cardtest.Lock: "lock", cardtest.Purchases: "authorizations",
+	cardtest.Lock: "lock", cardtest.Purchases: "authorizations", cardtest.Left: "authorizations", cardtest.End: "lock",
 }
 
 func (b *bench) handles() fulfilmenttest.Handles {
@@ -100,8 +100,25 @@ func (b *bench) handles() fulfilmenttest.Handles {
 
 func (b *bench) harness() cardtest.Harness {
 	return cardtest.Harness{
-		Handles: b.handles(), Issuer: b, Vault: b, Stock: b, Roll: b, Controls: b, Charge: b.charge,
+		Handles: b.handles(), Issuer: b, Vault: b, Stock: b, Roll: b, Controls: b, Charge: b.charge, Closer: b,
+		Hold:         b.hold,
 		Capabilities: b.Capabilities(), Unbounded: true,
+	}
+}
+
+// hold is an authorization that the merchant captures, or gives back.
+func (b *bench) hold(t *testing.T, account string, amount money.Cents) func(taken bool) {
+	t.Helper()
+	id, approved := b.fake.Authorize(account, int64(amount))
+	if !approved {
+		t.Fatal("the authorization was declined")
+	}
+	return func(taken bool) {
+		if taken {
+			b.fake.Capture(id, int64(amount))
+		} else {
+			b.fake.Reverse(id)
+		}
 	}
 }
 

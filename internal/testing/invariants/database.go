@@ -21,6 +21,7 @@ type database struct {
 	reservations []reservationRow
 	jobs         []jobRow
 	fees         []feeRow
+	closings     []closingRow
 	challenges   []challengeRow
 	audit        []auditRow
 	postings     []postingRow
@@ -154,6 +155,7 @@ const ownedRows = `
 const (
 	fulfillJob = "order_fulfill"
 	feeJob     = "card_issue_fee"
+	closeJob   = "card_close"
 	confirmJob = "payment_confirm"
 	// refundConfirmJob follows the money that goes back.
 	refundConfirmJob = "refund_confirm"
@@ -193,6 +195,10 @@ func readDatabase(ctx context.Context, url string) (d database, err error) {
 		table(ctx, tx, &d.fees,
 			`SELECT id::text, payload @> '{"kept": true}', payload @> '{"owed": true}', payload @> '{"writtenOff": true}'
 			FROM jobs WHERE kind = '`+feeJob+`'`),
+		table(ctx, tx, &d.closings,
+			`SELECT id::text, unique_key, payload->>'order', status, payload->>'stage',
+			(payload->>'remainderUsdCents')::bigint, coalesce(payload->>'reference', '')
+			FROM jobs WHERE kind = '`+closeJob+`'`),
 		table(ctx, tx, &d.challenges, `SELECT id::text, purpose, issued_at, expires_at, consumed_at FROM challenges`),
 		table(ctx, tx, &d.audit, `SELECT actor, action, subject, reason, idempotency_key FROM audit`),
 		table(ctx, tx, &d.postings, `SELECT id, order_id, kind FROM ledger_postings ORDER BY id`),
@@ -229,7 +235,7 @@ func atRest(ctx context.Context, url string) (bool, error) {
 	var busy bool
 	err = conn.QueryRow(ctx, `SELECT
 		EXISTS (SELECT FROM orders WHERE status IN ('settling', 'settled', 'provisioning', 'refund_pending')) OR
-		EXISTS (SELECT FROM jobs WHERE kind IN ('`+fulfillJob+`', '`+feeJob+`')
+		EXISTS (SELECT FROM jobs WHERE kind IN ('`+fulfillJob+`', '`+feeJob+`', '`+closeJob+`')
 			AND status IN ('queued', 'processing'))`).Scan(&busy)
 	if err != nil {
 		return false, fmt.Errorf("look for what is on its way: %w", err)

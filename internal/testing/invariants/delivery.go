@@ -233,9 +233,9 @@ func oneFee(r *records) []string {
 			jobs[j.UniqueKey] = append(jobs[j.UniqueKey], j)
 		}
 	}
-	taken := map[string]int{}
+	taken, closings := map[string]int{}, r.closingsByReference()
 	for _, m := range r.issuer.Movements {
-		if m.Direction == "out" && m.Status == "done" {
+		if _, closing := closings[lower(m.Reference)]; !closing && m.Direction == "out" && m.Status == "done" {
 			taken[m.Card]++
 		}
 	}

@@ -152,6 +152,25 @@ func sellEsim(r *records) {
 	r.posted("sold", "ord_e", entryRow{"", "customer:ord_e", 5_000_000}, entryRow{"", "revenue:esim", -5_000_000})
 }
 
+// closeCard closes the card of Alice, on which 14.00 were left.
+func closeCard(r *records) {
+	back, at := "0xf1", int64(7)
+	r.cards[0].Status = "CLOSED"
+	r.closings = []closingRow{{"job_x", "card_a", "ord_a", "succeeded", "closed", 1400, "ref-x"}}
+	r.jobs = append(r.jobs, jobRow{"job_x", closeJob, "card_a", "ord_a", "succeeded", 1, 1, false},
+		jobRow{"job_rx", refundConfirmJob, "ref_x", "ord_a", "queued", 1, 1, false})
+	r.issuer.Cards[0].Status, r.issuer.Cards[0].BalanceCents = "terminated", 0
+	r.issuer.Movements = append(r.issuer.Movements, issuerMove{"mov_2", "ref-x", "crd_1", "out", 1400, "done"})
+	r.refunds = append(r.refunds, refundRow{"ref_x", "ord_a", "paid", usdc, bank, alice, 14_000_000, "0x2a", &back, &at})
+	r.chain.payouts = append(r.chain.payouts, payout{back, at, bank, alice, 14_000_000})
+	r.chain.used = append(r.chain.used, use{back, at - 1, bank, "0x2a"})
+	r.posted("remainder_withdrawn", "ord_a", entryRow{"", "card:card_a", -14_000_000},
+		entryRow{"", "issuer:float", 14_000_000}, entryRow{"", "holder:card_a", 14_000_000},
+		entryRow{"", "customer:ord_a", -14_000_000})
+	r.posted("remainder_returned", "ord_a", entryRow{"", "treasury:usdc", -14_000_000},
+		entryRow{"", "customer:ord_a", 14_000_000})
+}
+
 // postUnmatched posts money that belongs to nobody.
 func postUnmatched(r *records, transfer string, units int64) {
 	id := "unmatched/" + transfer

@@ -171,6 +171,7 @@ func invariants() []invariant {
 		{"I22", "an operator's act has one audit row", operatorActsAreAudited},
 		{"I24", "while something that a sale needs is down, a new purchase gets 503 and claims nothing", downMeansClosed},
 		{"I25", "every row of an order has its owner", rowsHaveTheirOwner},
+		{"I26", "a closed card is empty, and its remainder was withdrawn and refunded once", closedCardsAreEmptied},
 	}
 }
 

@@ -13,9 +13,56 @@ import (
 )
 
 func TestGoodBooksBreakNothing(t *testing.T) {
-	for _, v := range good().check() {
-		t.Error(v)
+	closed := good()
+	closeCard(closed)
+	for _, r := range []*records{good(), closed} {
+		for _, v := range r.check() {
+			t.Error(v)
+		}
 	}
+}
+
+// corruptClosings are closings of cards that did not happen as they are recorded.
+var corruptClosings = corruptions{
+	"a closed card that is live": {func(r *records) {
+		closeCard(r)
+		r.issuer.Cards[0].Status = "locked"
+	}, []string{"I26"}},
+	"a remainder that was withdrawn twice": {func(r *records) {
+		closeCard(r)
+		r.issuer.Movements = append(r.issuer.Movements, issuerMove{"mov_3", "ref-x", "crd_1", "out", 1400, "done"})
+	}, []string{"I6", "I26"}},
+	"a remainder that was refunded and never withdrawn": {func(r *records) {
+		closeCard(r)
+		r.issuer.Movements = r.issuer.Movements[:1]
+	}, []string{"I26"}},
+	"a refund before the withdrawal": {func(r *records) {
+		closeCard(r)
+		r.closings[0].Stage, r.closings[0].Status = "withdrawing", "operator_review"
+		r.issuer.Movements = r.issuer.Movements[:1]
+	}, []string{"I10", "I26"}},
+	"a remainder that was never refunded": {func(r *records) {
+		closeCard(r)
+		r.refunds, r.chain.payouts, r.chain.used = r.refunds[:1], r.chain.payouts[:1], r.chain.used[:4]
+	}, []string{"I26"}},
+	"a refund of more than was left": {func(r *records) {
+		closeCard(r)
+		r.refunds[1].Value++
+		r.chain.payouts[1].Value++
+	}, []string{"I9", "I26"}},
+	"a refund of more than was ever paid": {func(r *records) {
+		closeCard(r)
+		r.closings[0].LeftCents, r.issuer.Movements[1].AmountCents = 1600, 1600
+		r.refunds[1].Value, r.chain.payouts[1].Value = 16_000_000, 16_000_000
+	}, []string{"I9", "I10"}},
+	"a closing that nobody works on": {func(r *records) {
+		closeCard(r)
+		r.closings[0].Status = "queued"
+	}, []string{"I26"}},
+	"a remainder that is not in the ledger": {func(r *records) {
+		closeCard(r)
+		r.entries, r.postings = r.entries[:len(r.entries)-6], r.postings[:len(r.postings)-2]
+	}, []string{"I10"}},
 }
 
 // The test corrupts a copy of good books in every way, and expects the invariants named, and no others.
@@ -23,7 +70,7 @@ func TestEveryCheckFires(t *testing.T) {
 	fired := map[string]bool{}
 	for _, group := range []corruptions{
 		corruptPayments, corruptDeliveries, corruptRefunds, corruptAmounts, corruptRecords, corruptTransactions,
-		corruptTopups, corruptOutages, corruptPostings, corruptUnmatched,
+		corruptTopups, corruptOutages, corruptPostings, corruptUnmatched, corruptClosings,
 	} {
 		for name, tt := range group {
 			t.Run(name, func(t *testing.T) {
@@ -387,7 +434,7 @@ func TestClaimedPurchaseMayGoOnDuringAnOutage(t *testing.T) {
 	}
 }
 
-// The rules are numbered from I1 to I24, without a gap.
+// The rules are numbered from I1 to I26, without a gap.
 func TestEveryInvariantHasItsCheck(t *testing.T) {
 	named := map[string]bool{unchangedID: true, leaksID: true}
 	for _, inv := range invariants() {
@@ -396,7 +443,7 @@ func TestEveryInvariantHasItsCheck(t *testing.T) {
 			t.Errorf("%s has no words", inv.id)
 		}
 	}
-	for n := 1; n <= 24; n++ {
+	for n := 1; n <= 26; n++ {
 		if id := fmt.Sprint("I", n); !named[id] {
 			t.Errorf("%s has no check", id)
 		}

@@ -70,6 +70,15 @@ func ledgerIsWhatHappened(r *records) []string {
 			fees[j.ID].moves(j, func(from, to string) { move(feeCents*unitsPerCent, from, to) })
 		}
 	}
+	for _, c := range r.closings {
+		if c.withdrawn() {
+			move(c.LeftCents*unitsPerCent, "card:"+c.Card, "issuer:float")
+			move(c.LeftCents*unitsPerCent, "customer:"+c.Order, "holder:"+c.Card)
+		}
+		if c.returned() {
+			move(c.LeftCents*unitsPerCent, "treasury:usdc", "customer:"+c.Order)
+		}
+	}
 	unordered := map[string]bool{}
 	for _, p := range r.postings {
 		unordered[p.ID] = p.Kind == "unmatched" || p.Kind == "matched" || p.Kind == "resolved"

@@ -169,8 +169,10 @@ func theMoneyAddsUp(r *records) []string {
 				c.LoadCents, a.LoadCents)
 		}
 	}
+	closings := r.closingsByReference()
 	for _, m := range r.issuer.Movements {
-		if m.Direction == "out" && m.AmountCents != feeCents {
+		if _, closing := closings[lower(m.Reference)]; !closing && m.Direction == "out" && m.Status == "done" &&
+			m.AmountCents != feeCents {
 			f.add("%d cents were withdrawn from card %s, the fee is %d", m.AmountCents, m.Card, feeCents)
 		}
 		if a, ok := accounts[m.Card]; ok && m.Direction == "out" && a.BalanceCents < 0 {

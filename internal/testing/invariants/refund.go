@@ -40,7 +40,11 @@ func refundsAreProven(r *records) []string {
 			f.add("the treasury paid %d to %s in %s, which no refund records", p.Value, p.To, p.Transaction)
 		}
 	}
+	closings := r.closingsByOrder()
 	for _, o := range orders {
+		if c, closing := closings[o.ID]; closing && c.LeftCents > 0 {
+			continue // the refund is of what was left on the order's card, see I26
+		}
 		if b, ok := refunds[o.ID]; (ok && b.Status == "paid") != (o.Status == "refunded") {
 			f.add("order %s is %s, its refund is %q", o.ID, o.Status, b.Status)
 		}
@@ -48,17 +52,34 @@ func refundsAreProven(r *records) []string {
 	return f
 }
 
-// refundsMatchPayments: no more comes back than was paid, and to nobody else.
+// refundsMatchPayments: no more comes back than was paid, and to nobody else. What was left on a card may be more than
+// the card cost: what was paid for its top-ups is in it.
 func refundsMatchPayments(r *records) []string {
 	var f findings
-	paid := group(r.paidPayments(), func(p paymentRow) string { return p.Order })
+	paid, closings, orders := group(r.paidPayments(), func(p paymentRow) string { return p.Order }), r.closingsByOrder(),
+		r.ordersByID()
+	loaded := map[string]int64{}
+	for _, o := range r.orders {
+		if o.Kind == "card_topup" && o.Status == "fulfilled" {
+			loaded[o.Card] += creditOf(o.PriceCents) * unitsPerCent
+		}
+	}
 	for _, b := range r.refunds {
-		payments := paid[b.Order]
+		payments, most := paid[b.Order], int64(0)
+		if len(payments) > 0 {
+			most = payments[0].Value
+		}
+		if c, closing := closings[b.Order]; closing {
+			most = most - feeCents*unitsPerCent + loaded[c.Card]
+			if b.Value != c.LeftCents*unitsPerCent || orders[b.Order].Status != "fulfilled" {
+				f.add("refund %s is of %d, and %d cents were left on card %s", b.ID, b.Value, c.LeftCents, c.Card)
+			}
+		}
 		switch {
 		case len(payments) != 1:
 			f.add("refund %s is of order %s, which has %d proven payments", b.ID, b.Order, len(payments))
-		case b.Value > payments[0].Value:
-			f.add("refund %s is of %d, %d was paid", b.ID, b.Value, payments[0].Value)
+		case b.Value > most:
+			f.add("refund %s is of %d, %d was paid", b.ID, b.Value, most)
 		case !same(b.Recipient, payments[0].Payer) || !same(b.Asset, payments[0].Asset):
 			f.add("refund %s goes to %s, %s paid", b.ID, b.Recipient, payments[0].Payer)
 		}

@@ -21,6 +21,7 @@ type OperatorService struct {
 	Queue          OrderQueue
 	Switches       Switches
 	FeeJobs        FeeJobs
+	Closings       Closings
 	Reconciliation Reconciliation
 	Findings       Findings
 	Transfers      Transfers

@@ -760,6 +760,448 @@ func (x *FeeJob) GetWrittenOff() bool {
 	return false
 }
 
+type CloseCardRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Why, for the audit trail; 1 to 500 characters.
+	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CloseCardRequest) Reset() {
+	*x = CloseCardRequest{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CloseCardRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CloseCardRequest) ProtoMessage() {}
+
+func (x *CloseCardRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CloseCardRequest.ProtoReflect.Descriptor instead.
+func (*CloseCardRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *CloseCardRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *CloseCardRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type CloseCardResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Closing       *CardClosing           `protobuf:"bytes,1,opt,name=closing,proto3" json:"closing,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CloseCardResponse) Reset() {
+	*x = CloseCardResponse{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CloseCardResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CloseCardResponse) ProtoMessage() {}
+
+func (x *CloseCardResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CloseCardResponse.ProtoReflect.Descriptor instead.
+func (*CloseCardResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *CloseCardResponse) GetClosing() *CardClosing {
+	if x != nil {
+		return x.Closing
+	}
+	return nil
+}
+
+type ListCardClosingsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only closings in this status.
+	Status *string `protobuf:"bytes,1,opt,name=status,proto3,oneof" json:"status,omitempty"`
+	// How many closings a page holds, 1 to 100; 50 when absent.
+	PageSize *uint32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
+	// The `nextPageToken` of the page before.
+	PageToken     *string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3,oneof" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListCardClosingsRequest) Reset() {
+	*x = ListCardClosingsRequest{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListCardClosingsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListCardClosingsRequest) ProtoMessage() {}
+
+func (x *ListCardClosingsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListCardClosingsRequest.ProtoReflect.Descriptor instead.
+func (*ListCardClosingsRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ListCardClosingsRequest) GetStatus() string {
+	if x != nil && x.Status != nil {
+		return *x.Status
+	}
+	return ""
+}
+
+func (x *ListCardClosingsRequest) GetPageSize() uint32 {
+	if x != nil && x.PageSize != nil {
+		return *x.PageSize
+	}
+	return 0
+}
+
+func (x *ListCardClosingsRequest) GetPageToken() string {
+	if x != nil && x.PageToken != nil {
+		return *x.PageToken
+	}
+	return ""
+}
+
+type ListCardClosingsResponse struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Closings []*CardClosing         `protobuf:"bytes,1,rep,name=closings,proto3" json:"closings,omitempty"`
+	// Present when there are more.
+	NextPageToken *string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3,oneof" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListCardClosingsResponse) Reset() {
+	*x = ListCardClosingsResponse{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListCardClosingsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListCardClosingsResponse) ProtoMessage() {}
+
+func (x *ListCardClosingsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListCardClosingsResponse.ProtoReflect.Descriptor instead.
+func (*ListCardClosingsResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ListCardClosingsResponse) GetClosings() []*CardClosing {
+	if x != nil {
+		return x.Closings
+	}
+	return nil
+}
+
+func (x *ListCardClosingsResponse) GetNextPageToken() string {
+	if x != nil && x.NextPageToken != nil {
+		return *x.NextPageToken
+	}
+	return ""
+}
+
+type RetryCardClosingRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Why, for the audit trail; 1 to 500 characters.
+	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RetryCardClosingRequest) Reset() {
+	*x = RetryCardClosingRequest{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RetryCardClosingRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RetryCardClosingRequest) ProtoMessage() {}
+
+func (x *RetryCardClosingRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RetryCardClosingRequest.ProtoReflect.Descriptor instead.
+func (*RetryCardClosingRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *RetryCardClosingRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *RetryCardClosingRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type RetryCardClosingResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Closing       *CardClosing           `protobuf:"bytes,1,opt,name=closing,proto3" json:"closing,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RetryCardClosingResponse) Reset() {
+	*x = RetryCardClosingResponse{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RetryCardClosingResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RetryCardClosingResponse) ProtoMessage() {}
+
+func (x *RetryCardClosingResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RetryCardClosingResponse.ProtoReflect.Descriptor instead.
+func (*RetryCardClosingResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *RetryCardClosingResponse) GetClosing() *CardClosing {
+	if x != nil {
+		return x.Closing
+	}
+	return nil
+}
+
+// The closing of one card.
+type CardClosing struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A uuid.
+	Id      string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	OrderId string `protobuf:"bytes,2,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
+	CardId  string `protobuf:"bytes,3,opt,name=card_id,json=cardId,proto3" json:"card_id,omitempty"`
+	// queued, processing, succeeded or operator_review.
+	Status string `protobuf:"bytes,4,opt,name=status,proto3" json:"status,omitempty"`
+	// locking, withdrawing, refunding, ending or closed.
+	Stage string `protobuf:"bytes,5,opt,name=stage,proto3" json:"stage,omitempty"`
+	// What was left on the card: absent until it is known, and zero when nothing was left.
+	RemainderUsdCents *uint32 `protobuf:"varint,6,opt,name=remainder_usd_cents,json=remainderUsdCents,proto3,oneof" json:"remainder_usd_cents,omitempty"`
+	// The version of the withdrawal; each has its own reference at the issuer.
+	Version uint32 `protobuf:"varint,7,opt,name=version,proto3" json:"version,omitempty"`
+	// The reference of this version at the issuer, a uuid.
+	Reference string `protobuf:"bytes,8,opt,name=reference,proto3" json:"reference,omitempty"`
+	// Why it waits for an operator.
+	Reason        *string                `protobuf:"bytes,9,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
+	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	FinishedAt    *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CardClosing) Reset() {
+	*x = CardClosing{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CardClosing) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CardClosing) ProtoMessage() {}
+
+func (x *CardClosing) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CardClosing.ProtoReflect.Descriptor instead.
+func (*CardClosing) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *CardClosing) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *CardClosing) GetOrderId() string {
+	if x != nil {
+		return x.OrderId
+	}
+	return ""
+}
+
+func (x *CardClosing) GetCardId() string {
+	if x != nil {
+		return x.CardId
+	}
+	return ""
+}
+
+func (x *CardClosing) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *CardClosing) GetStage() string {
+	if x != nil {
+		return x.Stage
+	}
+	return ""
+}
+
+func (x *CardClosing) GetRemainderUsdCents() uint32 {
+	if x != nil && x.RemainderUsdCents != nil {
+		return *x.RemainderUsdCents
+	}
+	return 0
+}
+
+func (x *CardClosing) GetVersion() uint32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *CardClosing) GetReference() string {
+	if x != nil {
+		return x.Reference
+	}
+	return ""
+}
+
+func (x *CardClosing) GetReason() string {
+	if x != nil && x.Reason != nil {
+		return *x.Reason
+	}
+	return ""
+}
+
+func (x *CardClosing) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+func (x *CardClosing) GetFinishedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FinishedAt
+	}
+	return nil
+}
+
 type ReconcileRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -768,7 +1210,7 @@ type ReconcileRequest struct {
 
 func (x *ReconcileRequest) Reset() {
 	*x = ReconcileRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[13]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -780,7 +1222,7 @@ func (x *ReconcileRequest) String() string {
 func (*ReconcileRequest) ProtoMessage() {}
 
 func (x *ReconcileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[13]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -793,7 +1235,7 @@ func (x *ReconcileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReconcileRequest.ProtoReflect.Descriptor instead.
 func (*ReconcileRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{13}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{20}
 }
 
 type ReconcileResponse struct {
@@ -805,7 +1247,7 @@ type ReconcileResponse struct {
 
 func (x *ReconcileResponse) Reset() {
 	*x = ReconcileResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[14]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -817,7 +1259,7 @@ func (x *ReconcileResponse) String() string {
 func (*ReconcileResponse) ProtoMessage() {}
 
 func (x *ReconcileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[14]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -830,7 +1272,7 @@ func (x *ReconcileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReconcileResponse.ProtoReflect.Descriptor instead.
 func (*ReconcileResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{14}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ReconcileResponse) GetReport() *Reconciliation {
@@ -848,7 +1290,7 @@ type GetReconciliationRequest struct {
 
 func (x *GetReconciliationRequest) Reset() {
 	*x = GetReconciliationRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[15]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -860,7 +1302,7 @@ func (x *GetReconciliationRequest) String() string {
 func (*GetReconciliationRequest) ProtoMessage() {}
 
 func (x *GetReconciliationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[15]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -873,7 +1315,7 @@ func (x *GetReconciliationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReconciliationRequest.ProtoReflect.Descriptor instead.
 func (*GetReconciliationRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{15}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{22}
 }
 
 type GetReconciliationResponse struct {
@@ -885,7 +1327,7 @@ type GetReconciliationResponse struct {
 
 func (x *GetReconciliationResponse) Reset() {
 	*x = GetReconciliationResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[16]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -897,7 +1339,7 @@ func (x *GetReconciliationResponse) String() string {
 func (*GetReconciliationResponse) ProtoMessage() {}
 
 func (x *GetReconciliationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[16]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -910,7 +1352,7 @@ func (x *GetReconciliationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReconciliationResponse.ProtoReflect.Descriptor instead.
 func (*GetReconciliationResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{16}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GetReconciliationResponse) GetReport() *Reconciliation {
@@ -948,7 +1390,7 @@ type Reconciliation struct {
 
 func (x *Reconciliation) Reset() {
 	*x = Reconciliation{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[17]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -960,7 +1402,7 @@ func (x *Reconciliation) String() string {
 func (*Reconciliation) ProtoMessage() {}
 
 func (x *Reconciliation) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[17]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -973,7 +1415,7 @@ func (x *Reconciliation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reconciliation.ProtoReflect.Descriptor instead.
 func (*Reconciliation) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{17}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Reconciliation) GetAt() *timestamppb.Timestamp {
@@ -1059,7 +1501,7 @@ type FindingSum struct {
 
 func (x *FindingSum) Reset() {
 	*x = FindingSum{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[18]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1071,7 +1513,7 @@ func (x *FindingSum) String() string {
 func (*FindingSum) ProtoMessage() {}
 
 func (x *FindingSum) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[18]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1084,7 +1526,7 @@ func (x *FindingSum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindingSum.ProtoReflect.Descriptor instead.
 func (*FindingSum) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{18}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *FindingSum) GetCode() string {
@@ -1127,7 +1569,7 @@ type ReconciledBooks struct {
 
 func (x *ReconciledBooks) Reset() {
 	*x = ReconciledBooks{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[19]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1139,7 +1581,7 @@ func (x *ReconciledBooks) String() string {
 func (*ReconciledBooks) ProtoMessage() {}
 
 func (x *ReconciledBooks) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[19]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1152,7 +1594,7 @@ func (x *ReconciledBooks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReconciledBooks.ProtoReflect.Descriptor instead.
 func (*ReconciledBooks) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{19}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ReconciledBooks) GetOrders() uint32 {
@@ -1209,7 +1651,7 @@ type LedgerBalance struct {
 
 func (x *LedgerBalance) Reset() {
 	*x = LedgerBalance{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[20]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1221,7 +1663,7 @@ func (x *LedgerBalance) String() string {
 func (*LedgerBalance) ProtoMessage() {}
 
 func (x *LedgerBalance) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[20]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1234,7 +1676,7 @@ func (x *LedgerBalance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerBalance.ProtoReflect.Descriptor instead.
 func (*LedgerBalance) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{20}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *LedgerBalance) GetAccount() string {
@@ -1285,7 +1727,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[21]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1297,7 +1739,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[21]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1310,7 +1752,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{21}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Finding) GetCode() string {
@@ -1435,7 +1877,7 @@ type ResolvedDifference struct {
 
 func (x *ResolvedDifference) Reset() {
 	*x = ResolvedDifference{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[22]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1447,7 +1889,7 @@ func (x *ResolvedDifference) String() string {
 func (*ResolvedDifference) ProtoMessage() {}
 
 func (x *ResolvedDifference) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[22]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1460,7 +1902,7 @@ func (x *ResolvedDifference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolvedDifference.ProtoReflect.Descriptor instead.
 func (*ResolvedDifference) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{22}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ResolvedDifference) GetSubject() string {
@@ -1507,7 +1949,7 @@ type ListFindingsRequest struct {
 
 func (x *ListFindingsRequest) Reset() {
 	*x = ListFindingsRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[23]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1519,7 +1961,7 @@ func (x *ListFindingsRequest) String() string {
 func (*ListFindingsRequest) ProtoMessage() {}
 
 func (x *ListFindingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[23]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1532,7 +1974,7 @@ func (x *ListFindingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFindingsRequest.ProtoReflect.Descriptor instead.
 func (*ListFindingsRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{23}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListFindingsRequest) GetStatus() string {
@@ -1574,7 +2016,7 @@ type ListFindingsResponse struct {
 
 func (x *ListFindingsResponse) Reset() {
 	*x = ListFindingsResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[24]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1586,7 +2028,7 @@ func (x *ListFindingsResponse) String() string {
 func (*ListFindingsResponse) ProtoMessage() {}
 
 func (x *ListFindingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[24]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1599,7 +2041,7 @@ func (x *ListFindingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFindingsResponse.ProtoReflect.Descriptor instead.
 func (*ListFindingsResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{24}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListFindingsResponse) GetFindings() []*Finding {
@@ -1628,7 +2070,7 @@ type ResolveFindingRequest struct {
 
 func (x *ResolveFindingRequest) Reset() {
 	*x = ResolveFindingRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[25]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1640,7 +2082,7 @@ func (x *ResolveFindingRequest) String() string {
 func (*ResolveFindingRequest) ProtoMessage() {}
 
 func (x *ResolveFindingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[25]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1653,7 +2095,7 @@ func (x *ResolveFindingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveFindingRequest.ProtoReflect.Descriptor instead.
 func (*ResolveFindingRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{25}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ResolveFindingRequest) GetId() string {
@@ -1679,7 +2121,7 @@ type ResolveFindingResponse struct {
 
 func (x *ResolveFindingResponse) Reset() {
 	*x = ResolveFindingResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[26]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1691,7 +2133,7 @@ func (x *ResolveFindingResponse) String() string {
 func (*ResolveFindingResponse) ProtoMessage() {}
 
 func (x *ResolveFindingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[26]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1704,7 +2146,7 @@ func (x *ResolveFindingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveFindingResponse.ProtoReflect.Descriptor instead.
 func (*ResolveFindingResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{26}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ResolveFindingResponse) GetFinding() *Finding {
@@ -1728,7 +2170,7 @@ type ListTransfersRequest struct {
 
 func (x *ListTransfersRequest) Reset() {
 	*x = ListTransfersRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[27]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1740,7 +2182,7 @@ func (x *ListTransfersRequest) String() string {
 func (*ListTransfersRequest) ProtoMessage() {}
 
 func (x *ListTransfersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[27]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1753,7 +2195,7 @@ func (x *ListTransfersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTransfersRequest.ProtoReflect.Descriptor instead.
 func (*ListTransfersRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{27}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListTransfersRequest) GetStatus() string {
@@ -1788,7 +2230,7 @@ type ListTransfersResponse struct {
 
 func (x *ListTransfersResponse) Reset() {
 	*x = ListTransfersResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[28]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1800,7 +2242,7 @@ func (x *ListTransfersResponse) String() string {
 func (*ListTransfersResponse) ProtoMessage() {}
 
 func (x *ListTransfersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[28]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1813,7 +2255,7 @@ func (x *ListTransfersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTransfersResponse.ProtoReflect.Descriptor instead.
 func (*ListTransfersResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{28}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListTransfersResponse) GetTransfers() []*StrayTransfer {
@@ -1847,7 +2289,7 @@ type ResolveTransferRequest struct {
 
 func (x *ResolveTransferRequest) Reset() {
 	*x = ResolveTransferRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[29]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1859,7 +2301,7 @@ func (x *ResolveTransferRequest) String() string {
 func (*ResolveTransferRequest) ProtoMessage() {}
 
 func (x *ResolveTransferRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[29]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1872,7 +2314,7 @@ func (x *ResolveTransferRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveTransferRequest.ProtoReflect.Descriptor instead.
 func (*ResolveTransferRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{29}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ResolveTransferRequest) GetTransaction() string {
@@ -1912,7 +2354,7 @@ type ResolveTransferResponse struct {
 
 func (x *ResolveTransferResponse) Reset() {
 	*x = ResolveTransferResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[30]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1924,7 +2366,7 @@ func (x *ResolveTransferResponse) String() string {
 func (*ResolveTransferResponse) ProtoMessage() {}
 
 func (x *ResolveTransferResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[30]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1937,7 +2379,7 @@ func (x *ResolveTransferResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveTransferResponse.ProtoReflect.Descriptor instead.
 func (*ResolveTransferResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{30}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ResolveTransferResponse) GetTransfer() *StrayTransfer {
@@ -1973,7 +2415,7 @@ type StrayTransfer struct {
 
 func (x *StrayTransfer) Reset() {
 	*x = StrayTransfer{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[31]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1985,7 +2427,7 @@ func (x *StrayTransfer) String() string {
 func (*StrayTransfer) ProtoMessage() {}
 
 func (x *StrayTransfer) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[31]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1998,7 +2440,7 @@ func (x *StrayTransfer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StrayTransfer.ProtoReflect.Descriptor instead.
 func (*StrayTransfer) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{31}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *StrayTransfer) GetTransaction() string {
@@ -2092,7 +2534,7 @@ type ListOrderQueueRequest struct {
 
 func (x *ListOrderQueueRequest) Reset() {
 	*x = ListOrderQueueRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[32]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2104,7 +2546,7 @@ func (x *ListOrderQueueRequest) String() string {
 func (*ListOrderQueueRequest) ProtoMessage() {}
 
 func (x *ListOrderQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[32]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2117,7 +2559,7 @@ func (x *ListOrderQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOrderQueueRequest.ProtoReflect.Descriptor instead.
 func (*ListOrderQueueRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{32}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListOrderQueueRequest) GetStatus() string {
@@ -2152,7 +2594,7 @@ type ListOrderQueueResponse struct {
 
 func (x *ListOrderQueueResponse) Reset() {
 	*x = ListOrderQueueResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[33]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2164,7 +2606,7 @@ func (x *ListOrderQueueResponse) String() string {
 func (*ListOrderQueueResponse) ProtoMessage() {}
 
 func (x *ListOrderQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[33]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2177,7 +2619,7 @@ func (x *ListOrderQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOrderQueueResponse.ProtoReflect.Descriptor instead.
 func (*ListOrderQueueResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{33}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ListOrderQueueResponse) GetOrders() []*QueuedOrder {
@@ -2215,7 +2657,7 @@ type QueuedOrder struct {
 
 func (x *QueuedOrder) Reset() {
 	*x = QueuedOrder{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[34]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2227,7 +2669,7 @@ func (x *QueuedOrder) String() string {
 func (*QueuedOrder) ProtoMessage() {}
 
 func (x *QueuedOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[34]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2240,7 +2682,7 @@ func (x *QueuedOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuedOrder.ProtoReflect.Descriptor instead.
 func (*QueuedOrder) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{34}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *QueuedOrder) GetOrderId() string {
@@ -2308,7 +2750,7 @@ type InspectOrderRequest struct {
 
 func (x *InspectOrderRequest) Reset() {
 	*x = InspectOrderRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[35]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2320,7 +2762,7 @@ func (x *InspectOrderRequest) String() string {
 func (*InspectOrderRequest) ProtoMessage() {}
 
 func (x *InspectOrderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[35]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2333,7 +2775,7 @@ func (x *InspectOrderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InspectOrderRequest.ProtoReflect.Descriptor instead.
 func (*InspectOrderRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{35}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *InspectOrderRequest) GetOrderId() string {
@@ -2365,7 +2807,7 @@ type InspectOrderResponse struct {
 
 func (x *InspectOrderResponse) Reset() {
 	*x = InspectOrderResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[36]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2377,7 +2819,7 @@ func (x *InspectOrderResponse) String() string {
 func (*InspectOrderResponse) ProtoMessage() {}
 
 func (x *InspectOrderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[36]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2390,7 +2832,7 @@ func (x *InspectOrderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InspectOrderResponse.ProtoReflect.Descriptor instead.
 func (*InspectOrderResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{36}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *InspectOrderResponse) GetOrder() *Order {
@@ -2465,7 +2907,7 @@ type PaymentRecord struct {
 
 func (x *PaymentRecord) Reset() {
 	*x = PaymentRecord{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[37]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2477,7 +2919,7 @@ func (x *PaymentRecord) String() string {
 func (*PaymentRecord) ProtoMessage() {}
 
 func (x *PaymentRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[37]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2490,7 +2932,7 @@ func (x *PaymentRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaymentRecord.ProtoReflect.Descriptor instead.
 func (*PaymentRecord) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{37}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *PaymentRecord) GetId() string {
@@ -2582,7 +3024,7 @@ type RefundRecord struct {
 
 func (x *RefundRecord) Reset() {
 	*x = RefundRecord{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[38]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2594,7 +3036,7 @@ func (x *RefundRecord) String() string {
 func (*RefundRecord) ProtoMessage() {}
 
 func (x *RefundRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[38]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2607,7 +3049,7 @@ func (x *RefundRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefundRecord.ProtoReflect.Descriptor instead.
 func (*RefundRecord) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{38}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *RefundRecord) GetId() string {
@@ -2708,7 +3150,7 @@ type JobRecord struct {
 
 func (x *JobRecord) Reset() {
 	*x = JobRecord{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[39]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2720,7 +3162,7 @@ func (x *JobRecord) String() string {
 func (*JobRecord) ProtoMessage() {}
 
 func (x *JobRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[39]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2733,7 +3175,7 @@ func (x *JobRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRecord.ProtoReflect.Descriptor instead.
 func (*JobRecord) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{39}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *JobRecord) GetId() string {
@@ -2814,7 +3256,7 @@ type ProviderReference struct {
 
 func (x *ProviderReference) Reset() {
 	*x = ProviderReference{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[40]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2826,7 +3268,7 @@ func (x *ProviderReference) String() string {
 func (*ProviderReference) ProtoMessage() {}
 
 func (x *ProviderReference) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[40]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2839,7 +3281,7 @@ func (x *ProviderReference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProviderReference.ProtoReflect.Descriptor instead.
 func (*ProviderReference) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{40}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ProviderReference) GetStep() string {
@@ -2882,7 +3324,7 @@ type OrderMove struct {
 
 func (x *OrderMove) Reset() {
 	*x = OrderMove{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[41]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2894,7 +3336,7 @@ func (x *OrderMove) String() string {
 func (*OrderMove) ProtoMessage() {}
 
 func (x *OrderMove) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[41]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2907,7 +3349,7 @@ func (x *OrderMove) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrderMove.ProtoReflect.Descriptor instead.
 func (*OrderMove) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{41}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *OrderMove) GetVersion() uint32 {
@@ -2970,7 +3412,7 @@ type Evidence struct {
 
 func (x *Evidence) Reset() {
 	*x = Evidence{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[42]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2982,7 +3424,7 @@ func (x *Evidence) String() string {
 func (*Evidence) ProtoMessage() {}
 
 func (x *Evidence) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[42]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2995,7 +3437,7 @@ func (x *Evidence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Evidence.ProtoReflect.Descriptor instead.
 func (*Evidence) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{42}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Evidence) GetName() string {
@@ -3026,7 +3468,7 @@ type DecideOrderRequest struct {
 
 func (x *DecideOrderRequest) Reset() {
 	*x = DecideOrderRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[43]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3038,7 +3480,7 @@ func (x *DecideOrderRequest) String() string {
 func (*DecideOrderRequest) ProtoMessage() {}
 
 func (x *DecideOrderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[43]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3051,7 +3493,7 @@ func (x *DecideOrderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecideOrderRequest.ProtoReflect.Descriptor instead.
 func (*DecideOrderRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{43}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *DecideOrderRequest) GetOrderId() string {
@@ -3084,7 +3526,7 @@ type DecideOrderResponse struct {
 
 func (x *DecideOrderResponse) Reset() {
 	*x = DecideOrderResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[44]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3096,7 +3538,7 @@ func (x *DecideOrderResponse) String() string {
 func (*DecideOrderResponse) ProtoMessage() {}
 
 func (x *DecideOrderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[44]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3109,7 +3551,7 @@ func (x *DecideOrderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecideOrderResponse.ProtoReflect.Descriptor instead.
 func (*DecideOrderResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{44}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *DecideOrderResponse) GetOrder() *QueuedOrder {
@@ -3132,7 +3574,7 @@ type ProvePaymentRequest struct {
 
 func (x *ProvePaymentRequest) Reset() {
 	*x = ProvePaymentRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[45]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3144,7 +3586,7 @@ func (x *ProvePaymentRequest) String() string {
 func (*ProvePaymentRequest) ProtoMessage() {}
 
 func (x *ProvePaymentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[45]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3157,7 +3599,7 @@ func (x *ProvePaymentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProvePaymentRequest.ProtoReflect.Descriptor instead.
 func (*ProvePaymentRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{45}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ProvePaymentRequest) GetOrderId() string {
@@ -3190,7 +3632,7 @@ type ProvePaymentResponse struct {
 
 func (x *ProvePaymentResponse) Reset() {
 	*x = ProvePaymentResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[46]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3202,7 +3644,7 @@ func (x *ProvePaymentResponse) String() string {
 func (*ProvePaymentResponse) ProtoMessage() {}
 
 func (x *ProvePaymentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[46]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3215,7 +3657,7 @@ func (x *ProvePaymentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProvePaymentResponse.ProtoReflect.Descriptor instead.
 func (*ProvePaymentResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{46}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ProvePaymentResponse) GetOrder() *QueuedOrder {
@@ -3233,7 +3675,7 @@ type ListSwitchesRequest struct {
 
 func (x *ListSwitchesRequest) Reset() {
 	*x = ListSwitchesRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[47]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3245,7 +3687,7 @@ func (x *ListSwitchesRequest) String() string {
 func (*ListSwitchesRequest) ProtoMessage() {}
 
 func (x *ListSwitchesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[47]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3258,7 +3700,7 @@ func (x *ListSwitchesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSwitchesRequest.ProtoReflect.Descriptor instead.
 func (*ListSwitchesRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{47}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{54}
 }
 
 type ListSwitchesResponse struct {
@@ -3270,7 +3712,7 @@ type ListSwitchesResponse struct {
 
 func (x *ListSwitchesResponse) Reset() {
 	*x = ListSwitchesResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[48]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3282,7 +3724,7 @@ func (x *ListSwitchesResponse) String() string {
 func (*ListSwitchesResponse) ProtoMessage() {}
 
 func (x *ListSwitchesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[48]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3295,7 +3737,7 @@ func (x *ListSwitchesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSwitchesResponse.ProtoReflect.Descriptor instead.
 func (*ListSwitchesResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{48}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ListSwitchesResponse) GetSwitches() []*Switch {
@@ -3319,7 +3761,7 @@ type SetSwitchRequest struct {
 
 func (x *SetSwitchRequest) Reset() {
 	*x = SetSwitchRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[49]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3331,7 +3773,7 @@ func (x *SetSwitchRequest) String() string {
 func (*SetSwitchRequest) ProtoMessage() {}
 
 func (x *SetSwitchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[49]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3344,7 +3786,7 @@ func (x *SetSwitchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetSwitchRequest.ProtoReflect.Descriptor instead.
 func (*SetSwitchRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{49}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *SetSwitchRequest) GetProduct() string {
@@ -3377,7 +3819,7 @@ type SetSwitchResponse struct {
 
 func (x *SetSwitchResponse) Reset() {
 	*x = SetSwitchResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[50]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3389,7 +3831,7 @@ func (x *SetSwitchResponse) String() string {
 func (*SetSwitchResponse) ProtoMessage() {}
 
 func (x *SetSwitchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[50]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3402,7 +3844,7 @@ func (x *SetSwitchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetSwitchResponse.ProtoReflect.Descriptor instead.
 func (*SetSwitchResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{50}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *SetSwitchResponse) GetSwitch() *Switch {
@@ -3429,7 +3871,7 @@ type Switch struct {
 
 func (x *Switch) Reset() {
 	*x = Switch{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[51]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3441,7 +3883,7 @@ func (x *Switch) String() string {
 func (*Switch) ProtoMessage() {}
 
 func (x *Switch) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[51]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3454,7 +3896,7 @@ func (x *Switch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Switch.ProtoReflect.Descriptor instead.
 func (*Switch) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{51}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Switch) GetProduct() string {
@@ -3555,6 +3997,49 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\voutstanding\x18\v \x01(\bR\voutstanding\x12\x1f\n" +
 	"\vwritten_off\x18\f \x01(\bR\n" +
 	"writtenOffB\t\n" +
+	"\a_reason\"P\n" +
+	"\x10CloseCardRequest\x12\x18\n" +
+	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\x12\"\n" +
+	"\x06reason\x18\x02 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\"G\n" +
+	"\x11CloseCardResponse\x122\n" +
+	"\aclosing\x18\x01 \x01(\v2\x18.roamcard.v1.CardClosingR\aclosing\"\xf0\x01\n" +
+	"\x17ListCardClosingsRequest\x12R\n" +
+	"\x06status\x18\x01 \x01(\tB5\xbaH2r0R\x06queuedR\n" +
+	"processingR\tsucceededR\x0foperator_reviewH\x00R\x06status\x88\x01\x01\x12+\n" +
+	"\tpage_size\x18\x02 \x01(\rB\t\xbaH\x06*\x04\x18d(\x01H\x01R\bpageSize\x88\x01\x01\x12,\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x02R\tpageToken\x88\x01\x01B\t\n" +
+	"\a_statusB\f\n" +
+	"\n" +
+	"_page_sizeB\r\n" +
+	"\v_page_token\"\x91\x01\n" +
+	"\x18ListCardClosingsResponse\x124\n" +
+	"\bclosings\x18\x01 \x03(\v2\x18.roamcard.v1.CardClosingR\bclosings\x12+\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n" +
+	"\x10_next_page_token\"W\n" +
+	"\x17RetryCardClosingRequest\x12\x18\n" +
+	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\x12\"\n" +
+	"\x06reason\x18\x02 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\"N\n" +
+	"\x18RetryCardClosingResponse\x122\n" +
+	"\aclosing\x18\x01 \x01(\v2\x18.roamcard.v1.CardClosingR\aclosing\"\xa4\x03\n" +
+	"\vCardClosing\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n" +
+	"\border_id\x18\x02 \x01(\tR\aorderId\x12\x17\n" +
+	"\acard_id\x18\x03 \x01(\tR\x06cardId\x12\x16\n" +
+	"\x06status\x18\x04 \x01(\tR\x06status\x12\x14\n" +
+	"\x05stage\x18\x05 \x01(\tR\x05stage\x123\n" +
+	"\x13remainder_usd_cents\x18\x06 \x01(\rH\x00R\x11remainderUsdCents\x88\x01\x01\x12\x18\n" +
+	"\aversion\x18\a \x01(\rR\aversion\x12\x1c\n" +
+	"\treference\x18\b \x01(\tR\treference\x12\x1b\n" +
+	"\x06reason\x18\t \x01(\tH\x01R\x06reason\x88\x01\x01\x129\n" +
+	"\n" +
+	"created_at\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n" +
+	"\vfinished_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"finishedAtB\x16\n" +
+	"\x14_remainder_usd_centsB\t\n" +
 	"\a_reason\"\x12\n" +
 	"\x10ReconcileRequest\"H\n" +
 	"\x11ReconcileResponse\x123\n" +
@@ -3821,12 +4306,15 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\n" +
 	"changed_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAtB\t\n" +
 	"\a_reasonB\v\n" +
-	"\t_operator2\xfb\x1b\n" +
+	"\t_operator2\xd7 \n" +
 	"\x0fOperatorService\x12\x9b\x01\n" +
 	"\vListFeeJobs\x12\x1f.roamcard.v1.ListFeeJobsRequest\x1a .roamcard.v1.ListFeeJobsResponse\"I\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02 \x12\x1e/api/admin/card-issue-fee/jobs\x90\x02\x01\x12\xd8\x01\n" +
 	"\x0fReconcileFeeJob\x12#.roamcard.v1.ReconcileFeeJobRequest\x1a$.roamcard.v1.ReconcileFeeJobResponse\"z\x8a\xb5\x18<\b\x04(\x01:\x16operator_token_invalid:\rjob_not_found:\x0fdependency_down\x82\xd3\xe4\x93\x024b\x03job\"-/api/admin/card-issue-fee/jobs/{id}/reconcile\x12\xf3\x01\n" +
 	"\vRetryFeeJob\x12\x1f.roamcard.v1.RetryFeeJobRequest\x1a .roamcard.v1.RetryFeeJobResponse\"\xa0\x01\x8a\xb5\x18c\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x1cprovider_failure_unconfirmed:\x16idempotency_key_reused\x82\xd3\xe4\x93\x023:\x01*b\x03job\")/api/admin/card-issue-fee/jobs/{id}/retry\x12\x80\x02\n" +
-	"\x0eWriteOffFeeJob\x12\".roamcard.v1.WriteOffFeeJobRequest\x1a#.roamcard.v1.WriteOffFeeJobResponse\"\xa4\x01\x8a\xb5\x18c\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x1cprovider_failure_unconfirmed:\x16idempotency_key_reused\x82\xd3\xe4\x93\x027:\x01*b\x03job\"-/api/admin/card-issue-fee/jobs/{id}/write-off\x12\xa1\x01\n" +
+	"\x0eWriteOffFeeJob\x12\".roamcard.v1.WriteOffFeeJobRequest\x1a#.roamcard.v1.WriteOffFeeJobResponse\"\xa4\x01\x8a\xb5\x18c\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x1cprovider_failure_unconfirmed:\x16idempotency_key_reused\x82\xd3\xe4\x93\x027:\x01*b\x03job\"-/api/admin/card-issue-fee/jobs/{id}/write-off\x12\xe6\x01\n" +
+	"\tCloseCard\x12\x1d.roamcard.v1.CloseCardRequest\x1a\x1e.roamcard.v1.CloseCardResponse\"\x99\x01\x8a\xb5\x18f\b\x04 \x02(\x01:\x16operator_token_invalid:\x0ecard_not_found:\x0fcard_not_active:\x0ffee_outstanding:\x14card_control_missing\x82\xd3\xe4\x93\x02):\x01*b\aclosing\"\x1b/api/admin/cards/{id}/close\x12\xa4\x01\n" +
+	"\x10ListCardClosings\x12$.roamcard.v1.ListCardClosingsRequest\x1a%.roamcard.v1.ListCardClosingsResponse\"C\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02\x1a\x12\x18/api/admin/card-closings\x90\x02\x01\x12\xc9\x01\n" +
+	"\x10RetryCardClosing\x12$.roamcard.v1.RetryCardClosingRequest\x1a%.roamcard.v1.RetryCardClosingResponse\"h\x8a\xb5\x18-\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found\x82\xd3\xe4\x93\x021:\x01*b\aclosing\"#/api/admin/card-closings/{id}/retry\x12\xa1\x01\n" +
 	"\tReconcile\x12\x1d.roamcard.v1.ReconcileRequest\x1a\x1e.roamcard.v1.ReconcileResponse\"U\x8a\xb5\x18-\b\x04(\x01:\x16operator_token_invalid:\x0fdependency_down\x82\xd3\xe4\x93\x02\x1eb\x06report\"\x14/api/admin/reconcile\x12\xbd\x01\n" +
 	"\x11GetReconciliation\x12%.roamcard.v1.GetReconciliationRequest\x1a&.roamcard.v1.GetReconciliationResponse\"Y\x8a\xb5\x18.\b\x04(\x01:\x16operator_token_invalid:\x10report_not_found\x82\xd3\xe4\x93\x02\x1eb\x06report\x12\x14/api/admin/reconcile\x90\x02\x01\x12\x93\x01\n" +
 	"\fListFindings\x12 .roamcard.v1.ListFindingsRequest\x1a!.roamcard.v1.ListFindingsResponse\">\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02\x15\x12\x13/api/admin/findings\x90\x02\x01\x12\xef\x01\n" +
@@ -3855,7 +4343,7 @@ func file_roamcard_v1_operator_proto_rawDescGZIP() []byte {
 	return file_roamcard_v1_operator_proto_rawDescData
 }
 
-var file_roamcard_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
+var file_roamcard_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
 var file_roamcard_v1_operator_proto_goTypes = []any{
 	(*GetChallengeRetentionRequest)(nil),  // 0: roamcard.v1.GetChallengeRetentionRequest
 	(*GetChallengeRetentionResponse)(nil), // 1: roamcard.v1.GetChallengeRetentionResponse
@@ -3870,139 +4358,157 @@ var file_roamcard_v1_operator_proto_goTypes = []any{
 	(*WriteOffFeeJobRequest)(nil),         // 10: roamcard.v1.WriteOffFeeJobRequest
 	(*WriteOffFeeJobResponse)(nil),        // 11: roamcard.v1.WriteOffFeeJobResponse
 	(*FeeJob)(nil),                        // 12: roamcard.v1.FeeJob
-	(*ReconcileRequest)(nil),              // 13: roamcard.v1.ReconcileRequest
-	(*ReconcileResponse)(nil),             // 14: roamcard.v1.ReconcileResponse
-	(*GetReconciliationRequest)(nil),      // 15: roamcard.v1.GetReconciliationRequest
-	(*GetReconciliationResponse)(nil),     // 16: roamcard.v1.GetReconciliationResponse
-	(*Reconciliation)(nil),                // 17: roamcard.v1.Reconciliation
-	(*FindingSum)(nil),                    // 18: roamcard.v1.FindingSum
-	(*ReconciledBooks)(nil),               // 19: roamcard.v1.ReconciledBooks
-	(*LedgerBalance)(nil),                 // 20: roamcard.v1.LedgerBalance
-	(*Finding)(nil),                       // 21: roamcard.v1.Finding
-	(*ResolvedDifference)(nil),            // 22: roamcard.v1.ResolvedDifference
-	(*ListFindingsRequest)(nil),           // 23: roamcard.v1.ListFindingsRequest
-	(*ListFindingsResponse)(nil),          // 24: roamcard.v1.ListFindingsResponse
-	(*ResolveFindingRequest)(nil),         // 25: roamcard.v1.ResolveFindingRequest
-	(*ResolveFindingResponse)(nil),        // 26: roamcard.v1.ResolveFindingResponse
-	(*ListTransfersRequest)(nil),          // 27: roamcard.v1.ListTransfersRequest
-	(*ListTransfersResponse)(nil),         // 28: roamcard.v1.ListTransfersResponse
-	(*ResolveTransferRequest)(nil),        // 29: roamcard.v1.ResolveTransferRequest
-	(*ResolveTransferResponse)(nil),       // 30: roamcard.v1.ResolveTransferResponse
-	(*StrayTransfer)(nil),                 // 31: roamcard.v1.StrayTransfer
-	(*ListOrderQueueRequest)(nil),         // 32: roamcard.v1.ListOrderQueueRequest
-	(*ListOrderQueueResponse)(nil),        // 33: roamcard.v1.ListOrderQueueResponse
-	(*QueuedOrder)(nil),                   // 34: roamcard.v1.QueuedOrder
-	(*InspectOrderRequest)(nil),           // 35: roamcard.v1.InspectOrderRequest
-	(*InspectOrderResponse)(nil),          // 36: roamcard.v1.InspectOrderResponse
-	(*PaymentRecord)(nil),                 // 37: roamcard.v1.PaymentRecord
-	(*RefundRecord)(nil),                  // 38: roamcard.v1.RefundRecord
-	(*JobRecord)(nil),                     // 39: roamcard.v1.JobRecord
-	(*ProviderReference)(nil),             // 40: roamcard.v1.ProviderReference
-	(*OrderMove)(nil),                     // 41: roamcard.v1.OrderMove
-	(*Evidence)(nil),                      // 42: roamcard.v1.Evidence
-	(*DecideOrderRequest)(nil),            // 43: roamcard.v1.DecideOrderRequest
-	(*DecideOrderResponse)(nil),           // 44: roamcard.v1.DecideOrderResponse
-	(*ProvePaymentRequest)(nil),           // 45: roamcard.v1.ProvePaymentRequest
-	(*ProvePaymentResponse)(nil),          // 46: roamcard.v1.ProvePaymentResponse
-	(*ListSwitchesRequest)(nil),           // 47: roamcard.v1.ListSwitchesRequest
-	(*ListSwitchesResponse)(nil),          // 48: roamcard.v1.ListSwitchesResponse
-	(*SetSwitchRequest)(nil),              // 49: roamcard.v1.SetSwitchRequest
-	(*SetSwitchResponse)(nil),             // 50: roamcard.v1.SetSwitchResponse
-	(*Switch)(nil),                        // 51: roamcard.v1.Switch
-	(*timestamppb.Timestamp)(nil),         // 52: google.protobuf.Timestamp
-	(*Order)(nil),                         // 53: roamcard.v1.Order
+	(*CloseCardRequest)(nil),              // 13: roamcard.v1.CloseCardRequest
+	(*CloseCardResponse)(nil),             // 14: roamcard.v1.CloseCardResponse
+	(*ListCardClosingsRequest)(nil),       // 15: roamcard.v1.ListCardClosingsRequest
+	(*ListCardClosingsResponse)(nil),      // 16: roamcard.v1.ListCardClosingsResponse
+	(*RetryCardClosingRequest)(nil),       // 17: roamcard.v1.RetryCardClosingRequest
+	(*RetryCardClosingResponse)(nil),      // 18: roamcard.v1.RetryCardClosingResponse
+	(*CardClosing)(nil),                   // 19: roamcard.v1.CardClosing
+	(*ReconcileRequest)(nil),              // 20: roamcard.v1.ReconcileRequest
+	(*ReconcileResponse)(nil),             // 21: roamcard.v1.ReconcileResponse
+	(*GetReconciliationRequest)(nil),      // 22: roamcard.v1.GetReconciliationRequest
+	(*GetReconciliationResponse)(nil),     // 23: roamcard.v1.GetReconciliationResponse
+	(*Reconciliation)(nil),                // 24: roamcard.v1.Reconciliation
+	(*FindingSum)(nil),                    // 25: roamcard.v1.FindingSum
+	(*ReconciledBooks)(nil),               // 26: roamcard.v1.ReconciledBooks
+	(*LedgerBalance)(nil),                 // 27: roamcard.v1.LedgerBalance
+	(*Finding)(nil),                       // 28: roamcard.v1.Finding
+	(*ResolvedDifference)(nil),            // 29: roamcard.v1.ResolvedDifference
+	(*ListFindingsRequest)(nil),           // 30: roamcard.v1.ListFindingsRequest
+	(*ListFindingsResponse)(nil),          // 31: roamcard.v1.ListFindingsResponse
+	(*ResolveFindingRequest)(nil),         // 32: roamcard.v1.ResolveFindingRequest
+	(*ResolveFindingResponse)(nil),        // 33: roamcard.v1.ResolveFindingResponse
+	(*ListTransfersRequest)(nil),          // 34: roamcard.v1.ListTransfersRequest
+	(*ListTransfersResponse)(nil),         // 35: roamcard.v1.ListTransfersResponse
+	(*ResolveTransferRequest)(nil),        // 36: roamcard.v1.ResolveTransferRequest
+	(*ResolveTransferResponse)(nil),       // 37: roamcard.v1.ResolveTransferResponse
+	(*StrayTransfer)(nil),                 // 38: roamcard.v1.StrayTransfer
+	(*ListOrderQueueRequest)(nil),         // 39: roamcard.v1.ListOrderQueueRequest
+	(*ListOrderQueueResponse)(nil),        // 40: roamcard.v1.ListOrderQueueResponse
+	(*QueuedOrder)(nil),                   // 41: roamcard.v1.QueuedOrder
+	(*InspectOrderRequest)(nil),           // 42: roamcard.v1.InspectOrderRequest
+	(*InspectOrderResponse)(nil),          // 43: roamcard.v1.InspectOrderResponse
+	(*PaymentRecord)(nil),                 // 44: roamcard.v1.PaymentRecord
+	(*RefundRecord)(nil),                  // 45: roamcard.v1.RefundRecord
+	(*JobRecord)(nil),                     // 46: roamcard.v1.JobRecord
+	(*ProviderReference)(nil),             // 47: roamcard.v1.ProviderReference
+	(*OrderMove)(nil),                     // 48: roamcard.v1.OrderMove
+	(*Evidence)(nil),                      // 49: roamcard.v1.Evidence
+	(*DecideOrderRequest)(nil),            // 50: roamcard.v1.DecideOrderRequest
+	(*DecideOrderResponse)(nil),           // 51: roamcard.v1.DecideOrderResponse
+	(*ProvePaymentRequest)(nil),           // 52: roamcard.v1.ProvePaymentRequest
+	(*ProvePaymentResponse)(nil),          // 53: roamcard.v1.ProvePaymentResponse
+	(*ListSwitchesRequest)(nil),           // 54: roamcard.v1.ListSwitchesRequest
+	(*ListSwitchesResponse)(nil),          // 55: roamcard.v1.ListSwitchesResponse
+	(*SetSwitchRequest)(nil),              // 56: roamcard.v1.SetSwitchRequest
+	(*SetSwitchResponse)(nil),             // 57: roamcard.v1.SetSwitchResponse
+	(*Switch)(nil),                        // 58: roamcard.v1.Switch
+	(*timestamppb.Timestamp)(nil),         // 59: google.protobuf.Timestamp
+	(*Order)(nil),                         // 60: roamcard.v1.Order
 }
 var file_roamcard_v1_operator_proto_depIdxs = []int32{
 	12, // 0: roamcard.v1.ListFeeJobsResponse.jobs:type_name -> roamcard.v1.FeeJob
 	12, // 1: roamcard.v1.ReconcileFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
 	12, // 2: roamcard.v1.RetryFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
 	12, // 3: roamcard.v1.WriteOffFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
-	52, // 4: roamcard.v1.FeeJob.created_at:type_name -> google.protobuf.Timestamp
-	52, // 5: roamcard.v1.FeeJob.finished_at:type_name -> google.protobuf.Timestamp
-	17, // 6: roamcard.v1.ReconcileResponse.report:type_name -> roamcard.v1.Reconciliation
-	17, // 7: roamcard.v1.GetReconciliationResponse.report:type_name -> roamcard.v1.Reconciliation
-	52, // 8: roamcard.v1.Reconciliation.at:type_name -> google.protobuf.Timestamp
-	19, // 9: roamcard.v1.Reconciliation.checked:type_name -> roamcard.v1.ReconciledBooks
-	20, // 10: roamcard.v1.Reconciliation.balances:type_name -> roamcard.v1.LedgerBalance
-	21, // 11: roamcard.v1.Reconciliation.findings:type_name -> roamcard.v1.Finding
-	22, // 12: roamcard.v1.Reconciliation.resolved:type_name -> roamcard.v1.ResolvedDifference
-	18, // 13: roamcard.v1.Reconciliation.sums:type_name -> roamcard.v1.FindingSum
-	52, // 14: roamcard.v1.Reconciliation.complete_at:type_name -> google.protobuf.Timestamp
-	52, // 15: roamcard.v1.Finding.first_seen_at:type_name -> google.protobuf.Timestamp
-	52, // 16: roamcard.v1.Finding.last_seen_at:type_name -> google.protobuf.Timestamp
-	52, // 17: roamcard.v1.Finding.resolved_at:type_name -> google.protobuf.Timestamp
-	21, // 18: roamcard.v1.ListFindingsResponse.findings:type_name -> roamcard.v1.Finding
-	21, // 19: roamcard.v1.ResolveFindingResponse.finding:type_name -> roamcard.v1.Finding
-	31, // 20: roamcard.v1.ListTransfersResponse.transfers:type_name -> roamcard.v1.StrayTransfer
-	31, // 21: roamcard.v1.ResolveTransferResponse.transfer:type_name -> roamcard.v1.StrayTransfer
-	52, // 22: roamcard.v1.StrayTransfer.seen_at:type_name -> google.protobuf.Timestamp
-	52, // 23: roamcard.v1.StrayTransfer.resolved_at:type_name -> google.protobuf.Timestamp
-	34, // 24: roamcard.v1.ListOrderQueueResponse.orders:type_name -> roamcard.v1.QueuedOrder
-	52, // 25: roamcard.v1.QueuedOrder.since:type_name -> google.protobuf.Timestamp
-	52, // 26: roamcard.v1.QueuedOrder.created_at:type_name -> google.protobuf.Timestamp
-	53, // 27: roamcard.v1.InspectOrderResponse.order:type_name -> roamcard.v1.Order
-	37, // 28: roamcard.v1.InspectOrderResponse.payments:type_name -> roamcard.v1.PaymentRecord
-	38, // 29: roamcard.v1.InspectOrderResponse.refund:type_name -> roamcard.v1.RefundRecord
-	39, // 30: roamcard.v1.InspectOrderResponse.jobs:type_name -> roamcard.v1.JobRecord
-	40, // 31: roamcard.v1.InspectOrderResponse.references:type_name -> roamcard.v1.ProviderReference
-	41, // 32: roamcard.v1.InspectOrderResponse.timeline:type_name -> roamcard.v1.OrderMove
-	52, // 33: roamcard.v1.PaymentRecord.created_at:type_name -> google.protobuf.Timestamp
-	52, // 34: roamcard.v1.PaymentRecord.settled_at:type_name -> google.protobuf.Timestamp
-	52, // 35: roamcard.v1.RefundRecord.valid_before:type_name -> google.protobuf.Timestamp
-	52, // 36: roamcard.v1.RefundRecord.created_at:type_name -> google.protobuf.Timestamp
-	52, // 37: roamcard.v1.RefundRecord.signed_at:type_name -> google.protobuf.Timestamp
-	52, // 38: roamcard.v1.RefundRecord.settled_at:type_name -> google.protobuf.Timestamp
-	52, // 39: roamcard.v1.JobRecord.run_at:type_name -> google.protobuf.Timestamp
-	52, // 40: roamcard.v1.JobRecord.created_at:type_name -> google.protobuf.Timestamp
-	52, // 41: roamcard.v1.JobRecord.finished_at:type_name -> google.protobuf.Timestamp
-	52, // 42: roamcard.v1.OrderMove.at:type_name -> google.protobuf.Timestamp
-	42, // 43: roamcard.v1.OrderMove.evidence:type_name -> roamcard.v1.Evidence
-	34, // 44: roamcard.v1.DecideOrderResponse.order:type_name -> roamcard.v1.QueuedOrder
-	34, // 45: roamcard.v1.ProvePaymentResponse.order:type_name -> roamcard.v1.QueuedOrder
-	51, // 46: roamcard.v1.ListSwitchesResponse.switches:type_name -> roamcard.v1.Switch
-	51, // 47: roamcard.v1.SetSwitchResponse.switch:type_name -> roamcard.v1.Switch
-	52, // 48: roamcard.v1.Switch.changed_at:type_name -> google.protobuf.Timestamp
-	4,  // 49: roamcard.v1.OperatorService.ListFeeJobs:input_type -> roamcard.v1.ListFeeJobsRequest
-	6,  // 50: roamcard.v1.OperatorService.ReconcileFeeJob:input_type -> roamcard.v1.ReconcileFeeJobRequest
-	8,  // 51: roamcard.v1.OperatorService.RetryFeeJob:input_type -> roamcard.v1.RetryFeeJobRequest
-	10, // 52: roamcard.v1.OperatorService.WriteOffFeeJob:input_type -> roamcard.v1.WriteOffFeeJobRequest
-	13, // 53: roamcard.v1.OperatorService.Reconcile:input_type -> roamcard.v1.ReconcileRequest
-	15, // 54: roamcard.v1.OperatorService.GetReconciliation:input_type -> roamcard.v1.GetReconciliationRequest
-	23, // 55: roamcard.v1.OperatorService.ListFindings:input_type -> roamcard.v1.ListFindingsRequest
-	25, // 56: roamcard.v1.OperatorService.ResolveFinding:input_type -> roamcard.v1.ResolveFindingRequest
-	27, // 57: roamcard.v1.OperatorService.ListTransfers:input_type -> roamcard.v1.ListTransfersRequest
-	29, // 58: roamcard.v1.OperatorService.ResolveTransfer:input_type -> roamcard.v1.ResolveTransferRequest
-	32, // 59: roamcard.v1.OperatorService.ListOrderQueue:input_type -> roamcard.v1.ListOrderQueueRequest
-	35, // 60: roamcard.v1.OperatorService.InspectOrder:input_type -> roamcard.v1.InspectOrderRequest
-	43, // 61: roamcard.v1.OperatorService.DecideOrder:input_type -> roamcard.v1.DecideOrderRequest
-	45, // 62: roamcard.v1.OperatorService.ProvePayment:input_type -> roamcard.v1.ProvePaymentRequest
-	47, // 63: roamcard.v1.OperatorService.ListSwitches:input_type -> roamcard.v1.ListSwitchesRequest
-	49, // 64: roamcard.v1.OperatorService.SetSwitch:input_type -> roamcard.v1.SetSwitchRequest
-	0,  // 65: roamcard.v1.OperatorService.GetChallengeRetention:input_type -> roamcard.v1.GetChallengeRetentionRequest
-	2,  // 66: roamcard.v1.OperatorService.PruneChallenges:input_type -> roamcard.v1.PruneChallengesRequest
-	5,  // 67: roamcard.v1.OperatorService.ListFeeJobs:output_type -> roamcard.v1.ListFeeJobsResponse
-	7,  // 68: roamcard.v1.OperatorService.ReconcileFeeJob:output_type -> roamcard.v1.ReconcileFeeJobResponse
-	9,  // 69: roamcard.v1.OperatorService.RetryFeeJob:output_type -> roamcard.v1.RetryFeeJobResponse
-	11, // 70: roamcard.v1.OperatorService.WriteOffFeeJob:output_type -> roamcard.v1.WriteOffFeeJobResponse
-	14, // 71: roamcard.v1.OperatorService.Reconcile:output_type -> roamcard.v1.ReconcileResponse
-	16, // 72: roamcard.v1.OperatorService.GetReconciliation:output_type -> roamcard.v1.GetReconciliationResponse
-	24, // 73: roamcard.v1.OperatorService.ListFindings:output_type -> roamcard.v1.ListFindingsResponse
-	26, // 74: roamcard.v1.OperatorService.ResolveFinding:output_type -> roamcard.v1.ResolveFindingResponse
-	28, // 75: roamcard.v1.OperatorService.ListTransfers:output_type -> roamcard.v1.ListTransfersResponse
-	30, // 76: roamcard.v1.OperatorService.ResolveTransfer:output_type -> roamcard.v1.ResolveTransferResponse
-	33, // 77: roamcard.v1.OperatorService.ListOrderQueue:output_type -> roamcard.v1.ListOrderQueueResponse
-	36, // 78: roamcard.v1.OperatorService.InspectOrder:output_type -> roamcard.v1.InspectOrderResponse
-	44, // 79: roamcard.v1.OperatorService.DecideOrder:output_type -> roamcard.v1.DecideOrderResponse
-	46, // 80: roamcard.v1.OperatorService.ProvePayment:output_type -> roamcard.v1.ProvePaymentResponse
-	48, // 81: roamcard.v1.OperatorService.ListSwitches:output_type -> roamcard.v1.ListSwitchesResponse
-	50, // 82: roamcard.v1.OperatorService.SetSwitch:output_type -> roamcard.v1.SetSwitchResponse
-	1,  // 83: roamcard.v1.OperatorService.GetChallengeRetention:output_type -> roamcard.v1.GetChallengeRetentionResponse
-	3,  // 84: roamcard.v1.OperatorService.PruneChallenges:output_type -> roamcard.v1.PruneChallengesResponse
-	67, // [67:85] is the sub-list for method output_type
-	49, // [49:67] is the sub-list for method input_type
-	49, // [49:49] is the sub-list for extension type_name
-	49, // [49:49] is the sub-list for extension extendee
-	0,  // [0:49] is the sub-list for field type_name
+	59, // 4: roamcard.v1.FeeJob.created_at:type_name -> google.protobuf.Timestamp
+	59, // 5: roamcard.v1.FeeJob.finished_at:type_name -> google.protobuf.Timestamp
+	19, // 6: roamcard.v1.CloseCardResponse.closing:type_name -> roamcard.v1.CardClosing
+	19, // 7: roamcard.v1.ListCardClosingsResponse.closings:type_name -> roamcard.v1.CardClosing
+	19, // 8: roamcard.v1.RetryCardClosingResponse.closing:type_name -> roamcard.v1.CardClosing
+	59, // 9: roamcard.v1.CardClosing.created_at:type_name -> google.protobuf.Timestamp
+	59, // 10: roamcard.v1.CardClosing.finished_at:type_name -> google.protobuf.Timestamp
+	24, // 11: roamcard.v1.ReconcileResponse.report:type_name -> roamcard.v1.Reconciliation
+	24, // 12: roamcard.v1.GetReconciliationResponse.report:type_name -> roamcard.v1.Reconciliation
+	59, // 13: roamcard.v1.Reconciliation.at:type_name -> google.protobuf.Timestamp
+	26, // 14: roamcard.v1.Reconciliation.checked:type_name -> roamcard.v1.ReconciledBooks
+	27, // 15: roamcard.v1.Reconciliation.balances:type_name -> roamcard.v1.LedgerBalance
+	28, // 16: roamcard.v1.Reconciliation.findings:type_name -> roamcard.v1.Finding
+	29, // 17: roamcard.v1.Reconciliation.resolved:type_name -> roamcard.v1.ResolvedDifference
+	25, // 18: roamcard.v1.Reconciliation.sums:type_name -> roamcard.v1.FindingSum
+	59, // 19: roamcard.v1.Reconciliation.complete_at:type_name -> google.protobuf.Timestamp
+	59, // 20: roamcard.v1.Finding.first_seen_at:type_name -> google.protobuf.Timestamp
+	59, // 21: roamcard.v1.Finding.last_seen_at:type_name -> google.protobuf.Timestamp
+	59, // 22: roamcard.v1.Finding.resolved_at:type_name -> google.protobuf.Timestamp
+	28, // 23: roamcard.v1.ListFindingsResponse.findings:type_name -> roamcard.v1.Finding
+	28, // 24: roamcard.v1.ResolveFindingResponse.finding:type_name -> roamcard.v1.Finding
+	38, // 25: roamcard.v1.ListTransfersResponse.transfers:type_name -> roamcard.v1.StrayTransfer
+	38, // 26: roamcard.v1.ResolveTransferResponse.transfer:type_name -> roamcard.v1.StrayTransfer
+	59, // 27: roamcard.v1.StrayTransfer.seen_at:type_name -> google.protobuf.Timestamp
+	59, // 28: roamcard.v1.StrayTransfer.resolved_at:type_name -> google.protobuf.Timestamp
+	41, // 29: roamcard.v1.ListOrderQueueResponse.orders:type_name -> roamcard.v1.QueuedOrder
+	59, // 30: roamcard.v1.QueuedOrder.since:type_name -> google.protobuf.Timestamp
+	59, // 31: roamcard.v1.QueuedOrder.created_at:type_name -> google.protobuf.Timestamp
+	60, // 32: roamcard.v1.InspectOrderResponse.order:type_name -> roamcard.v1.Order
+	44, // 33: roamcard.v1.InspectOrderResponse.payments:type_name -> roamcard.v1.PaymentRecord
+	45, // 34: roamcard.v1.InspectOrderResponse.refund:type_name -> roamcard.v1.RefundRecord
+	46, // 35: roamcard.v1.InspectOrderResponse.jobs:type_name -> roamcard.v1.JobRecord
+	47, // 36: roamcard.v1.InspectOrderResponse.references:type_name -> roamcard.v1.ProviderReference
+	48, // 37: roamcard.v1.InspectOrderResponse.timeline:type_name -> roamcard.v1.OrderMove
+	59, // 38: roamcard.v1.PaymentRecord.created_at:type_name -> google.protobuf.Timestamp
+	59, // 39: roamcard.v1.PaymentRecord.settled_at:type_name -> google.protobuf.Timestamp
+	59, // 40: roamcard.v1.RefundRecord.valid_before:type_name -> google.protobuf.Timestamp
+	59, // 41: roamcard.v1.RefundRecord.created_at:type_name -> google.protobuf.Timestamp
+	59, // 42: roamcard.v1.RefundRecord.signed_at:type_name -> google.protobuf.Timestamp
+	59, // 43: roamcard.v1.RefundRecord.settled_at:type_name -> google.protobuf.Timestamp
+	59, // 44: roamcard.v1.JobRecord.run_at:type_name -> google.protobuf.Timestamp
+	59, // 45: roamcard.v1.JobRecord.created_at:type_name -> google.protobuf.Timestamp
+	59, // 46: roamcard.v1.JobRecord.finished_at:type_name -> google.protobuf.Timestamp
+	59, // 47: roamcard.v1.OrderMove.at:type_name -> google.protobuf.Timestamp
+	49, // 48: roamcard.v1.OrderMove.evidence:type_name -> roamcard.v1.Evidence
+	41, // 49: roamcard.v1.DecideOrderResponse.order:type_name -> roamcard.v1.QueuedOrder
+	41, // 50: roamcard.v1.ProvePaymentResponse.order:type_name -> roamcard.v1.QueuedOrder
+	58, // 51: roamcard.v1.ListSwitchesResponse.switches:type_name -> roamcard.v1.Switch
+	58, // 52: roamcard.v1.SetSwitchResponse.switch:type_name -> roamcard.v1.Switch
+	59, // 53: roamcard.v1.Switch.changed_at:type_name -> google.protobuf.Timestamp
+	4,  // 54: roamcard.v1.OperatorService.ListFeeJobs:input_type -> roamcard.v1.ListFeeJobsRequest
+	6,  // 55: roamcard.v1.OperatorService.ReconcileFeeJob:input_type -> roamcard.v1.ReconcileFeeJobRequest
+	8,  // 56: roamcard.v1.OperatorService.RetryFeeJob:input_type -> roamcard.v1.RetryFeeJobRequest
+	10, // 57: roamcard.v1.OperatorService.WriteOffFeeJob:input_type -> roamcard.v1.WriteOffFeeJobRequest
+	13, // 58: roamcard.v1.OperatorService.CloseCard:input_type -> roamcard.v1.CloseCardRequest
+	15, // 59: roamcard.v1.OperatorService.ListCardClosings:input_type -> roamcard.v1.ListCardClosingsRequest
+	17, // 60: roamcard.v1.OperatorService.RetryCardClosing:input_type -> roamcard.v1.RetryCardClosingRequest
+	20, // 61: roamcard.v1.OperatorService.Reconcile:input_type -> roamcard.v1.ReconcileRequest
+	22, // 62: roamcard.v1.OperatorService.GetReconciliation:input_type -> roamcard.v1.GetReconciliationRequest
+	30, // 63: roamcard.v1.OperatorService.ListFindings:input_type -> roamcard.v1.ListFindingsRequest
+	32, // 64: roamcard.v1.OperatorService.ResolveFinding:input_type -> roamcard.v1.ResolveFindingRequest
+	34, // 65: roamcard.v1.OperatorService.ListTransfers:input_type -> roamcard.v1.ListTransfersRequest
+	36, // 66: roamcard.v1.OperatorService.ResolveTransfer:input_type -> roamcard.v1.ResolveTransferRequest
+	39, // 67: roamcard.v1.OperatorService.ListOrderQueue:input_type -> roamcard.v1.ListOrderQueueRequest
+	42, // 68: roamcard.v1.OperatorService.InspectOrder:input_type -> roamcard.v1.InspectOrderRequest
+	50, // 69: roamcard.v1.OperatorService.DecideOrder:input_type -> roamcard.v1.DecideOrderRequest
+	52, // 70: roamcard.v1.OperatorService.ProvePayment:input_type -> roamcard.v1.ProvePaymentRequest
+	54, // 71: roamcard.v1.OperatorService.ListSwitches:input_type -> roamcard.v1.ListSwitchesRequest
+	56, // 72: roamcard.v1.OperatorService.SetSwitch:input_type -> roamcard.v1.SetSwitchRequest
+	0,  // 73: roamcard.v1.OperatorService.GetChallengeRetention:input_type -> roamcard.v1.GetChallengeRetentionRequest
+	2,  // 74: roamcard.v1.OperatorService.PruneChallenges:input_type -> roamcard.v1.PruneChallengesRequest
+	5,  // 75: roamcard.v1.OperatorService.ListFeeJobs:output_type -> roamcard.v1.ListFeeJobsResponse
+	7,  // 76: roamcard.v1.OperatorService.ReconcileFeeJob:output_type -> roamcard.v1.ReconcileFeeJobResponse
+	9,  // 77: roamcard.v1.OperatorService.RetryFeeJob:output_type -> roamcard.v1.RetryFeeJobResponse
+	11, // 78: roamcard.v1.OperatorService.WriteOffFeeJob:output_type -> roamcard.v1.WriteOffFeeJobResponse
+	14, // 79: roamcard.v1.OperatorService.CloseCard:output_type -> roamcard.v1.CloseCardResponse
+	16, // 80: roamcard.v1.OperatorService.ListCardClosings:output_type -> roamcard.v1.ListCardClosingsResponse
+	18, // 81: roamcard.v1.OperatorService.RetryCardClosing:output_type -> roamcard.v1.RetryCardClosingResponse
+	21, // 82: roamcard.v1.OperatorService.Reconcile:output_type -> roamcard.v1.ReconcileResponse
+	23, // 83: roamcard.v1.OperatorService.GetReconciliation:output_type -> roamcard.v1.GetReconciliationResponse
+	31, // 84: roamcard.v1.OperatorService.ListFindings:output_type -> roamcard.v1.ListFindingsResponse
+	33, // 85: roamcard.v1.OperatorService.ResolveFinding:output_type -> roamcard.v1.ResolveFindingResponse
+	35, // 86: roamcard.v1.OperatorService.ListTransfers:output_type -> roamcard.v1.ListTransfersResponse
+	37, // 87: roamcard.v1.OperatorService.ResolveTransfer:output_type -> roamcard.v1.ResolveTransferResponse
+	40, // 88: roamcard.v1.OperatorService.ListOrderQueue:output_type -> roamcard.v1.ListOrderQueueResponse
+	43, // 89: roamcard.v1.OperatorService.InspectOrder:output_type -> roamcard.v1.InspectOrderResponse
+	51, // 90: roamcard.v1.OperatorService.DecideOrder:output_type -> roamcard.v1.DecideOrderResponse
+	53, // 91: roamcard.v1.OperatorService.ProvePayment:output_type -> roamcard.v1.ProvePaymentResponse
+	55, // 92: roamcard.v1.OperatorService.ListSwitches:output_type -> roamcard.v1.ListSwitchesResponse
+	57, // 93: roamcard.v1.OperatorService.SetSwitch:output_type -> roamcard.v1.SetSwitchResponse
+	1,  // 94: roamcard.v1.OperatorService.GetChallengeRetention:output_type -> roamcard.v1.GetChallengeRetentionResponse
+	3,  // 95: roamcard.v1.OperatorService.PruneChallenges:output_type -> roamcard.v1.PruneChallengesResponse
+	75, // [75:96] is the sub-list for method output_type
+	54, // [54:75] is the sub-list for method input_type
+	54, // [54:54] is the sub-list for extension type_name
+	54, // [54:54] is the sub-list for extension extendee
+	0,  // [0:54] is the sub-list for field type_name
 }
 
 func init() { file_roamcard_v1_operator_proto_init() }
@@ -4015,26 +4521,29 @@ func file_roamcard_v1_operator_proto_init() {
 	file_roamcard_v1_operator_proto_msgTypes[4].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[5].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[12].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[21].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[23].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[24].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[27].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[15].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[16].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[19].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[28].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[30].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[31].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[32].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[33].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[37].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[34].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[35].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[38].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[39].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[49].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[51].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[40].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[44].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[45].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[46].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[56].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[58].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_roamcard_v1_operator_proto_rawDesc), len(file_roamcard_v1_operator_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   52,
+			NumMessages:   59,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -27,6 +27,8 @@ const (
 	Stock     fulfilmenttest.Op = "stock"
 	Lock      fulfilmenttest.Op = "lock"
 	Purchases fulfilmenttest.Op = "purchases"
+	Left      fulfilmenttest.Op = "left"
+	End       fulfilmenttest.Op = "end"
 )
 
 // Harness is the issuer under test and the handles on what is behind it.
@@ -41,6 +43,10 @@ type Harness struct {
 	// where the card is frozen or has not enough; nil where it cannot be made.
 	Controls card.Controls
 	Charge   func(t *testing.T, account string, amount money.Cents)
+	// Closer is needed where the capabilities say so. Hold is a merchant's hold of a part of a card's balance, which
+	// release ends; nil where there is none.
+	Closer card.Closer
+	Hold   func(t *testing.T, account string, amount money.Cents) (release func(taken bool))
 	// Capabilities are what the issuer declares: they decide what it has to keep to.
 	Capabilities card.Capabilities
 	// Unbounded says that the issuer opens cards and raises limits beyond its float, and declines what they are used for.
@@ -77,6 +83,16 @@ func Run(t *testing.T, h Harness) {
 	if h.Capabilities.Transactions {
 		t.Run("TransactionsAreListedNewestFirst", h.transactionsAreListed)
 		t.Run("TransactionsFailWithoutAWrongAnswer", h.listingTransactionsFails)
+	}
+	if h.Capabilities.Close {
+		t.Run("LockedCardIsEmptiedAndClosed", h.lockedCardIsEmptiedAndClosed)
+		t.Run("ClosingFailsWithoutAWrongAnswer", h.closingFails)
+		if h.Hold != nil {
+			t.Run("HeldMoneyIsNotLeft", h.heldMoneyIsNotLeft)
+		}
+		if h.limited() {
+			t.Run("WithdrawalFromAnotherLimitIsRefused", h.withdrawalFromAnotherLimitIsRefused)
+		}
 	}
 	if h.Capabilities.Reveal == card.RevealEmbed {
 		t.Run("CredentialsAreShownOnAPageOnly", h.credentialsAreShownOnAPageOnly)

@@ -51,9 +51,11 @@ type account struct {
 	limit    money.Cents // all that may be spent, of which balance is left
 	scenario string
 	number   string
-	// byOwner says that the card was frozen by SetFrozen; made are its transactions, oldest first.
+	// byOwner says that the card was frozen by SetFrozen; made are its transactions, oldest first. held is what merchants
+	// hold of the balance.
 	byOwner bool
 	made    []card.Transaction
+	held    money.Cents
 }
 
 type moved struct {
@@ -68,6 +70,7 @@ var (
 	_ card.Roll   = (*Issuer)(nil)
 
 	_ card.Controls = (*Issuer)(nil)
+	_ card.Closer   = (*Issuer)(nil)
 )
 
 // NewIssuer makes an issuer without cards and with one open range.
@@ -90,7 +93,7 @@ func NewIssuer(cfg Config) *Issuer {
 // Harness puts the issuer under test.
 func (i *Issuer) Harness() Harness {
 	return Harness{
-		Handles: i.Handles(), Issuer: i, Vault: i, Stock: i, Roll: i, Controls: i,
+		Handles: i.Handles(), Issuer: i, Vault: i, Stock: i, Roll: i, Controls: i, Closer: i, Hold: i.Hold,
 		Charge: func(_ *testing.T, account string, amount money.Cents) {
 			i.Charge(account, amount, card.Merchant{Name: "Merchant", Category: "5411", Country: "US"})
 		},
@@ -102,7 +105,7 @@ func (i *Issuer) Harness() Harness {
 func (i *Issuer) Capabilities() card.Capabilities {
 	c := card.Capabilities{
 		Funding: card.Purse, BINs: true, Reveal: card.RevealInline, Holder: card.HolderProgramme,
-		Freeze: true, Transactions: true,
+		Freeze: true, Transactions: true, Close: true,
 	}
 	if i.limits {
 		c.Funding = card.Limit
@@ -211,10 +214,9 @@ func (i *Issuer) declined(m card.Movement) *fulfilment.Refusal {
 	switch {
 	case !ok:
 		return noCard(fulfilment.RefusedRequest)
-	case a.limited && m.Direction == card.Withdrawal:
-		return &fulfilment.Refusal{
-			Code: fulfilment.RefusedRequest, Message: "there is no money on a card with a limit",
-		}
+	case a.limited && m.Direction == card.Withdrawal && m.Target+m.Amount != a.limit:
+		return &fulfilment.Refusal{Code: fulfilment.RefusedRequest, Message: "the limit is another"}
+	case m.Direction == card.Withdrawal && a.State == card.AccountFrozen && a.byOwner:
 	case a.State != card.AccountActive:
 		return &fulfilment.Refusal{Code: card.RefusedState, Message: "the card is " + string(a.State)}
 	case m.Direction == card.Load && a.limited && m.Target <= 0:
@@ -241,7 +243,7 @@ func (i *Issuer) move(a *account, m card.Movement, mode fulfilmenttest.Mode, pla
 		switch {
 		case rejected || (withdrawal && (played == "003" || a.scenario == "003")):
 			i.fail(one, fulfilment.RefusedUnstated)
-		case a.State != card.AccountActive:
+		case a.State != card.AccountActive && !(withdrawal && a.State == card.AccountFrozen && a.byOwner):
 			i.fail(one, card.RefusedState)
 		case withdrawal && a.balance < m.Amount:
 			i.fail(one, card.RefusedFunds)
@@ -249,6 +251,9 @@ func (i *Issuer) move(a *account, m card.Movement, mode fulfilmenttest.Mode, pla
 			one.State = card.MoveSucceeded
 			a.balance -= m.Amount
 			i.float += m.Amount
+			if a.limited {
+				a.limit = m.Target
+			}
 		case a.limited:
 			one.State = card.MoveSucceeded
 			change := m.Target - a.limit

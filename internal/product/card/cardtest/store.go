@@ -2,6 +2,7 @@ package cardtest
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -26,6 +27,7 @@ type Store struct {
 	reserved int64
 	owed     money.Cents
 	turns    map[uuid.UUID]*turn // by card
+	posted   []ledger.Posting
 }
 
 // turn is who has a card, and what loads have put on it.
@@ -35,7 +37,11 @@ type turn struct {
 	taken          bool
 }
 
-var _ card.Store = (*Store)(nil)
+var (
+	_ card.Store      = (*Store)(nil)
+	_ card.CloseStore = (*Store)(nil)
+	_ card.CloseJobs  = (*Store)(nil)
+)
 
 // NewStore makes an empty store that puts fee jobs into a queue.
 func NewStore(queue job.Queue) *Store { return &Store{queue: queue, turns: map[uuid.UUID]*turn{}} }
@@ -137,6 +143,12 @@ func (s *Store) SetOwnerFrozen(_ context.Context, id uuid.UUID, _ x402.Address, 
 	return nil
 }
 
+// Closing implements card.Store.
+func (s *Store) Closing(ctx context.Context, id uuid.UUID) (bool, error) {
+	_, closing, err := s.queue.Find(ctx, card.CloseJob, id.String())
+	return closing, err
+}
+
 // FeeOpen implements card.Store.
 func (s *Store) FeeOpen(ctx context.Context, id uuid.UUID) (bool, error) {
 	row, found, err := s.queue.Find(ctx, card.FeeJob, id.String())
@@ -148,8 +160,17 @@ func (s *Store) TakeTurn(ctx context.Context, _ job.Fence, t card.Turn) (money.C
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	on := s.turn(t.Card)
+	if t.Order != "" && !t.Begun {
+		if _, closing, err := s.queue.Find(ctx, card.CloseJob, t.Card.String()); err != nil || closing {
+			return 0, errors.Join(err, card.ErrClosing)
+		}
+	}
 	if on.taken && on.FeeJob != uuid.Nil {
-		row, found, err := s.queue.Find(ctx, card.FeeJob, t.Card.String())
+		kind := card.FeeJob
+		if on.Closing {
+			kind = card.CloseJob
+		}
+		row, found, err := s.queue.Find(ctx, kind, t.Card.String())
 		if err != nil {
 			return 0, err
 		}
@@ -158,11 +179,14 @@ func (s *Store) TakeTurn(ctx context.Context, _ job.Fence, t card.Turn) (money.C
 	if on.taken && (on.Order != t.Order || on.FeeJob != t.FeeJob) {
 		return 0, card.ErrBusy
 	}
-	if on.taken && on.Ref == t.Ref {
+	if on.taken && on.Ref == t.Ref && !t.Closing {
 		return on.target, nil
 	}
 	on.Turn, on.taken, on.target = t, true, 0
-	if t.Load > 0 {
+	switch {
+	case t.Closing:
+		on.target = on.loaded
+	case t.Load > 0:
 		on.target = on.loaded + t.Load
 	}
 	return on.target, nil

@@ -15,8 +15,10 @@ import (
 type Card struct {
 	Token, Memo, State string
 	// Reason is its substatus; empty for none.
-	Reason       string
-	Balance      int64
+	Reason  string
+	Balance int64
+	// Held is what merchants hold: it is not in the balance.
+	Held         int64
 	Number, Code string
 	Created      time.Time
 
@@ -256,7 +258,7 @@ func (s *Server) getBalance(r *http.Request, _ []byte) (any, error) {
 	if c == nil {
 		return nil, absent()
 	}
-	return s.balance(c.Token, "ISSUING", c.Balance), nil
+	return s.balance(c.Token, "ISSUING", c.Balance, c.Held), nil
 }
 
 func (s *Server) getFloat(r *http.Request, _ []byte) (any, error) {
@@ -265,14 +267,14 @@ func (s *Server) getFloat(r *http.Request, _ []byte) (any, error) {
 	if r.PathValue("token") != Float {
 		return nil, absent()
 	}
-	return s.balance(Float, "OPERATING", s.float), nil
+	return s.balance(Float, "OPERATING", s.float, 0), nil
 }
 
-func (s *Server) balance(token, kind string, cents int64) any {
+func (s *Server) balance(token, kind string, cents, held int64) any {
 	last := uuid.NewString()
 	now := stamp(s.now())
 	return map[string]any{"has_more": false, "data": []map[string]any{{
-		"token": token, "type": kind, "available_amount": cents, "pending_amount": 0, "total_amount": cents,
+		"token": token, "type": kind, "available_amount": cents, "pending_amount": held, "total_amount": cents + held,
 		"currency": "USD", "created": now, "updated": now, "last_transaction_token": last,
 		"last_transaction_event_token": last,
 	}}}

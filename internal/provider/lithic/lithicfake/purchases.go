@@ -45,6 +45,26 @@ func (s *Server) Charge(card string, cents int64, at Merchant) Purchase {
 	return *s.used(c, p)
 }
 
+// Hold is a merchant's hold of a part of a card's balance. What is returned ends it: the merchant takes it, or does
+// not.
+func (s *Server) Hold(token string, cents int64) (release func(taken bool)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.find(token)
+	p := s.used(c, &Purchase{Card: token, Polarity: "DEBIT", Amount: cents, Merchant: AShop})
+	p.Status = "PENDING"
+	c.Held += cents
+	return func(taken bool) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		c.Held -= cents
+		if p.Status = "SETTLED"; !taken {
+			p.Status = "VOIDED"
+			c.Balance += cents
+		}
+	}
+}
+
 // Spend takes an amount off a card, as a merchant does: also more than is on it.
 func (s *Server) Spend(token string, cents int64) {
 	s.mu.Lock()

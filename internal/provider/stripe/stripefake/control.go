@@ -34,10 +34,15 @@ func (s *Server) control(w http.ResponseWriter, _ *http.Request) {
 			if !isReference.MatchString(key) {
 				continue
 			}
+			record, taken := strings.CutPrefix(record, "-")
 			amount, _, _ := strings.Cut(record, ":")
+			direction := "in"
+			if taken {
+				direction = "out"
+			}
 			cents, _ := strconv.ParseInt(amount, 10, 64)
 			movements = append(movements, map[string]any{
-				"id": c.ID + "/" + key, "reference": key, "cardId": c.ID, "direction": "in", "amountCents": cents,
+				"id": c.ID + "/" + key, "reference": key, "cardId": c.ID, "direction": direction, "amountCents": cents,
 				"status": "done",
 			})
 		}

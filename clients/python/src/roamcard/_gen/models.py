@@ -592,6 +592,29 @@ class FeeJob(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
+class CardClosing(Model):
+    """The closing of one card."""
+    id: str
+    """A uuid."""
+    order_id: str
+    card_id: str
+    status: str
+    """queued, processing, succeeded or operator_review."""
+    stage: str
+    """locking, withdrawing, refunding, ending or closed."""
+    remainder_usd_cents: int | None = None
+    """What was left on the card: absent until it is known, and zero when nothing was left."""
+    version: int
+    """The version of the withdrawal; each has its own reference at the issuer."""
+    reference: str
+    """The reference of this version at the issuer, a uuid."""
+    reason: str | None = None
+    """Why it waits for an operator."""
+    created_at: datetime | None = None
+    finished_at: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Finding(Model):
     """One thing that does not match."""
     code: str

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from protobuf import Message
 
 from .._gen.models import (
+    CardClosing,
     FeeJob,
     Finding,
     GetActivityResponse,
@@ -23,10 +24,12 @@ from .._gen.models import (
 )
 from .._gen.roamcard.v1.activity_pb import GetActivityRequest, PruneActivityRequest
 from .._gen.roamcard.v1.operator_pb import (
+    CloseCardRequest,
     DecideOrderRequest,
     GetChallengeRetentionRequest,
     GetReconciliationRequest,
     InspectOrderRequest,
+    ListCardClosingsRequest,
     ListFeeJobsRequest,
     ListFindingsRequest,
     ListOrderQueueRequest,
@@ -37,6 +40,7 @@ from .._gen.roamcard.v1.operator_pb import (
     ReconcileRequest,
     ResolveFindingRequest,
     ResolveTransferRequest,
+    RetryCardClosingRequest,
     RetryFeeJobRequest,
     SetSwitchRequest,
 )
@@ -66,6 +70,27 @@ class Admin(Group):
         request = RetryFeeJobRequest(id=id, reason=reason)
         answer = self._call("retry_fee_job", request, idempotency_key or new_key())
         return read(FeeJob, answer.job)
+
+    def close_card(self, id: str, reason: str, *, idempotency_key: str | None = None) -> CardClosing:
+        """Closes a card for good: what is left on it is refunded to its owner on chain.
+
+        It goes on by itself. A card that is being closed, or was closed so, answers with that closing.
+        """
+        request = CloseCardRequest(id=id, reason=reason)
+        answer = self._call("close_card", request, idempotency_key or new_key())
+        return read(CardClosing, answer.closing)
+
+    def card_closings(
+        self, *, status: Literal["queued", "processing", "succeeded", "operator_review"] | None = None
+    ) -> Listing[CardClosing]:
+        """Lists the closings of cards, newest first, page by page as they are taken."""
+        return self._list(CardClosing, "list_card_closings", "closings", ListCardClosingsRequest(status=status))
+
+    def retry_card_closing(self, id: str, reason: str, *, idempotency_key: str | None = None) -> CardClosing:
+        """Lets a closing that waits for an operator go on from its stage. The same key does it once."""
+        request = RetryCardClosingRequest(id=id, reason=reason)
+        answer = self._call("retry_card_closing", request, idempotency_key or new_key())
+        return read(CardClosing, answer.closing)
 
     def reconcile(self) -> Reconciliation:
         """Compares the books now."""

@@ -45,6 +45,15 @@ const (
 	// OperatorServiceWriteOffFeeJobProcedure is the fully-qualified name of the OperatorService's
 	// WriteOffFeeJob RPC.
 	OperatorServiceWriteOffFeeJobProcedure = "/roamcard.v1.OperatorService/WriteOffFeeJob"
+	// OperatorServiceCloseCardProcedure is the fully-qualified name of the OperatorService's CloseCard
+	// RPC.
+	OperatorServiceCloseCardProcedure = "/roamcard.v1.OperatorService/CloseCard"
+	// OperatorServiceListCardClosingsProcedure is the fully-qualified name of the OperatorService's
+	// ListCardClosings RPC.
+	OperatorServiceListCardClosingsProcedure = "/roamcard.v1.OperatorService/ListCardClosings"
+	// OperatorServiceRetryCardClosingProcedure is the fully-qualified name of the OperatorService's
+	// RetryCardClosing RPC.
+	OperatorServiceRetryCardClosingProcedure = "/roamcard.v1.OperatorService/RetryCardClosing"
 	// OperatorServiceReconcileProcedure is the fully-qualified name of the OperatorService's Reconcile
 	// RPC.
 	OperatorServiceReconcileProcedure = "/roamcard.v1.OperatorService/Reconcile"
@@ -102,6 +111,16 @@ type OperatorServiceClient interface {
 	// Gives up a fee that the issuer refused because too little was on the card: what is owed becomes a cost,
 	// and the owner can top up again. The same Idempotency-Key writes it off once.
 	WriteOffFeeJob(context.Context, *v1.WriteOffFeeJobRequest) (*v1.WriteOffFeeJobResponse, error)
+	// Closes a card for good: it is locked at its issuer at once, merchants' holds are waited for, what is left is taken
+	// back and refunded to the owner on chain, and then the issuer closes the card. The answer is how far that is; it goes
+	// on by itself. A card that is being closed, or was closed so, answers with that closing, whatever the key. A card
+	// whose issue fee is neither withdrawn nor written off is not closed.
+	CloseCard(context.Context, *v1.CloseCardRequest) (*v1.CloseCardResponse, error)
+	// Lists the closings of cards, newest first.
+	ListCardClosings(context.Context, *v1.ListCardClosingsRequest) (*v1.ListCardClosingsResponse, error)
+	// Lets a closing that waits for an operator go on from its stage. What was sent before is looked up, not sent again. A
+	// closing in another status stays as it is.
+	RetryCardClosing(context.Context, *v1.RetryCardClosingRequest) (*v1.RetryCardClosingResponse, error)
 	// Compares the books now: the chain's transfers, our records and ledger, and the issuer's own. Money that
 	// belongs to no order is posted to the ledger; nothing else is changed.
 	Reconcile(context.Context, *v1.ReconcileRequest) (*v1.ReconcileResponse, error)
@@ -175,6 +194,25 @@ func NewOperatorServiceClient(httpClient connect.HTTPClient, baseURL string, opt
 			httpClient,
 			baseURL+OperatorServiceWriteOffFeeJobProcedure,
 			connect.WithSchema(operatorServiceMethods.ByName("WriteOffFeeJob")),
+			connect.WithClientOptions(opts...),
+		),
+		closeCard: connect.NewClient[v1.CloseCardRequest, v1.CloseCardResponse](
+			httpClient,
+			baseURL+OperatorServiceCloseCardProcedure,
+			connect.WithSchema(operatorServiceMethods.ByName("CloseCard")),
+			connect.WithClientOptions(opts...),
+		),
+		listCardClosings: connect.NewClient[v1.ListCardClosingsRequest, v1.ListCardClosingsResponse](
+			httpClient,
+			baseURL+OperatorServiceListCardClosingsProcedure,
+			connect.WithSchema(operatorServiceMethods.ByName("ListCardClosings")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		retryCardClosing: connect.NewClient[v1.RetryCardClosingRequest, v1.RetryCardClosingResponse](
+			httpClient,
+			baseURL+OperatorServiceRetryCardClosingProcedure,
+			connect.WithSchema(operatorServiceMethods.ByName("RetryCardClosing")),
 			connect.WithClientOptions(opts...),
 		),
 		reconcile: connect.NewClient[v1.ReconcileRequest, v1.ReconcileResponse](
@@ -277,6 +315,9 @@ type operatorServiceClient struct {
 	reconcileFeeJob       *connect.Client[v1.ReconcileFeeJobRequest, v1.ReconcileFeeJobResponse]
 	retryFeeJob           *connect.Client[v1.RetryFeeJobRequest, v1.RetryFeeJobResponse]
 	writeOffFeeJob        *connect.Client[v1.WriteOffFeeJobRequest, v1.WriteOffFeeJobResponse]
+	closeCard             *connect.Client[v1.CloseCardRequest, v1.CloseCardResponse]
+	listCardClosings      *connect.Client[v1.ListCardClosingsRequest, v1.ListCardClosingsResponse]
+	retryCardClosing      *connect.Client[v1.RetryCardClosingRequest, v1.RetryCardClosingResponse]
 	reconcile             *connect.Client[v1.ReconcileRequest, v1.ReconcileResponse]
 	getReconciliation     *connect.Client[v1.GetReconciliationRequest, v1.GetReconciliationResponse]
 	listFindings          *connect.Client[v1.ListFindingsRequest, v1.ListFindingsResponse]
@@ -323,6 +364,33 @@ func (c *operatorServiceClient) RetryFeeJob(ctx context.Context, req *v1.RetryFe
 // WriteOffFeeJob calls roamcard.v1.OperatorService.WriteOffFeeJob.
 func (c *operatorServiceClient) WriteOffFeeJob(ctx context.Context, req *v1.WriteOffFeeJobRequest) (*v1.WriteOffFeeJobResponse, error) {
 	response, err := c.writeOffFeeJob.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// CloseCard calls roamcard.v1.OperatorService.CloseCard.
+func (c *operatorServiceClient) CloseCard(ctx context.Context, req *v1.CloseCardRequest) (*v1.CloseCardResponse, error) {
+	response, err := c.closeCard.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ListCardClosings calls roamcard.v1.OperatorService.ListCardClosings.
+func (c *operatorServiceClient) ListCardClosings(ctx context.Context, req *v1.ListCardClosingsRequest) (*v1.ListCardClosingsResponse, error) {
+	response, err := c.listCardClosings.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// RetryCardClosing calls roamcard.v1.OperatorService.RetryCardClosing.
+func (c *operatorServiceClient) RetryCardClosing(ctx context.Context, req *v1.RetryCardClosingRequest) (*v1.RetryCardClosingResponse, error) {
+	response, err := c.retryCardClosing.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -468,6 +536,16 @@ type OperatorServiceHandler interface {
 	// Gives up a fee that the issuer refused because too little was on the card: what is owed becomes a cost,
 	// and the owner can top up again. The same Idempotency-Key writes it off once.
 	WriteOffFeeJob(context.Context, *v1.WriteOffFeeJobRequest) (*v1.WriteOffFeeJobResponse, error)
+	// Closes a card for good: it is locked at its issuer at once, merchants' holds are waited for, what is left is taken
+	// back and refunded to the owner on chain, and then the issuer closes the card. The answer is how far that is; it goes
+	// on by itself. A card that is being closed, or was closed so, answers with that closing, whatever the key. A card
+	// whose issue fee is neither withdrawn nor written off is not closed.
+	CloseCard(context.Context, *v1.CloseCardRequest) (*v1.CloseCardResponse, error)
+	// Lists the closings of cards, newest first.
+	ListCardClosings(context.Context, *v1.ListCardClosingsRequest) (*v1.ListCardClosingsResponse, error)
+	// Lets a closing that waits for an operator go on from its stage. What was sent before is looked up, not sent again. A
+	// closing in another status stays as it is.
+	RetryCardClosing(context.Context, *v1.RetryCardClosingRequest) (*v1.RetryCardClosingResponse, error)
 	// Compares the books now: the chain's transfers, our records and ledger, and the issuer's own. Money that
 	// belongs to no order is posted to the ledger; nothing else is changed.
 	Reconcile(context.Context, *v1.ReconcileRequest) (*v1.ReconcileResponse, error)
@@ -537,6 +615,25 @@ func NewOperatorServiceHandler(svc OperatorServiceHandler, opts ...connect.Handl
 		OperatorServiceWriteOffFeeJobProcedure,
 		svc.WriteOffFeeJob,
 		connect.WithSchema(operatorServiceMethods.ByName("WriteOffFeeJob")),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorServiceCloseCardHandler := connect.NewUnaryHandlerSimple(
+		OperatorServiceCloseCardProcedure,
+		svc.CloseCard,
+		connect.WithSchema(operatorServiceMethods.ByName("CloseCard")),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorServiceListCardClosingsHandler := connect.NewUnaryHandlerSimple(
+		OperatorServiceListCardClosingsProcedure,
+		svc.ListCardClosings,
+		connect.WithSchema(operatorServiceMethods.ByName("ListCardClosings")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorServiceRetryCardClosingHandler := connect.NewUnaryHandlerSimple(
+		OperatorServiceRetryCardClosingProcedure,
+		svc.RetryCardClosing,
+		connect.WithSchema(operatorServiceMethods.ByName("RetryCardClosing")),
 		connect.WithHandlerOptions(opts...),
 	)
 	operatorServiceReconcileHandler := connect.NewUnaryHandlerSimple(
@@ -640,6 +737,12 @@ func NewOperatorServiceHandler(svc OperatorServiceHandler, opts ...connect.Handl
 			operatorServiceRetryFeeJobHandler.ServeHTTP(w, r)
 		case OperatorServiceWriteOffFeeJobProcedure:
 			operatorServiceWriteOffFeeJobHandler.ServeHTTP(w, r)
+		case OperatorServiceCloseCardProcedure:
+			operatorServiceCloseCardHandler.ServeHTTP(w, r)
+		case OperatorServiceListCardClosingsProcedure:
+			operatorServiceListCardClosingsHandler.ServeHTTP(w, r)
+		case OperatorServiceRetryCardClosingProcedure:
+			operatorServiceRetryCardClosingHandler.ServeHTTP(w, r)
 		case OperatorServiceReconcileProcedure:
 			operatorServiceReconcileHandler.ServeHTTP(w, r)
 		case OperatorServiceGetReconciliationProcedure:
@@ -691,6 +794,18 @@ func (UnimplementedOperatorServiceHandler) RetryFeeJob(context.Context, *v1.Retr
 
 func (UnimplementedOperatorServiceHandler) WriteOffFeeJob(context.Context, *v1.WriteOffFeeJobRequest) (*v1.WriteOffFeeJobResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.WriteOffFeeJob is not implemented"))
+}
+
+func (UnimplementedOperatorServiceHandler) CloseCard(context.Context, *v1.CloseCardRequest) (*v1.CloseCardResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.CloseCard is not implemented"))
+}
+
+func (UnimplementedOperatorServiceHandler) ListCardClosings(context.Context, *v1.ListCardClosingsRequest) (*v1.ListCardClosingsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.ListCardClosings is not implemented"))
+}
+
+func (UnimplementedOperatorServiceHandler) RetryCardClosing(context.Context, *v1.RetryCardClosingRequest) (*v1.RetryCardClosingResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.RetryCardClosing is not implemented"))
 }
 
 func (UnimplementedOperatorServiceHandler) Reconcile(context.Context, *v1.ReconcileRequest) (*v1.ReconcileResponse, error) {

@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file roamcard/v1/operator.proto.
  */
 export const file_roamcard_v1_operator: GenFile = /*@__PURE__*/
-  fileDesc("Chpyb2FtY2FyZC92MS9vcGVyYXRvci5wcm90bxILcm9hbWNhcmQudjEiHgocR2V0Q2hhbGxlbmdlUmV0ZW50aW9uUmVxdWVzdCJsCh1HZXRDaGFsbGVuZ2VSZXRlbnRpb25SZXNwb25zZRIZChFyZXRlbnRpb25fc2Vjb25kcxgBIAEoDRINCgV0b3RhbBgCIAEoDRINCgVzdGFsZRgDIAEoDRISCgpiYXRjaF9zaXplGAQgASgNIhgKFlBydW5lQ2hhbGxlbmdlc1JlcXVlc3QiPQoXUHJ1bmVDaGFsbGVuZ2VzUmVzcG9uc2USDwoHZGVsZXRlZBgBIAEoDRIRCglyZW1haW5pbmcYAiABKA0iggEKEkxpc3RGZWVKb2JzUmVxdWVzdBITCgZzdGF0dXMYASABKAlIAIgBARIWCglwYWdlX3NpemUYAiABKA1IAYgBARIXCgpwYWdlX3Rva2VuGAMgASgJSAKIAQFCCQoHX3N0YXR1c0IMCgpfcGFnZV9zaXplQg0KC19wYWdlX3Rva2VuImoKE0xpc3RGZWVKb2JzUmVzcG9uc2USIQoEam9icxgBIAMoCzITLnJvYW1jYXJkLnYxLkZlZUpvYhIcCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAlIAIgBAUISChBfbmV4dF9wYWdlX3Rva2VuIiQKFlJlY29uY2lsZUZlZUpvYlJlcXVlc3QSCgoCaWQYASABKAkiOwoXUmVjb25jaWxlRmVlSm9iUmVzcG9uc2USIAoDam9iGAEgASgLMhMucm9hbWNhcmQudjEuRmVlSm9iIjAKElJldHJ5RmVlSm9iUmVxdWVzdBIKCgJpZBgBIAEoCRIOCgZyZWFzb24YAiABKAkiNwoTUmV0cnlGZWVKb2JSZXNwb25zZRIgCgNqb2IYASABKAsyEy5yb2FtY2FyZC52MS5GZWVKb2IiMwoVV3JpdGVPZmZGZWVKb2JSZXF1ZXN0EgoKAmlkGAEgASgJEg4KBnJlYXNvbhgCIAEoCSI6ChZXcml0ZU9mZkZlZUpvYlJlc3BvbnNlEiAKA2pvYhgBIAEoCzITLnJvYW1jYXJkLnYxLkZlZUpvYiKwAgoGRmVlSm9iEgoKAmlkGAEgASgJEhAKCG9yZGVyX2lkGAIgASgJEg8KB2NhcmRfaWQYAyABKAkSDgoGc3RhdHVzGAQgASgJEhgKEGFtb3VudF91c2RfY2VudHMYBSABKA0SDwoHdmVyc2lvbhgGIAEoDRIRCglyZWZlcmVuY2UYByABKAkSEwoGcmVhc29uGAggASgJSACIAQESLgoKY3JlYXRlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLZmluaXNoZWRfYXQYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhMKC291dHN0YW5kaW5nGAsgASgIEhMKC3dyaXR0ZW5fb2ZmGAwgASgIQgkKB19yZWFzb24iEgoQUmVjb25jaWxlUmVxdWVzdCJAChFSZWNvbmNpbGVSZXNwb25zZRIrCgZyZXBvcnQYASABKAsyGy5yb2FtY2FyZC52MS5SZWNvbmNpbGlhdGlvbiIaChhHZXRSZWNvbmNpbGlhdGlvblJlcXVlc3QiSAoZR2V0UmVjb25jaWxpYXRpb25SZXNwb25zZRIrCgZyZXBvcnQYASABKAsyGy5yb2FtY2FyZC52MS5SZWNvbmNpbGlhdGlvbiKKAwoOUmVjb25jaWxpYXRpb24SJgoCYXQYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhMKC2ZpcnN0X2Jsb2NrGAIgASgNEhIKCmxhc3RfYmxvY2sYAyABKA0SLQoHY2hlY2tlZBgEIAEoCzIcLnJvYW1jYXJkLnYxLlJlY29uY2lsZWRCb29rcxIsCghiYWxhbmNlcxgFIAMoCzIaLnJvYW1jYXJkLnYxLkxlZGdlckJhbGFuY2USFwoPc3BlbnRfdXNkX2NlbnRzGAYgASgNEiYKCGZpbmRpbmdzGAcgAygLMhQucm9hbWNhcmQudjEuRmluZGluZxIxCghyZXNvbHZlZBgIIAMoCzIfLnJvYW1jYXJkLnYxLlJlc29sdmVkRGlmZmVyZW5jZRIlCgRzdW1zGAkgAygLMhcucm9hbWNhcmQudjEuRmluZGluZ1N1bRIvCgtjb21wbGV0ZV9hdBgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiOgoKRmluZGluZ1N1bRIMCgRjb2RlGAEgASgJEgwKBG9wZW4YAiABKA0SEAoIYmxvY2tpbmcYAyABKA0iegoPUmVjb25jaWxlZEJvb2tzEg4KBm9yZGVycxgBIAEoDRIQCghwYXltZW50cxgCIAEoDRIRCgl0cmFuc2ZlcnMYAyABKA0SEAoIcG9zdGluZ3MYBCABKA0SDQoFY2FyZHMYBSABKA0SEQoJbW92ZW1lbnRzGAYgASgNIi8KDUxlZGdlckJhbGFuY2USDwoHYWNjb3VudBgBIAEoCRINCgV1bml0cxgCIAEoCSLKAwoHRmluZGluZxIMCgRjb2RlGAEgASgJEhUKCG9yZGVyX2lkGAIgASgJSACIAQESDwoHc3ViamVjdBgDIAEoCRIOCgZkZXRhaWwYBCABKAkSDgoGYmxvY2tzGAUgASgIEgoKAmlkGAYgASgJEhIKBW93bmVyGAcgASgJSAGIAQESFAoHcHJvZHVjdBgIIAEoCUgCiAEBEjEKDWZpcnN0X3NlZW5fYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjAKDGxhc3Rfc2Vlbl9hdBgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGc3RhdHVzGAsgASgJEhcKCnJlc29sdXRpb24YDCABKAlIA4gBARITCgZyZWFzb24YDSABKAlIBIgBARIVCghvcGVyYXRvchgOIAEoCUgFiAEBEi8KC3Jlc29sdmVkX2F0GA8gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEILCglfb3JkZXJfaWRCCAoGX293bmVyQgoKCF9wcm9kdWN0Qg0KC19yZXNvbHV0aW9uQgkKB19yZWFzb25CCwoJX29wZXJhdG9yIlcKElJlc29sdmVkRGlmZmVyZW5jZRIPCgdzdWJqZWN0GAEgASgJEhIKCnJlc29sdXRpb24YAiABKAkSDgoGZGV0YWlsGAMgASgJEgwKBGNvZGUYBCABKAkinwEKE0xpc3RGaW5kaW5nc1JlcXVlc3QSEwoGc3RhdHVzGAEgASgJSACIAQESEQoEY29kZRgCIAEoCUgBiAEBEhYKCXBhZ2Vfc2l6ZRgDIAEoDUgCiAEBEhcKCnBhZ2VfdG9rZW4YBCABKAlIA4gBAUIJCgdfc3RhdHVzQgcKBV9jb2RlQgwKCl9wYWdlX3NpemVCDQoLX3BhZ2VfdG9rZW4icAoUTGlzdEZpbmRpbmdzUmVzcG9uc2USJgoIZmluZGluZ3MYASADKAsyFC5yb2FtY2FyZC52MS5GaW5kaW5nEhwKD25leHRfcGFnZV90b2tlbhgCIAEoCUgAiAEBQhIKEF9uZXh0X3BhZ2VfdG9rZW4iMwoVUmVzb2x2ZUZpbmRpbmdSZXF1ZXN0EgoKAmlkGAEgASgJEg4KBnJlYXNvbhgCIAEoCSI/ChZSZXNvbHZlRmluZGluZ1Jlc3BvbnNlEiUKB2ZpbmRpbmcYASABKAsyFC5yb2FtY2FyZC52MS5GaW5kaW5nIoQBChRMaXN0VHJhbnNmZXJzUmVxdWVzdBITCgZzdGF0dXMYASABKAlIAIgBARIWCglwYWdlX3NpemUYAiABKA1IAYgBARIXCgpwYWdlX3Rva2VuGAMgASgJSAKIAQFCCQoHX3N0YXR1c0IMCgpfcGFnZV9zaXplQg0KC19wYWdlX3Rva2VuIngKFUxpc3RUcmFuc2ZlcnNSZXNwb25zZRItCgl0cmFuc2ZlcnMYASADKAsyGi5yb2FtY2FyZC52MS5TdHJheVRyYW5zZmVyEhwKD25leHRfcGFnZV90b2tlbhgCIAEoCUgAiAEBQhIKEF9uZXh0X3BhZ2VfdG9rZW4iZAoWUmVzb2x2ZVRyYW5zZmVyUmVxdWVzdBITCgt0cmFuc2FjdGlvbhgBIAEoCRIRCglsb2dfaW5kZXgYAiABKA0SEgoKcmVzb2x1dGlvbhgDIAEoCRIOCgZyZWFzb24YBCABKAkiRwoXUmVzb2x2ZVRyYW5zZmVyUmVzcG9uc2USLAoIdHJhbnNmZXIYASABKAsyGi5yb2FtY2FyZC52MS5TdHJheVRyYW5zZmVyIr4CCg1TdHJheVRyYW5zZmVyEhMKC3RyYW5zYWN0aW9uGAEgASgJEhEKCWxvZ19pbmRleBgCIAEoDRINCgVibG9jaxgDIAEoDRIMCgRmcm9tGAQgASgJEg4KBmFtb3VudBgFIAEoCRIrCgdzZWVuX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIOCgZzdGF0dXMYByABKAkSFwoKcmVzb2x1dGlvbhgIIAEoCUgAiAEBEhMKBnJlYXNvbhgJIAEoCUgBiAEBEhUKCG9wZXJhdG9yGAogASgJSAKIAQESLwoLcmVzb2x2ZWRfYXQYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQg0KC19yZXNvbHV0aW9uQgkKB19yZWFzb25CCwoJX29wZXJhdG9yIoUBChVMaXN0T3JkZXJRdWV1ZVJlcXVlc3QSEwoGc3RhdHVzGAEgASgJSACIAQESFgoJcGFnZV9zaXplGAIgASgNSAGIAQESFwoKcGFnZV90b2tlbhgDIAEoCUgCiAEBQgkKB19zdGF0dXNCDAoKX3BhZ2Vfc2l6ZUINCgtfcGFnZV90b2tlbiJ0ChZMaXN0T3JkZXJRdWV1ZVJlc3BvbnNlEigKBm9yZGVycxgBIAMoCzIYLnJvYW1jYXJkLnYxLlF1ZXVlZE9yZGVyEhwKD25leHRfcGFnZV90b2tlbhgCIAEoCUgAiAEBQhIKEF9uZXh0X3BhZ2VfdG9rZW4i0QEKC1F1ZXVlZE9yZGVyEhAKCG9yZGVyX2lkGAEgASgJEgwKBGtpbmQYAiABKAkSDgoGc3RhdHVzGAMgASgJEg0KBW93bmVyGAQgASgJEhgKEGFtb3VudF91c2RfY2VudHMYBSABKA0SDgoGcmVhc29uGAYgASgJEikKBXNpbmNlGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpjcmVhdGVkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCInChNJbnNwZWN0T3JkZXJSZXF1ZXN0EhAKCG9yZGVyX2lkGAEgASgJIqUCChRJbnNwZWN0T3JkZXJSZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyEg0KBW93bmVyGAIgASgJEiwKCHBheW1lbnRzGAMgAygLMhoucm9hbWNhcmQudjEuUGF5bWVudFJlY29yZBIpCgZyZWZ1bmQYBCABKAsyGS5yb2FtY2FyZC52MS5SZWZ1bmRSZWNvcmQSJAoEam9icxgFIAMoCzIWLnJvYW1jYXJkLnYxLkpvYlJlY29yZBIyCgpyZWZlcmVuY2VzGAYgAygLMh4ucm9hbWNhcmQudjEuUHJvdmlkZXJSZWZlcmVuY2USKAoIdGltZWxpbmUYByADKAsyFi5yb2FtY2FyZC52MS5PcmRlck1vdmUijQIKDVBheW1lbnRSZWNvcmQSCgoCaWQYASABKAkSDgoGc3RhdHVzGAIgASgJEg0KBXBheWVyGAMgASgJEg4KBmFtb3VudBgEIAEoCRINCgVub25jZRgFIAEoCRIYCgt0cmFuc2FjdGlvbhgGIAEoCUgAiAEBEhgKC2RlYWRfcmVhc29uGAcgASgJSAGIAQESLgoKY3JlYXRlZF9hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKc2V0dGxlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCDgoMX3RyYW5zYWN0aW9uQg4KDF9kZWFkX3JlYXNvbiLSAgoMUmVmdW5kUmVjb3JkEgoKAmlkGAEgASgJEg4KBnN0YXR1cxgCIAEoCRIQCgh0cmVhc3VyeRgDIAEoCRIKCgJ0bxgEIAEoCRIOCgZhbW91bnQYBSABKAkSDQoFbm9uY2UYBiABKAkSMAoMdmFsaWRfYmVmb3JlGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIYCgt0cmFuc2FjdGlvbhgIIAEoCUgAiAEBEi4KCmNyZWF0ZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi0KCXNpZ25lZF9hdBgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKc2V0dGxlZF9hdBgLIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCDgoMX3RyYW5zYWN0aW9uIpcCCglKb2JSZWNvcmQSCgoCaWQYASABKAkSDAoEa2luZBgCIAEoCRIOCgZzdGF0dXMYAyABKAkSDwoHYXR0ZW1wdBgEIAEoDRIRCgRzdGVwGAUgASgJSACIAQESFwoKbGFzdF9lcnJvchgGIAEoCUgBiAEBEioKBnJ1bl9hdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKY3JlYXRlZF9hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLZmluaXNoZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQgcKBV9zdGVwQg0KC19sYXN0X2Vycm9yIkUKEVByb3ZpZGVyUmVmZXJlbmNlEgwKBHN0ZXAYASABKAkSDwoHdmVyc2lvbhgCIAEoDRIRCglyZWZlcmVuY2UYAyABKAkipgEKCU9yZGVyTW92ZRIPCgd2ZXJzaW9uGAEgASgNEiYKAmF0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIMCgRmcm9tGAMgASgJEgoKAnRvGAQgASgJEg0KBWFjdG9yGAUgASgJEg4KBnJlYXNvbhgGIAEoCRInCghldmlkZW5jZRgHIAMoCzIVLnJvYW1jYXJkLnYxLkV2aWRlbmNlIicKCEV2aWRlbmNlEgwKBG5hbWUYASABKAkSDQoFdmFsdWUYAiABKAkiRgoSRGVjaWRlT3JkZXJSZXF1ZXN0EhAKCG9yZGVyX2lkGAEgASgJEg4KBmFjdGlvbhgCIAEoCRIOCgZyZWFzb24YAyABKAkiPgoTRGVjaWRlT3JkZXJSZXNwb25zZRInCgVvcmRlchgBIAEoCzIYLnJvYW1jYXJkLnYxLlF1ZXVlZE9yZGVyIkwKE1Byb3ZlUGF5bWVudFJlcXVlc3QSEAoIb3JkZXJfaWQYASABKAkSEwoLdHJhbnNhY3Rpb24YAiABKAkSDgoGcmVhc29uGAMgASgJIj8KFFByb3ZlUGF5bWVudFJlc3BvbnNlEicKBW9yZGVyGAEgASgLMhgucm9hbWNhcmQudjEuUXVldWVkT3JkZXIiFQoTTGlzdFN3aXRjaGVzUmVxdWVzdCI9ChRMaXN0U3dpdGNoZXNSZXNwb25zZRIlCghzd2l0Y2hlcxgBIAMoCzITLnJvYW1jYXJkLnYxLlN3aXRjaCJTChBTZXRTd2l0Y2hSZXF1ZXN0Eg8KB3Byb2R1Y3QYASABKAkSEwoGcGF1c2VkGAIgASgISACIAQESDgoGcmVhc29uGAMgASgJQgkKB19wYXVzZWQiOAoRU2V0U3dpdGNoUmVzcG9uc2USIwoGc3dpdGNoGAEgASgLMhMucm9hbWNhcmQudjEuU3dpdGNoIp0BCgZTd2l0Y2gSDwoHcHJvZHVjdBgBIAEoCRIOCgZwYXVzZWQYAiABKAgSEwoGcmVhc29uGAMgASgJSACIAQESFQoIb3BlcmF0b3IYBCABKAlIAYgBARIuCgpjaGFuZ2VkX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIJCgdfcmVhc29uQgsKCV9vcGVyYXRvcjLyDAoPT3BlcmF0b3JTZXJ2aWNlElUKC0xpc3RGZWVKb2JzEh8ucm9hbWNhcmQudjEuTGlzdEZlZUpvYnNSZXF1ZXN0GiAucm9hbWNhcmQudjEuTGlzdEZlZUpvYnNSZXNwb25zZSIDkAIBElwKD1JlY29uY2lsZUZlZUpvYhIjLnJvYW1jYXJkLnYxLlJlY29uY2lsZUZlZUpvYlJlcXVlc3QaJC5yb2FtY2FyZC52MS5SZWNvbmNpbGVGZWVKb2JSZXNwb25zZRJQCgtSZXRyeUZlZUpvYhIfLnJvYW1jYXJkLnYxLlJldHJ5RmVlSm9iUmVxdWVzdBogLnJvYW1jYXJkLnYxLlJldHJ5RmVlSm9iUmVzcG9uc2USWQoOV3JpdGVPZmZGZWVKb2ISIi5yb2FtY2FyZC52MS5Xcml0ZU9mZkZlZUpvYlJlcXVlc3QaIy5yb2FtY2FyZC52MS5Xcml0ZU9mZkZlZUpvYlJlc3BvbnNlEkoKCVJlY29uY2lsZRIdLnJvYW1jYXJkLnYxLlJlY29uY2lsZVJlcXVlc3QaHi5yb2FtY2FyZC52MS5SZWNvbmNpbGVSZXNwb25zZRJnChFHZXRSZWNvbmNpbGlhdGlvbhIlLnJvYW1jYXJkLnYxLkdldFJlY29uY2lsaWF0aW9uUmVxdWVzdBomLnJvYW1jYXJkLnYxLkdldFJlY29uY2lsaWF0aW9uUmVzcG9uc2UiA5ACARJYCgxMaXN0RmluZGluZ3MSIC5yb2FtY2FyZC52MS5MaXN0RmluZGluZ3NSZXF1ZXN0GiEucm9hbWNhcmQudjEuTGlzdEZpbmRpbmdzUmVzcG9uc2UiA5ACARJZCg5SZXNvbHZlRmluZGluZxIiLnJvYW1jYXJkLnYxLlJlc29sdmVGaW5kaW5nUmVxdWVzdBojLnJvYW1jYXJkLnYxLlJlc29sdmVGaW5kaW5nUmVzcG9uc2USWwoNTGlzdFRyYW5zZmVycxIhLnJvYW1jYXJkLnYxLkxpc3RUcmFuc2ZlcnNSZXF1ZXN0GiIucm9hbWNhcmQudjEuTGlzdFRyYW5zZmVyc1Jlc3BvbnNlIgOQAgESXAoPUmVzb2x2ZVRyYW5zZmVyEiMucm9hbWNhcmQudjEuUmVzb2x2ZVRyYW5zZmVyUmVxdWVzdBokLnJvYW1jYXJkLnYxLlJlc29sdmVUcmFuc2ZlclJlc3BvbnNlEl4KDkxpc3RPcmRlclF1ZXVlEiIucm9hbWNhcmQudjEuTGlzdE9yZGVyUXVldWVSZXF1ZXN0GiMucm9hbWNhcmQudjEuTGlzdE9yZGVyUXVldWVSZXNwb25zZSIDkAIBElgKDEluc3BlY3RPcmRlchIgLnJvYW1jYXJkLnYxLkluc3BlY3RPcmRlclJlcXVlc3QaIS5yb2FtY2FyZC52MS5JbnNwZWN0T3JkZXJSZXNwb25zZSIDkAIBElAKC0RlY2lkZU9yZGVyEh8ucm9hbWNhcmQudjEuRGVjaWRlT3JkZXJSZXF1ZXN0GiAucm9hbWNhcmQudjEuRGVjaWRlT3JkZXJSZXNwb25zZRJTCgxQcm92ZVBheW1lbnQSIC5yb2FtY2FyZC52MS5Qcm92ZVBheW1lbnRSZXF1ZXN0GiEucm9hbWNhcmQudjEuUHJvdmVQYXltZW50UmVzcG9uc2USWAoMTGlzdFN3aXRjaGVzEiAucm9hbWNhcmQudjEuTGlzdFN3aXRjaGVzUmVxdWVzdBohLnJvYW1jYXJkLnYxLkxpc3RTd2l0Y2hlc1Jlc3BvbnNlIgOQAgESSgoJU2V0U3dpdGNoEh0ucm9hbWNhcmQudjEuU2V0U3dpdGNoUmVxdWVzdBoeLnJvYW1jYXJkLnYxLlNldFN3aXRjaFJlc3BvbnNlEnMKFUdldENoYWxsZW5nZVJldGVudGlvbhIpLnJvYW1jYXJkLnYxLkdldENoYWxsZW5nZVJldGVudGlvblJlcXVlc3QaKi5yb2FtY2FyZC52MS5HZXRDaGFsbGVuZ2VSZXRlbnRpb25SZXNwb25zZSIDkAIBElwKD1BydW5lQ2hhbGxlbmdlcxIjLnJvYW1jYXJkLnYxLlBydW5lQ2hhbGxlbmdlc1JlcXVlc3QaJC5yb2FtY2FyZC52MS5QcnVuZUNoYWxsZW5nZXNSZXNwb25zZUJtCg9jb20ucm9hbWNhcmQudjFCDU9wZXJhdG9yUHJvdG9QAaICA1JYWKoCC1JvYW1jYXJkLlYxygILUm9hbWNhcmRcVjHiAhdSb2FtY2FyZFxWMVxHUEJNZXRhZGF0YeoCDFJvYW1jYXJkOjpWMWIGcHJvdG8z", [file_google_protobuf_timestamp, file_roamcard_v1_order]);
+  fileDesc("Chpyb2FtY2FyZC92MS9vcGVyYXRvci5wcm90bxILcm9hbWNhcmQudjEiHgocR2V0Q2hhbGxlbmdlUmV0ZW50aW9uUmVxdWVzdCJsCh1HZXRDaGFsbGVuZ2VSZXRlbnRpb25SZXNwb25zZRIZChFyZXRlbnRpb25fc2Vjb25kcxgBIAEoDRINCgV0b3RhbBgCIAEoDRINCgVzdGFsZRgDIAEoDRISCgpiYXRjaF9zaXplGAQgASgNIhgKFlBydW5lQ2hhbGxlbmdlc1JlcXVlc3QiPQoXUHJ1bmVDaGFsbGVuZ2VzUmVzcG9uc2USDwoHZGVsZXRlZBgBIAEoDRIRCglyZW1haW5pbmcYAiABKA0iggEKEkxpc3RGZWVKb2JzUmVxdWVzdBITCgZzdGF0dXMYASABKAlIAIgBARIWCglwYWdlX3NpemUYAiABKA1IAYgBARIXCgpwYWdlX3Rva2VuGAMgASgJSAKIAQFCCQoHX3N0YXR1c0IMCgpfcGFnZV9zaXplQg0KC19wYWdlX3Rva2VuImoKE0xpc3RGZWVKb2JzUmVzcG9uc2USIQoEam9icxgBIAMoCzITLnJvYW1jYXJkLnYxLkZlZUpvYhIcCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAlIAIgBAUISChBfbmV4dF9wYWdlX3Rva2VuIiQKFlJlY29uY2lsZUZlZUpvYlJlcXVlc3QSCgoCaWQYASABKAkiOwoXUmVjb25jaWxlRmVlSm9iUmVzcG9uc2USIAoDam9iGAEgASgLMhMucm9hbWNhcmQudjEuRmVlSm9iIjAKElJldHJ5RmVlSm9iUmVxdWVzdBIKCgJpZBgBIAEoCRIOCgZyZWFzb24YAiABKAkiNwoTUmV0cnlGZWVKb2JSZXNwb25zZRIgCgNqb2IYASABKAsyEy5yb2FtY2FyZC52MS5GZWVKb2IiMwoVV3JpdGVPZmZGZWVKb2JSZXF1ZXN0EgoKAmlkGAEgASgJEg4KBnJlYXNvbhgCIAEoCSI6ChZXcml0ZU9mZkZlZUpvYlJlc3BvbnNlEiAKA2pvYhgBIAEoCzITLnJvYW1jYXJkLnYxLkZlZUpvYiKwAgoGRmVlSm9iEgoKAmlkGAEgASgJEhAKCG9yZGVyX2lkGAIgASgJEg8KB2NhcmRfaWQYAyABKAkSDgoGc3RhdHVzGAQgASgJEhgKEGFtb3VudF91c2RfY2VudHMYBSABKA0SDwoHdmVyc2lvbhgGIAEoDRIRCglyZWZlcmVuY2UYByABKAkSEwoGcmVhc29uGAggASgJSACIAQESLgoKY3JlYXRlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLZmluaXNoZWRfYXQYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhMKC291dHN0YW5kaW5nGAsgASgIEhMKC3dyaXR0ZW5fb2ZmGAwgASgIQgkKB19yZWFzb24iLgoQQ2xvc2VDYXJkUmVxdWVzdBIKCgJpZBgBIAEoCRIOCgZyZWFzb24YAiABKAkiPgoRQ2xvc2VDYXJkUmVzcG9uc2USKQoHY2xvc2luZxgBIAEoCzIYLnJvYW1jYXJkLnYxLkNhcmRDbG9zaW5nIocBChdMaXN0Q2FyZENsb3NpbmdzUmVxdWVzdBITCgZzdGF0dXMYASABKAlIAIgBARIWCglwYWdlX3NpemUYAiABKA1IAYgBARIXCgpwYWdlX3Rva2VuGAMgASgJSAKIAQFCCQoHX3N0YXR1c0IMCgpfcGFnZV9zaXplQg0KC19wYWdlX3Rva2VuIngKGExpc3RDYXJkQ2xvc2luZ3NSZXNwb25zZRIqCghjbG9zaW5ncxgBIAMoCzIYLnJvYW1jYXJkLnYxLkNhcmRDbG9zaW5nEhwKD25leHRfcGFnZV90b2tlbhgCIAEoCUgAiAEBQhIKEF9uZXh0X3BhZ2VfdG9rZW4iNQoXUmV0cnlDYXJkQ2xvc2luZ1JlcXVlc3QSCgoCaWQYASABKAkSDgoGcmVhc29uGAIgASgJIkUKGFJldHJ5Q2FyZENsb3NpbmdSZXNwb25zZRIpCgdjbG9zaW5nGAEgASgLMhgucm9hbWNhcmQudjEuQ2FyZENsb3NpbmciugIKC0NhcmRDbG9zaW5nEgoKAmlkGAEgASgJEhAKCG9yZGVyX2lkGAIgASgJEg8KB2NhcmRfaWQYAyABKAkSDgoGc3RhdHVzGAQgASgJEg0KBXN0YWdlGAUgASgJEiAKE3JlbWFpbmRlcl91c2RfY2VudHMYBiABKA1IAIgBARIPCgd2ZXJzaW9uGAcgASgNEhEKCXJlZmVyZW5jZRgIIAEoCRITCgZyZWFzb24YCSABKAlIAYgBARIuCgpjcmVhdGVkX2F0GAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgtmaW5pc2hlZF9hdBgLIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCFgoUX3JlbWFpbmRlcl91c2RfY2VudHNCCQoHX3JlYXNvbiISChBSZWNvbmNpbGVSZXF1ZXN0IkAKEVJlY29uY2lsZVJlc3BvbnNlEisKBnJlcG9ydBgBIAEoCzIbLnJvYW1jYXJkLnYxLlJlY29uY2lsaWF0aW9uIhoKGEdldFJlY29uY2lsaWF0aW9uUmVxdWVzdCJIChlHZXRSZWNvbmNpbGlhdGlvblJlc3BvbnNlEisKBnJlcG9ydBgBIAEoCzIbLnJvYW1jYXJkLnYxLlJlY29uY2lsaWF0aW9uIooDCg5SZWNvbmNpbGlhdGlvbhImCgJhdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEwoLZmlyc3RfYmxvY2sYAiABKA0SEgoKbGFzdF9ibG9jaxgDIAEoDRItCgdjaGVja2VkGAQgASgLMhwucm9hbWNhcmQudjEuUmVjb25jaWxlZEJvb2tzEiwKCGJhbGFuY2VzGAUgAygLMhoucm9hbWNhcmQudjEuTGVkZ2VyQmFsYW5jZRIXCg9zcGVudF91c2RfY2VudHMYBiABKA0SJgoIZmluZGluZ3MYByADKAsyFC5yb2FtY2FyZC52MS5GaW5kaW5nEjEKCHJlc29sdmVkGAggAygLMh8ucm9hbWNhcmQudjEuUmVzb2x2ZWREaWZmZXJlbmNlEiUKBHN1bXMYCSADKAsyFy5yb2FtY2FyZC52MS5GaW5kaW5nU3VtEi8KC2NvbXBsZXRlX2F0GAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCI6CgpGaW5kaW5nU3VtEgwKBGNvZGUYASABKAkSDAoEb3BlbhgCIAEoDRIQCghibG9ja2luZxgDIAEoDSJ6Cg9SZWNvbmNpbGVkQm9va3MSDgoGb3JkZXJzGAEgASgNEhAKCHBheW1lbnRzGAIgASgNEhEKCXRyYW5zZmVycxgDIAEoDRIQCghwb3N0aW5ncxgEIAEoDRINCgVjYXJkcxgFIAEoDRIRCgltb3ZlbWVudHMYBiABKA0iLwoNTGVkZ2VyQmFsYW5jZRIPCgdhY2NvdW50GAEgASgJEg0KBXVuaXRzGAIgASgJIsoDCgdGaW5kaW5nEgwKBGNvZGUYASABKAkSFQoIb3JkZXJfaWQYAiABKAlIAIgBARIPCgdzdWJqZWN0GAMgASgJEg4KBmRldGFpbBgEIAEoCRIOCgZibG9ja3MYBSABKAgSCgoCaWQYBiABKAkSEgoFb3duZXIYByABKAlIAYgBARIUCgdwcm9kdWN0GAggASgJSAKIAQESMQoNZmlyc3Rfc2Vlbl9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMAoMbGFzdF9zZWVuX2F0GAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIOCgZzdGF0dXMYCyABKAkSFwoKcmVzb2x1dGlvbhgMIAEoCUgDiAEBEhMKBnJlYXNvbhgNIAEoCUgEiAEBEhUKCG9wZXJhdG9yGA4gASgJSAWIAQESLwoLcmVzb2x2ZWRfYXQYDyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQgsKCV9vcmRlcl9pZEIICgZfb3duZXJCCgoIX3Byb2R1Y3RCDQoLX3Jlc29sdXRpb25CCQoHX3JlYXNvbkILCglfb3BlcmF0b3IiVwoSUmVzb2x2ZWREaWZmZXJlbmNlEg8KB3N1YmplY3QYASABKAkSEgoKcmVzb2x1dGlvbhgCIAEoCRIOCgZkZXRhaWwYAyABKAkSDAoEY29kZRgEIAEoCSKfAQoTTGlzdEZpbmRpbmdzUmVxdWVzdBITCgZzdGF0dXMYASABKAlIAIgBARIRCgRjb2RlGAIgASgJSAGIAQESFgoJcGFnZV9zaXplGAMgASgNSAKIAQESFwoKcGFnZV90b2tlbhgEIAEoCUgDiAEBQgkKB19zdGF0dXNCBwoFX2NvZGVCDAoKX3BhZ2Vfc2l6ZUINCgtfcGFnZV90b2tlbiJwChRMaXN0RmluZGluZ3NSZXNwb25zZRImCghmaW5kaW5ncxgBIAMoCzIULnJvYW1jYXJkLnYxLkZpbmRpbmcSHAoPbmV4dF9wYWdlX3Rva2VuGAIgASgJSACIAQFCEgoQX25leHRfcGFnZV90b2tlbiIzChVSZXNvbHZlRmluZGluZ1JlcXVlc3QSCgoCaWQYASABKAkSDgoGcmVhc29uGAIgASgJIj8KFlJlc29sdmVGaW5kaW5nUmVzcG9uc2USJQoHZmluZGluZxgBIAEoCzIULnJvYW1jYXJkLnYxLkZpbmRpbmcihAEKFExpc3RUcmFuc2ZlcnNSZXF1ZXN0EhMKBnN0YXR1cxgBIAEoCUgAiAEBEhYKCXBhZ2Vfc2l6ZRgCIAEoDUgBiAEBEhcKCnBhZ2VfdG9rZW4YAyABKAlIAogBAUIJCgdfc3RhdHVzQgwKCl9wYWdlX3NpemVCDQoLX3BhZ2VfdG9rZW4ieAoVTGlzdFRyYW5zZmVyc1Jlc3BvbnNlEi0KCXRyYW5zZmVycxgBIAMoCzIaLnJvYW1jYXJkLnYxLlN0cmF5VHJhbnNmZXISHAoPbmV4dF9wYWdlX3Rva2VuGAIgASgJSACIAQFCEgoQX25leHRfcGFnZV90b2tlbiJkChZSZXNvbHZlVHJhbnNmZXJSZXF1ZXN0EhMKC3RyYW5zYWN0aW9uGAEgASgJEhEKCWxvZ19pbmRleBgCIAEoDRISCgpyZXNvbHV0aW9uGAMgASgJEg4KBnJlYXNvbhgEIAEoCSJHChdSZXNvbHZlVHJhbnNmZXJSZXNwb25zZRIsCgh0cmFuc2ZlchgBIAEoCzIaLnJvYW1jYXJkLnYxLlN0cmF5VHJhbnNmZXIivgIKDVN0cmF5VHJhbnNmZXISEwoLdHJhbnNhY3Rpb24YASABKAkSEQoJbG9nX2luZGV4GAIgASgNEg0KBWJsb2NrGAMgASgNEgwKBGZyb20YBCABKAkSDgoGYW1vdW50GAUgASgJEisKB3NlZW5fYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBnN0YXR1cxgHIAEoCRIXCgpyZXNvbHV0aW9uGAggASgJSACIAQESEwoGcmVhc29uGAkgASgJSAGIAQESFQoIb3BlcmF0b3IYCiABKAlIAogBARIvCgtyZXNvbHZlZF9hdBgLIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCDQoLX3Jlc29sdXRpb25CCQoHX3JlYXNvbkILCglfb3BlcmF0b3IihQEKFUxpc3RPcmRlclF1ZXVlUmVxdWVzdBITCgZzdGF0dXMYASABKAlIAIgBARIWCglwYWdlX3NpemUYAiABKA1IAYgBARIXCgpwYWdlX3Rva2VuGAMgASgJSAKIAQFCCQoHX3N0YXR1c0IMCgpfcGFnZV9zaXplQg0KC19wYWdlX3Rva2VuInQKFkxpc3RPcmRlclF1ZXVlUmVzcG9uc2USKAoGb3JkZXJzGAEgAygLMhgucm9hbWNhcmQudjEuUXVldWVkT3JkZXISHAoPbmV4dF9wYWdlX3Rva2VuGAIgASgJSACIAQFCEgoQX25leHRfcGFnZV90b2tlbiLRAQoLUXVldWVkT3JkZXISEAoIb3JkZXJfaWQYASABKAkSDAoEa2luZBgCIAEoCRIOCgZzdGF0dXMYAyABKAkSDQoFb3duZXIYBCABKAkSGAoQYW1vdW50X3VzZF9jZW50cxgFIAEoDRIOCgZyZWFzb24YBiABKAkSKQoFc2luY2UYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmNyZWF0ZWRfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIicKE0luc3BlY3RPcmRlclJlcXVlc3QSEAoIb3JkZXJfaWQYASABKAkipQIKFEluc3BlY3RPcmRlclJlc3BvbnNlEiEKBW9yZGVyGAEgASgLMhIucm9hbWNhcmQudjEuT3JkZXISDQoFb3duZXIYAiABKAkSLAoIcGF5bWVudHMYAyADKAsyGi5yb2FtY2FyZC52MS5QYXltZW50UmVjb3JkEikKBnJlZnVuZBgEIAEoCzIZLnJvYW1jYXJkLnYxLlJlZnVuZFJlY29yZBIkCgRqb2JzGAUgAygLMhYucm9hbWNhcmQudjEuSm9iUmVjb3JkEjIKCnJlZmVyZW5jZXMYBiADKAsyHi5yb2FtY2FyZC52MS5Qcm92aWRlclJlZmVyZW5jZRIoCgh0aW1lbGluZRgHIAMoCzIWLnJvYW1jYXJkLnYxLk9yZGVyTW92ZSKNAgoNUGF5bWVudFJlY29yZBIKCgJpZBgBIAEoCRIOCgZzdGF0dXMYAiABKAkSDQoFcGF5ZXIYAyABKAkSDgoGYW1vdW50GAQgASgJEg0KBW5vbmNlGAUgASgJEhgKC3RyYW5zYWN0aW9uGAYgASgJSACIAQESGAoLZGVhZF9yZWFzb24YByABKAlIAYgBARIuCgpjcmVhdGVkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpzZXR0bGVkX2F0GAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIOCgxfdHJhbnNhY3Rpb25CDgoMX2RlYWRfcmVhc29uItICCgxSZWZ1bmRSZWNvcmQSCgoCaWQYASABKAkSDgoGc3RhdHVzGAIgASgJEhAKCHRyZWFzdXJ5GAMgASgJEgoKAnRvGAQgASgJEg4KBmFtb3VudBgFIAEoCRINCgVub25jZRgGIAEoCRIwCgx2YWxpZF9iZWZvcmUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhgKC3RyYW5zYWN0aW9uGAggASgJSACIAQESLgoKY3JlYXRlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLQoJc2lnbmVkX2F0GAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpzZXR0bGVkX2F0GAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIOCgxfdHJhbnNhY3Rpb24ilwIKCUpvYlJlY29yZBIKCgJpZBgBIAEoCRIMCgRraW5kGAIgASgJEg4KBnN0YXR1cxgDIAEoCRIPCgdhdHRlbXB0GAQgASgNEhEKBHN0ZXAYBSABKAlIAIgBARIXCgpsYXN0X2Vycm9yGAYgASgJSAGIAQESKgoGcnVuX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpjcmVhdGVkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgtmaW5pc2hlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCBwoFX3N0ZXBCDQoLX2xhc3RfZXJyb3IiRQoRUHJvdmlkZXJSZWZlcmVuY2USDAoEc3RlcBgBIAEoCRIPCgd2ZXJzaW9uGAIgASgNEhEKCXJlZmVyZW5jZRgDIAEoCSKmAQoJT3JkZXJNb3ZlEg8KB3ZlcnNpb24YASABKA0SJgoCYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBGZyb20YAyABKAkSCgoCdG8YBCABKAkSDQoFYWN0b3IYBSABKAkSDgoGcmVhc29uGAYgASgJEicKCGV2aWRlbmNlGAcgAygLMhUucm9hbWNhcmQudjEuRXZpZGVuY2UiJwoIRXZpZGVuY2USDAoEbmFtZRgBIAEoCRINCgV2YWx1ZRgCIAEoCSJGChJEZWNpZGVPcmRlclJlcXVlc3QSEAoIb3JkZXJfaWQYASABKAkSDgoGYWN0aW9uGAIgASgJEg4KBnJlYXNvbhgDIAEoCSI+ChNEZWNpZGVPcmRlclJlc3BvbnNlEicKBW9yZGVyGAEgASgLMhgucm9hbWNhcmQudjEuUXVldWVkT3JkZXIiTAoTUHJvdmVQYXltZW50UmVxdWVzdBIQCghvcmRlcl9pZBgBIAEoCRITCgt0cmFuc2FjdGlvbhgCIAEoCRIOCgZyZWFzb24YAyABKAkiPwoUUHJvdmVQYXltZW50UmVzcG9uc2USJwoFb3JkZXIYASABKAsyGC5yb2FtY2FyZC52MS5RdWV1ZWRPcmRlciIVChNMaXN0U3dpdGNoZXNSZXF1ZXN0Ij0KFExpc3RTd2l0Y2hlc1Jlc3BvbnNlEiUKCHN3aXRjaGVzGAEgAygLMhMucm9hbWNhcmQudjEuU3dpdGNoIlMKEFNldFN3aXRjaFJlcXVlc3QSDwoHcHJvZHVjdBgBIAEoCRITCgZwYXVzZWQYAiABKAhIAIgBARIOCgZyZWFzb24YAyABKAlCCQoHX3BhdXNlZCI4ChFTZXRTd2l0Y2hSZXNwb25zZRIjCgZzd2l0Y2gYASABKAsyEy5yb2FtY2FyZC52MS5Td2l0Y2ginQEKBlN3aXRjaBIPCgdwcm9kdWN0GAEgASgJEg4KBnBhdXNlZBgCIAEoCBITCgZyZWFzb24YAyABKAlIAIgBARIVCghvcGVyYXRvchgEIAEoCUgBiAEBEi4KCmNoYW5nZWRfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQgkKB19yZWFzb25CCwoJX29wZXJhdG9yMoUPCg9PcGVyYXRvclNlcnZpY2USVQoLTGlzdEZlZUpvYnMSHy5yb2FtY2FyZC52MS5MaXN0RmVlSm9ic1JlcXVlc3QaIC5yb2FtY2FyZC52MS5MaXN0RmVlSm9ic1Jlc3BvbnNlIgOQAgESXAoPUmVjb25jaWxlRmVlSm9iEiMucm9hbWNhcmQudjEuUmVjb25jaWxlRmVlSm9iUmVxdWVzdBokLnJvYW1jYXJkLnYxLlJlY29uY2lsZUZlZUpvYlJlc3BvbnNlElAKC1JldHJ5RmVlSm9iEh8ucm9hbWNhcmQudjEuUmV0cnlGZWVKb2JSZXF1ZXN0GiAucm9hbWNhcmQudjEuUmV0cnlGZWVKb2JSZXNwb25zZRJZCg5Xcml0ZU9mZkZlZUpvYhIiLnJvYW1jYXJkLnYxLldyaXRlT2ZmRmVlSm9iUmVxdWVzdBojLnJvYW1jYXJkLnYxLldyaXRlT2ZmRmVlSm9iUmVzcG9uc2USSgoJQ2xvc2VDYXJkEh0ucm9hbWNhcmQudjEuQ2xvc2VDYXJkUmVxdWVzdBoeLnJvYW1jYXJkLnYxLkNsb3NlQ2FyZFJlc3BvbnNlEmQKEExpc3RDYXJkQ2xvc2luZ3MSJC5yb2FtY2FyZC52MS5MaXN0Q2FyZENsb3NpbmdzUmVxdWVzdBolLnJvYW1jYXJkLnYxLkxpc3RDYXJkQ2xvc2luZ3NSZXNwb25zZSIDkAIBEl8KEFJldHJ5Q2FyZENsb3NpbmcSJC5yb2FtY2FyZC52MS5SZXRyeUNhcmRDbG9zaW5nUmVxdWVzdBolLnJvYW1jYXJkLnYxLlJldHJ5Q2FyZENsb3NpbmdSZXNwb25zZRJKCglSZWNvbmNpbGUSHS5yb2FtY2FyZC52MS5SZWNvbmNpbGVSZXF1ZXN0Gh4ucm9hbWNhcmQudjEuUmVjb25jaWxlUmVzcG9uc2USZwoRR2V0UmVjb25jaWxpYXRpb24SJS5yb2FtY2FyZC52MS5HZXRSZWNvbmNpbGlhdGlvblJlcXVlc3QaJi5yb2FtY2FyZC52MS5HZXRSZWNvbmNpbGlhdGlvblJlc3BvbnNlIgOQAgESWAoMTGlzdEZpbmRpbmdzEiAucm9hbWNhcmQudjEuTGlzdEZpbmRpbmdzUmVxdWVzdBohLnJvYW1jYXJkLnYxLkxpc3RGaW5kaW5nc1Jlc3BvbnNlIgOQAgESWQoOUmVzb2x2ZUZpbmRpbmcSIi5yb2FtY2FyZC52MS5SZXNvbHZlRmluZGluZ1JlcXVlc3QaIy5yb2FtY2FyZC52MS5SZXNvbHZlRmluZGluZ1Jlc3BvbnNlElsKDUxpc3RUcmFuc2ZlcnMSIS5yb2FtY2FyZC52MS5MaXN0VHJhbnNmZXJzUmVxdWVzdBoiLnJvYW1jYXJkLnYxLkxpc3RUcmFuc2ZlcnNSZXNwb25zZSIDkAIBElwKD1Jlc29sdmVUcmFuc2ZlchIjLnJvYW1jYXJkLnYxLlJlc29sdmVUcmFuc2ZlclJlcXVlc3QaJC5yb2FtY2FyZC52MS5SZXNvbHZlVHJhbnNmZXJSZXNwb25zZRJeCg5MaXN0T3JkZXJRdWV1ZRIiLnJvYW1jYXJkLnYxLkxpc3RPcmRlclF1ZXVlUmVxdWVzdBojLnJvYW1jYXJkLnYxLkxpc3RPcmRlclF1ZXVlUmVzcG9uc2UiA5ACARJYCgxJbnNwZWN0T3JkZXISIC5yb2FtY2FyZC52MS5JbnNwZWN0T3JkZXJSZXF1ZXN0GiEucm9hbWNhcmQudjEuSW5zcGVjdE9yZGVyUmVzcG9uc2UiA5ACARJQCgtEZWNpZGVPcmRlchIfLnJvYW1jYXJkLnYxLkRlY2lkZU9yZGVyUmVxdWVzdBogLnJvYW1jYXJkLnYxLkRlY2lkZU9yZGVyUmVzcG9uc2USUwoMUHJvdmVQYXltZW50EiAucm9hbWNhcmQudjEuUHJvdmVQYXltZW50UmVxdWVzdBohLnJvYW1jYXJkLnYxLlByb3ZlUGF5bWVudFJlc3BvbnNlElgKDExpc3RTd2l0Y2hlcxIgLnJvYW1jYXJkLnYxLkxpc3RTd2l0Y2hlc1JlcXVlc3QaIS5yb2FtY2FyZC52MS5MaXN0U3dpdGNoZXNSZXNwb25zZSIDkAIBEkoKCVNldFN3aXRjaBIdLnJvYW1jYXJkLnYxLlNldFN3aXRjaFJlcXVlc3QaHi5yb2FtY2FyZC52MS5TZXRTd2l0Y2hSZXNwb25zZRJzChVHZXRDaGFsbGVuZ2VSZXRlbnRpb24SKS5yb2FtY2FyZC52MS5HZXRDaGFsbGVuZ2VSZXRlbnRpb25SZXF1ZXN0Gioucm9hbWNhcmQudjEuR2V0Q2hhbGxlbmdlUmV0ZW50aW9uUmVzcG9uc2UiA5ACARJcCg9QcnVuZUNoYWxsZW5nZXMSIy5yb2FtY2FyZC52MS5QcnVuZUNoYWxsZW5nZXNSZXF1ZXN0GiQucm9hbWNhcmQudjEuUHJ1bmVDaGFsbGVuZ2VzUmVzcG9uc2VCbQoPY29tLnJvYW1jYXJkLnYxQg1PcGVyYXRvclByb3RvUAGiAgNSWFiqAgtSb2FtY2FyZC5WMcoCC1JvYW1jYXJkXFYx4gIXUm9hbWNhcmRcVjFcR1BCTWV0YWRhdGHqAgxSb2FtY2FyZDo6VjFiBnByb3RvMw", [file_google_protobuf_timestamp, file_roamcard_v1_order]);
 
 /**
  * @generated from message roamcard.v1.GetChallengeRetentionRequest
@@ -369,6 +369,228 @@ export const FeeJobSchema: GenMessage<FeeJob> = /*@__PURE__*/
   messageDesc(file_roamcard_v1_operator, 12);
 
 /**
+ * @generated from message roamcard.v1.CloseCardRequest
+ */
+export type CloseCardRequest = Message<"roamcard.v1.CloseCardRequest"> & {
+  /**
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * Why, for the audit trail; 1 to 500 characters.
+   *
+   * @generated from field: string reason = 2;
+   */
+  reason: string;
+};
+
+/**
+ * Describes the message roamcard.v1.CloseCardRequest.
+ * Use `create(CloseCardRequestSchema)` to create a new message.
+ */
+export const CloseCardRequestSchema: GenMessage<CloseCardRequest> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 13);
+
+/**
+ * @generated from message roamcard.v1.CloseCardResponse
+ */
+export type CloseCardResponse = Message<"roamcard.v1.CloseCardResponse"> & {
+  /**
+   * @generated from field: roamcard.v1.CardClosing closing = 1;
+   */
+  closing?: CardClosing | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.CloseCardResponse.
+ * Use `create(CloseCardResponseSchema)` to create a new message.
+ */
+export const CloseCardResponseSchema: GenMessage<CloseCardResponse> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 14);
+
+/**
+ * @generated from message roamcard.v1.ListCardClosingsRequest
+ */
+export type ListCardClosingsRequest = Message<"roamcard.v1.ListCardClosingsRequest"> & {
+  /**
+   * Only closings in this status.
+   *
+   * @generated from field: optional string status = 1;
+   */
+  status?: string | undefined;
+
+  /**
+   * How many closings a page holds, 1 to 100; 50 when absent.
+   *
+   * @generated from field: optional uint32 page_size = 2;
+   */
+  pageSize?: number | undefined;
+
+  /**
+   * The `nextPageToken` of the page before.
+   *
+   * @generated from field: optional string page_token = 3;
+   */
+  pageToken?: string | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.ListCardClosingsRequest.
+ * Use `create(ListCardClosingsRequestSchema)` to create a new message.
+ */
+export const ListCardClosingsRequestSchema: GenMessage<ListCardClosingsRequest> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 15);
+
+/**
+ * @generated from message roamcard.v1.ListCardClosingsResponse
+ */
+export type ListCardClosingsResponse = Message<"roamcard.v1.ListCardClosingsResponse"> & {
+  /**
+   * @generated from field: repeated roamcard.v1.CardClosing closings = 1;
+   */
+  closings: CardClosing[];
+
+  /**
+   * Present when there are more.
+   *
+   * @generated from field: optional string next_page_token = 2;
+   */
+  nextPageToken?: string | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.ListCardClosingsResponse.
+ * Use `create(ListCardClosingsResponseSchema)` to create a new message.
+ */
+export const ListCardClosingsResponseSchema: GenMessage<ListCardClosingsResponse> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 16);
+
+/**
+ * @generated from message roamcard.v1.RetryCardClosingRequest
+ */
+export type RetryCardClosingRequest = Message<"roamcard.v1.RetryCardClosingRequest"> & {
+  /**
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * Why, for the audit trail; 1 to 500 characters.
+   *
+   * @generated from field: string reason = 2;
+   */
+  reason: string;
+};
+
+/**
+ * Describes the message roamcard.v1.RetryCardClosingRequest.
+ * Use `create(RetryCardClosingRequestSchema)` to create a new message.
+ */
+export const RetryCardClosingRequestSchema: GenMessage<RetryCardClosingRequest> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 17);
+
+/**
+ * @generated from message roamcard.v1.RetryCardClosingResponse
+ */
+export type RetryCardClosingResponse = Message<"roamcard.v1.RetryCardClosingResponse"> & {
+  /**
+   * @generated from field: roamcard.v1.CardClosing closing = 1;
+   */
+  closing?: CardClosing | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.RetryCardClosingResponse.
+ * Use `create(RetryCardClosingResponseSchema)` to create a new message.
+ */
+export const RetryCardClosingResponseSchema: GenMessage<RetryCardClosingResponse> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 18);
+
+/**
+ * The closing of one card.
+ *
+ * @generated from message roamcard.v1.CardClosing
+ */
+export type CardClosing = Message<"roamcard.v1.CardClosing"> & {
+  /**
+   * A uuid.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * @generated from field: string order_id = 2;
+   */
+  orderId: string;
+
+  /**
+   * @generated from field: string card_id = 3;
+   */
+  cardId: string;
+
+  /**
+   * queued, processing, succeeded or operator_review.
+   *
+   * @generated from field: string status = 4;
+   */
+  status: string;
+
+  /**
+   * locking, withdrawing, refunding, ending or closed.
+   *
+   * @generated from field: string stage = 5;
+   */
+  stage: string;
+
+  /**
+   * What was left on the card: absent until it is known, and zero when nothing was left.
+   *
+   * @generated from field: optional uint32 remainder_usd_cents = 6;
+   */
+  remainderUsdCents?: number | undefined;
+
+  /**
+   * The version of the withdrawal; each has its own reference at the issuer.
+   *
+   * @generated from field: uint32 version = 7;
+   */
+  version: number;
+
+  /**
+   * The reference of this version at the issuer, a uuid.
+   *
+   * @generated from field: string reference = 8;
+   */
+  reference: string;
+
+  /**
+   * Why it waits for an operator.
+   *
+   * @generated from field: optional string reason = 9;
+   */
+  reason?: string | undefined;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp created_at = 10;
+   */
+  createdAt?: Timestamp | undefined;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp finished_at = 11;
+   */
+  finishedAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.CardClosing.
+ * Use `create(CardClosingSchema)` to create a new message.
+ */
+export const CardClosingSchema: GenMessage<CardClosing> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 19);
+
+/**
  * @generated from message roamcard.v1.ReconcileRequest
  */
 export type ReconcileRequest = Message<"roamcard.v1.ReconcileRequest"> & {
@@ -379,7 +601,7 @@ export type ReconcileRequest = Message<"roamcard.v1.ReconcileRequest"> & {
  * Use `create(ReconcileRequestSchema)` to create a new message.
  */
 export const ReconcileRequestSchema: GenMessage<ReconcileRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 13);
+  messageDesc(file_roamcard_v1_operator, 20);
 
 /**
  * @generated from message roamcard.v1.ReconcileResponse
@@ -396,7 +618,7 @@ export type ReconcileResponse = Message<"roamcard.v1.ReconcileResponse"> & {
  * Use `create(ReconcileResponseSchema)` to create a new message.
  */
 export const ReconcileResponseSchema: GenMessage<ReconcileResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 14);
+  messageDesc(file_roamcard_v1_operator, 21);
 
 /**
  * @generated from message roamcard.v1.GetReconciliationRequest
@@ -409,7 +631,7 @@ export type GetReconciliationRequest = Message<"roamcard.v1.GetReconciliationReq
  * Use `create(GetReconciliationRequestSchema)` to create a new message.
  */
 export const GetReconciliationRequestSchema: GenMessage<GetReconciliationRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 15);
+  messageDesc(file_roamcard_v1_operator, 22);
 
 /**
  * @generated from message roamcard.v1.GetReconciliationResponse
@@ -426,7 +648,7 @@ export type GetReconciliationResponse = Message<"roamcard.v1.GetReconciliationRe
  * Use `create(GetReconciliationResponseSchema)` to create a new message.
  */
 export const GetReconciliationResponseSchema: GenMessage<GetReconciliationResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 16);
+  messageDesc(file_roamcard_v1_operator, 23);
 
 /**
  * What one comparison of the books found.
@@ -507,7 +729,7 @@ export type Reconciliation = Message<"roamcard.v1.Reconciliation"> & {
  * Use `create(ReconciliationSchema)` to create a new message.
  */
 export const ReconciliationSchema: GenMessage<Reconciliation> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 17);
+  messageDesc(file_roamcard_v1_operator, 24);
 
 /**
  * How many findings of one code are open.
@@ -538,7 +760,7 @@ export type FindingSum = Message<"roamcard.v1.FindingSum"> & {
  * Use `create(FindingSumSchema)` to create a new message.
  */
 export const FindingSumSchema: GenMessage<FindingSum> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 18);
+  messageDesc(file_roamcard_v1_operator, 25);
 
 /**
  * How much was looked at by this comparison.
@@ -590,7 +812,7 @@ export type ReconciledBooks = Message<"roamcard.v1.ReconciledBooks"> & {
  * Use `create(ReconciledBooksSchema)` to create a new message.
  */
 export const ReconciledBooksSchema: GenMessage<ReconciledBooks> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 19);
+  messageDesc(file_roamcard_v1_operator, 26);
 
 /**
  * What an account of the ledger holds. What the service has is positive, what it owes or earned is negative.
@@ -616,7 +838,7 @@ export type LedgerBalance = Message<"roamcard.v1.LedgerBalance"> & {
  * Use `create(LedgerBalanceSchema)` to create a new message.
  */
 export const LedgerBalanceSchema: GenMessage<LedgerBalance> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 20);
+  messageDesc(file_roamcard_v1_operator, 27);
 
 /**
  * One thing that does not match.
@@ -725,7 +947,7 @@ export type Finding = Message<"roamcard.v1.Finding"> & {
  * Use `create(FindingSchema)` to create a new message.
  */
 export const FindingSchema: GenMessage<Finding> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 21);
+  messageDesc(file_roamcard_v1_operator, 28);
 
 /**
  * What differs, and what an operator says about it.
@@ -767,7 +989,7 @@ export type ResolvedDifference = Message<"roamcard.v1.ResolvedDifference"> & {
  * Use `create(ResolvedDifferenceSchema)` to create a new message.
  */
 export const ResolvedDifferenceSchema: GenMessage<ResolvedDifference> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 22);
+  messageDesc(file_roamcard_v1_operator, 29);
 
 /**
  * @generated from message roamcard.v1.ListFindingsRequest
@@ -807,7 +1029,7 @@ export type ListFindingsRequest = Message<"roamcard.v1.ListFindingsRequest"> & {
  * Use `create(ListFindingsRequestSchema)` to create a new message.
  */
 export const ListFindingsRequestSchema: GenMessage<ListFindingsRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 23);
+  messageDesc(file_roamcard_v1_operator, 30);
 
 /**
  * @generated from message roamcard.v1.ListFindingsResponse
@@ -831,7 +1053,7 @@ export type ListFindingsResponse = Message<"roamcard.v1.ListFindingsResponse"> &
  * Use `create(ListFindingsResponseSchema)` to create a new message.
  */
 export const ListFindingsResponseSchema: GenMessage<ListFindingsResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 24);
+  messageDesc(file_roamcard_v1_operator, 31);
 
 /**
  * @generated from message roamcard.v1.ResolveFindingRequest
@@ -857,7 +1079,7 @@ export type ResolveFindingRequest = Message<"roamcard.v1.ResolveFindingRequest">
  * Use `create(ResolveFindingRequestSchema)` to create a new message.
  */
 export const ResolveFindingRequestSchema: GenMessage<ResolveFindingRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 25);
+  messageDesc(file_roamcard_v1_operator, 32);
 
 /**
  * @generated from message roamcard.v1.ResolveFindingResponse
@@ -874,7 +1096,7 @@ export type ResolveFindingResponse = Message<"roamcard.v1.ResolveFindingResponse
  * Use `create(ResolveFindingResponseSchema)` to create a new message.
  */
 export const ResolveFindingResponseSchema: GenMessage<ResolveFindingResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 26);
+  messageDesc(file_roamcard_v1_operator, 33);
 
 /**
  * @generated from message roamcard.v1.ListTransfersRequest
@@ -907,7 +1129,7 @@ export type ListTransfersRequest = Message<"roamcard.v1.ListTransfersRequest"> &
  * Use `create(ListTransfersRequestSchema)` to create a new message.
  */
 export const ListTransfersRequestSchema: GenMessage<ListTransfersRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 27);
+  messageDesc(file_roamcard_v1_operator, 34);
 
 /**
  * @generated from message roamcard.v1.ListTransfersResponse
@@ -931,7 +1153,7 @@ export type ListTransfersResponse = Message<"roamcard.v1.ListTransfersResponse">
  * Use `create(ListTransfersResponseSchema)` to create a new message.
  */
 export const ListTransfersResponseSchema: GenMessage<ListTransfersResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 28);
+  messageDesc(file_roamcard_v1_operator, 35);
 
 /**
  * @generated from message roamcard.v1.ResolveTransferRequest
@@ -972,7 +1194,7 @@ export type ResolveTransferRequest = Message<"roamcard.v1.ResolveTransferRequest
  * Use `create(ResolveTransferRequestSchema)` to create a new message.
  */
 export const ResolveTransferRequestSchema: GenMessage<ResolveTransferRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 29);
+  messageDesc(file_roamcard_v1_operator, 36);
 
 /**
  * @generated from message roamcard.v1.ResolveTransferResponse
@@ -989,7 +1211,7 @@ export type ResolveTransferResponse = Message<"roamcard.v1.ResolveTransferRespon
  * Use `create(ResolveTransferResponseSchema)` to create a new message.
  */
 export const ResolveTransferResponseSchema: GenMessage<ResolveTransferResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 30);
+  messageDesc(file_roamcard_v1_operator, 37);
 
 /**
  * A transfer of USDC to the payee that belongs to no order.
@@ -1070,7 +1292,7 @@ export type StrayTransfer = Message<"roamcard.v1.StrayTransfer"> & {
  * Use `create(StrayTransferSchema)` to create a new message.
  */
 export const StrayTransferSchema: GenMessage<StrayTransfer> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 31);
+  messageDesc(file_roamcard_v1_operator, 38);
 
 /**
  * @generated from message roamcard.v1.ListOrderQueueRequest
@@ -1103,7 +1325,7 @@ export type ListOrderQueueRequest = Message<"roamcard.v1.ListOrderQueueRequest">
  * Use `create(ListOrderQueueRequestSchema)` to create a new message.
  */
 export const ListOrderQueueRequestSchema: GenMessage<ListOrderQueueRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 32);
+  messageDesc(file_roamcard_v1_operator, 39);
 
 /**
  * @generated from message roamcard.v1.ListOrderQueueResponse
@@ -1127,7 +1349,7 @@ export type ListOrderQueueResponse = Message<"roamcard.v1.ListOrderQueueResponse
  * Use `create(ListOrderQueueResponseSchema)` to create a new message.
  */
 export const ListOrderQueueResponseSchema: GenMessage<ListOrderQueueResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 33);
+  messageDesc(file_roamcard_v1_operator, 40);
 
 /**
  * An order as it lies before an operator.
@@ -1189,7 +1411,7 @@ export type QueuedOrder = Message<"roamcard.v1.QueuedOrder"> & {
  * Use `create(QueuedOrderSchema)` to create a new message.
  */
 export const QueuedOrderSchema: GenMessage<QueuedOrder> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 34);
+  messageDesc(file_roamcard_v1_operator, 41);
 
 /**
  * @generated from message roamcard.v1.InspectOrderRequest
@@ -1206,7 +1428,7 @@ export type InspectOrderRequest = Message<"roamcard.v1.InspectOrderRequest"> & {
  * Use `create(InspectOrderRequestSchema)` to create a new message.
  */
 export const InspectOrderRequestSchema: GenMessage<InspectOrderRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 35);
+  messageDesc(file_roamcard_v1_operator, 42);
 
 /**
  * @generated from message roamcard.v1.InspectOrderResponse
@@ -1267,7 +1489,7 @@ export type InspectOrderResponse = Message<"roamcard.v1.InspectOrderResponse"> &
  * Use `create(InspectOrderResponseSchema)` to create a new message.
  */
 export const InspectOrderResponseSchema: GenMessage<InspectOrderResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 36);
+  messageDesc(file_roamcard_v1_operator, 43);
 
 /**
  * One authorization claimed for an order.
@@ -1336,7 +1558,7 @@ export type PaymentRecord = Message<"roamcard.v1.PaymentRecord"> & {
  * Use `create(PaymentRecordSchema)` to create a new message.
  */
 export const PaymentRecordSchema: GenMessage<PaymentRecord> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 37);
+  messageDesc(file_roamcard_v1_operator, 44);
 
 /**
  * The authorization that brings an order's payment back.
@@ -1417,7 +1639,7 @@ export type RefundRecord = Message<"roamcard.v1.RefundRecord"> & {
  * Use `create(RefundRecordSchema)` to create a new message.
  */
 export const RefundRecordSchema: GenMessage<RefundRecord> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 38);
+  messageDesc(file_roamcard_v1_operator, 45);
 
 /**
  * One job behind an order.
@@ -1482,7 +1704,7 @@ export type JobRecord = Message<"roamcard.v1.JobRecord"> & {
  * Use `create(JobRecordSchema)` to create a new message.
  */
 export const JobRecordSchema: GenMessage<JobRecord> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 39);
+  messageDesc(file_roamcard_v1_operator, 46);
 
 /**
  * Our name for one call to a provider.
@@ -1517,7 +1739,7 @@ export type ProviderReference = Message<"roamcard.v1.ProviderReference"> & {
  * Use `create(ProviderReferenceSchema)` to create a new message.
  */
 export const ProviderReferenceSchema: GenMessage<ProviderReference> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 40);
+  messageDesc(file_roamcard_v1_operator, 47);
 
 /**
  * One move of an order.
@@ -1572,7 +1794,7 @@ export type OrderMove = Message<"roamcard.v1.OrderMove"> & {
  * Use `create(OrderMoveSchema)` to create a new message.
  */
 export const OrderMoveSchema: GenMessage<OrderMove> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 41);
+  messageDesc(file_roamcard_v1_operator, 48);
 
 /**
  * One thing that a move rests on, by name.
@@ -1596,7 +1818,7 @@ export type Evidence = Message<"roamcard.v1.Evidence"> & {
  * Use `create(EvidenceSchema)` to create a new message.
  */
 export const EvidenceSchema: GenMessage<Evidence> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 42);
+  messageDesc(file_roamcard_v1_operator, 49);
 
 /**
  * @generated from message roamcard.v1.DecideOrderRequest
@@ -1628,7 +1850,7 @@ export type DecideOrderRequest = Message<"roamcard.v1.DecideOrderRequest"> & {
  * Use `create(DecideOrderRequestSchema)` to create a new message.
  */
 export const DecideOrderRequestSchema: GenMessage<DecideOrderRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 43);
+  messageDesc(file_roamcard_v1_operator, 50);
 
 /**
  * @generated from message roamcard.v1.DecideOrderResponse
@@ -1645,7 +1867,7 @@ export type DecideOrderResponse = Message<"roamcard.v1.DecideOrderResponse"> & {
  * Use `create(DecideOrderResponseSchema)` to create a new message.
  */
 export const DecideOrderResponseSchema: GenMessage<DecideOrderResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 44);
+  messageDesc(file_roamcard_v1_operator, 51);
 
 /**
  * @generated from message roamcard.v1.ProvePaymentRequest
@@ -1676,7 +1898,7 @@ export type ProvePaymentRequest = Message<"roamcard.v1.ProvePaymentRequest"> & {
  * Use `create(ProvePaymentRequestSchema)` to create a new message.
  */
 export const ProvePaymentRequestSchema: GenMessage<ProvePaymentRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 45);
+  messageDesc(file_roamcard_v1_operator, 52);
 
 /**
  * @generated from message roamcard.v1.ProvePaymentResponse
@@ -1693,7 +1915,7 @@ export type ProvePaymentResponse = Message<"roamcard.v1.ProvePaymentResponse"> &
  * Use `create(ProvePaymentResponseSchema)` to create a new message.
  */
 export const ProvePaymentResponseSchema: GenMessage<ProvePaymentResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 46);
+  messageDesc(file_roamcard_v1_operator, 53);
 
 /**
  * @generated from message roamcard.v1.ListSwitchesRequest
@@ -1706,7 +1928,7 @@ export type ListSwitchesRequest = Message<"roamcard.v1.ListSwitchesRequest"> & {
  * Use `create(ListSwitchesRequestSchema)` to create a new message.
  */
 export const ListSwitchesRequestSchema: GenMessage<ListSwitchesRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 47);
+  messageDesc(file_roamcard_v1_operator, 54);
 
 /**
  * @generated from message roamcard.v1.ListSwitchesResponse
@@ -1723,7 +1945,7 @@ export type ListSwitchesResponse = Message<"roamcard.v1.ListSwitchesResponse"> &
  * Use `create(ListSwitchesResponseSchema)` to create a new message.
  */
 export const ListSwitchesResponseSchema: GenMessage<ListSwitchesResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 48);
+  messageDesc(file_roamcard_v1_operator, 55);
 
 /**
  * @generated from message roamcard.v1.SetSwitchRequest
@@ -1756,7 +1978,7 @@ export type SetSwitchRequest = Message<"roamcard.v1.SetSwitchRequest"> & {
  * Use `create(SetSwitchRequestSchema)` to create a new message.
  */
 export const SetSwitchRequestSchema: GenMessage<SetSwitchRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 49);
+  messageDesc(file_roamcard_v1_operator, 56);
 
 /**
  * @generated from message roamcard.v1.SetSwitchResponse
@@ -1773,7 +1995,7 @@ export type SetSwitchResponse = Message<"roamcard.v1.SetSwitchResponse"> & {
  * Use `create(SetSwitchResponseSchema)` to create a new message.
  */
 export const SetSwitchResponseSchema: GenMessage<SetSwitchResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 50);
+  messageDesc(file_roamcard_v1_operator, 57);
 
 /**
  * The kill switch of one product.
@@ -1818,7 +2040,7 @@ export type Switch = Message<"roamcard.v1.Switch"> & {
  * Use `create(SwitchSchema)` to create a new message.
  */
 export const SwitchSchema: GenMessage<Switch> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 51);
+  messageDesc(file_roamcard_v1_operator, 58);
 
 /**
  * OperatorService is for the people who run the service. Every use is written to the audit trail
@@ -1869,6 +2091,40 @@ export const OperatorService: GenService<{
     methodKind: "unary";
     input: typeof WriteOffFeeJobRequestSchema;
     output: typeof WriteOffFeeJobResponseSchema;
+  },
+  /**
+   * Closes a card for good: it is locked at its issuer at once, merchants' holds are waited for, what is left is taken
+   * back and refunded to the owner on chain, and then the issuer closes the card. The answer is how far that is; it goes
+   * on by itself. A card that is being closed, or was closed so, answers with that closing, whatever the key. A card
+   * whose issue fee is neither withdrawn nor written off is not closed.
+   *
+   * @generated from rpc roamcard.v1.OperatorService.CloseCard
+   */
+  closeCard: {
+    methodKind: "unary";
+    input: typeof CloseCardRequestSchema;
+    output: typeof CloseCardResponseSchema;
+  },
+  /**
+   * Lists the closings of cards, newest first.
+   *
+   * @generated from rpc roamcard.v1.OperatorService.ListCardClosings
+   */
+  listCardClosings: {
+    methodKind: "unary";
+    input: typeof ListCardClosingsRequestSchema;
+    output: typeof ListCardClosingsResponseSchema;
+  },
+  /**
+   * Lets a closing that waits for an operator go on from its stage. What was sent before is looked up, not sent again. A
+   * closing in another status stays as it is.
+   *
+   * @generated from rpc roamcard.v1.OperatorService.RetryCardClosing
+   */
+  retryCardClosing: {
+    methodKind: "unary";
+    input: typeof RetryCardClosingRequestSchema;
+    output: typeof RetryCardClosingResponseSchema;
   },
   /**
    * Compares the books now: the chain's transfers, our records and ledger, and the issuer's own. Money that

@@ -14,7 +14,7 @@ from connectrpc.errors import ConnectError
 from connectrpc.method import IdempotencyLevel, MethodInfo
 from connectrpc.server import ConnectASGIApplication, ConnectWSGIApplication, Endpoint, EndpointSync
 
-from .operator_pb import DecideOrderRequest, DecideOrderResponse, GetChallengeRetentionRequest, GetChallengeRetentionResponse, GetReconciliationRequest, GetReconciliationResponse, InspectOrderRequest, InspectOrderResponse, ListFeeJobsRequest, ListFeeJobsResponse, ListFindingsRequest, ListFindingsResponse, ListOrderQueueRequest, ListOrderQueueResponse, ListSwitchesRequest, ListSwitchesResponse, ListTransfersRequest, ListTransfersResponse, ProvePaymentRequest, ProvePaymentResponse, PruneChallengesRequest, PruneChallengesResponse, ReconcileFeeJobRequest, ReconcileFeeJobResponse, ReconcileRequest, ReconcileResponse, ResolveFindingRequest, ResolveFindingResponse, ResolveTransferRequest, ResolveTransferResponse, RetryFeeJobRequest, RetryFeeJobResponse, SetSwitchRequest, SetSwitchResponse, WriteOffFeeJobRequest, WriteOffFeeJobResponse
+from .operator_pb import CloseCardRequest, CloseCardResponse, DecideOrderRequest, DecideOrderResponse, GetChallengeRetentionRequest, GetChallengeRetentionResponse, GetReconciliationRequest, GetReconciliationResponse, InspectOrderRequest, InspectOrderResponse, ListCardClosingsRequest, ListCardClosingsResponse, ListFeeJobsRequest, ListFeeJobsResponse, ListFindingsRequest, ListFindingsResponse, ListOrderQueueRequest, ListOrderQueueResponse, ListSwitchesRequest, ListSwitchesResponse, ListTransfersRequest, ListTransfersResponse, ProvePaymentRequest, ProvePaymentResponse, PruneChallengesRequest, PruneChallengesResponse, ReconcileFeeJobRequest, ReconcileFeeJobResponse, ReconcileRequest, ReconcileResponse, ResolveFindingRequest, ResolveFindingResponse, ResolveTransferRequest, ResolveTransferResponse, RetryCardClosingRequest, RetryCardClosingResponse, RetryFeeJobRequest, RetryFeeJobResponse, SetSwitchRequest, SetSwitchResponse, WriteOffFeeJobRequest, WriteOffFeeJobResponse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping
@@ -36,6 +36,15 @@ class OperatorService(Protocol):
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def write_off_fee_job(self, request: WriteOffFeeJobRequest, ctx: RequestContext[WriteOffFeeJobRequest, WriteOffFeeJobResponse]) -> WriteOffFeeJobResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def close_card(self, request: CloseCardRequest, ctx: RequestContext[CloseCardRequest, CloseCardResponse]) -> CloseCardResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def list_card_closings(self, request: ListCardClosingsRequest, ctx: RequestContext[ListCardClosingsRequest, ListCardClosingsResponse]) -> ListCardClosingsResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def retry_card_closing(self, request: RetryCardClosingRequest, ctx: RequestContext[RetryCardClosingRequest, RetryCardClosingResponse]) -> RetryCardClosingResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def reconcile(self, request: ReconcileRequest, ctx: RequestContext[ReconcileRequest, ReconcileResponse]) -> ReconcileResponse:
@@ -133,6 +142,36 @@ class OperatorServiceASGIApplication(ConnectASGIApplication[OperatorService]):
                         idempotency_level=IdempotencyLevel.UNKNOWN,
                     ),
                     function=svc.write_off_fee_job,
+                ),
+                "/roamcard.v1.OperatorService/CloseCard": Endpoint.unary(
+                    method=MethodInfo(
+                        name="CloseCard",
+                        service_name="roamcard.v1.OperatorService",
+                        input=CloseCardRequest,
+                        output=CloseCardResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=svc.close_card,
+                ),
+                "/roamcard.v1.OperatorService/ListCardClosings": Endpoint.unary(
+                    method=MethodInfo(
+                        name="ListCardClosings",
+                        service_name="roamcard.v1.OperatorService",
+                        input=ListCardClosingsRequest,
+                        output=ListCardClosingsResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=svc.list_card_closings,
+                ),
+                "/roamcard.v1.OperatorService/RetryCardClosing": Endpoint.unary(
+                    method=MethodInfo(
+                        name="RetryCardClosing",
+                        service_name="roamcard.v1.OperatorService",
+                        input=RetryCardClosingRequest,
+                        output=RetryCardClosingResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=svc.retry_card_closing,
                 ),
                 "/roamcard.v1.OperatorService/Reconcile": Endpoint.unary(
                     method=MethodInfo(
@@ -364,6 +403,68 @@ class OperatorServiceClient(ConnectClient):
                 service_name="roamcard.v1.OperatorService",
                 input=WriteOffFeeJobRequest,
                 output=WriteOffFeeJobResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+
+    async def close_card(
+        self,
+        request: CloseCardRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> CloseCardResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="CloseCard",
+                service_name="roamcard.v1.OperatorService",
+                input=CloseCardRequest,
+                output=CloseCardResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+
+    async def list_card_closings(
+        self,
+        request: ListCardClosingsRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> ListCardClosingsResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ListCardClosings",
+                service_name="roamcard.v1.OperatorService",
+                input=ListCardClosingsRequest,
+                output=ListCardClosingsResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+
+    async def retry_card_closing(
+        self,
+        request: RetryCardClosingRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> RetryCardClosingResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="RetryCardClosing",
+                service_name="roamcard.v1.OperatorService",
+                input=RetryCardClosingRequest,
+                output=RetryCardClosingResponse,
                 idempotency_level=IdempotencyLevel.UNKNOWN,
             ),
             headers=headers,
@@ -677,6 +778,15 @@ class OperatorServiceSync(Protocol):
     def write_off_fee_job(self, request: WriteOffFeeJobRequest, ctx: RequestContext[WriteOffFeeJobRequest, WriteOffFeeJobResponse]) -> WriteOffFeeJobResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
+    def close_card(self, request: CloseCardRequest, ctx: RequestContext[CloseCardRequest, CloseCardResponse]) -> CloseCardResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def list_card_closings(self, request: ListCardClosingsRequest, ctx: RequestContext[ListCardClosingsRequest, ListCardClosingsResponse]) -> ListCardClosingsResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def retry_card_closing(self, request: RetryCardClosingRequest, ctx: RequestContext[RetryCardClosingRequest, RetryCardClosingResponse]) -> RetryCardClosingResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
     def reconcile(self, request: ReconcileRequest, ctx: RequestContext[ReconcileRequest, ReconcileResponse]) -> ReconcileResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -770,6 +880,36 @@ class OperatorServiceWSGIApplication(ConnectWSGIApplication):
                         idempotency_level=IdempotencyLevel.UNKNOWN,
                     ),
                     function=service.write_off_fee_job,
+                ),
+                "/roamcard.v1.OperatorService/CloseCard": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="CloseCard",
+                        service_name="roamcard.v1.OperatorService",
+                        input=CloseCardRequest,
+                        output=CloseCardResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=service.close_card,
+                ),
+                "/roamcard.v1.OperatorService/ListCardClosings": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="ListCardClosings",
+                        service_name="roamcard.v1.OperatorService",
+                        input=ListCardClosingsRequest,
+                        output=ListCardClosingsResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=service.list_card_closings,
+                ),
+                "/roamcard.v1.OperatorService/RetryCardClosing": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="RetryCardClosing",
+                        service_name="roamcard.v1.OperatorService",
+                        input=RetryCardClosingRequest,
+                        output=RetryCardClosingResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=service.retry_card_closing,
                 ),
                 "/roamcard.v1.OperatorService/Reconcile": EndpointSync.unary(
                     method=MethodInfo(
@@ -998,6 +1138,65 @@ class OperatorServiceClientSync(ConnectClientSync):
                 service_name="roamcard.v1.OperatorService",
                 input=WriteOffFeeJobRequest,
                 output=WriteOffFeeJobResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def close_card(
+        self,
+        request: CloseCardRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> CloseCardResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="CloseCard",
+                service_name="roamcard.v1.OperatorService",
+                input=CloseCardRequest,
+                output=CloseCardResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def list_card_closings(
+        self,
+        request: ListCardClosingsRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> ListCardClosingsResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ListCardClosings",
+                service_name="roamcard.v1.OperatorService",
+                input=ListCardClosingsRequest,
+                output=ListCardClosingsResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+    def retry_card_closing(
+        self,
+        request: RetryCardClosingRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> RetryCardClosingResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="RetryCardClosing",
+                service_name="roamcard.v1.OperatorService",
+                input=RetryCardClosingRequest,
+                output=RetryCardClosingResponse,
                 idempotency_level=IdempotencyLevel.UNKNOWN,
             ),
             headers=headers,

@@ -524,6 +524,320 @@ class FeeJob(Message[_FeeJobFields]):
         outstanding: bool
         written_off: bool
 
+_CloseCardRequestFields: TypeAlias = Literal["id", "reason"]
+
+class CloseCardRequest(Message[_CloseCardRequestFields]):
+    """
+    ```proto
+    message roamcard.v1.CloseCardRequest
+    ```
+
+    Attributes:
+        id:
+            ```proto
+            string id = 1;
+            ```
+        reason:
+            Why, for the audit trail; 1 to 500 characters.
+
+            ```proto
+            string reason = 2;
+            ```
+    """
+
+    __slots__ = ("id", "reason")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            id: str = "",
+            reason: str = "",
+        ) -> None:
+            pass
+
+        id: str
+        reason: str
+
+_CloseCardResponseFields: TypeAlias = Literal["closing"]
+
+class CloseCardResponse(Message[_CloseCardResponseFields]):
+    """
+    ```proto
+    message roamcard.v1.CloseCardResponse
+    ```
+
+    Attributes:
+        closing:
+            ```proto
+            optional roamcard.v1.CardClosing closing = 1;
+            ```
+    """
+
+    __slots__ = ("closing",)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            closing: CardClosing | None = None,
+        ) -> None:
+            pass
+
+        closing: CardClosing | None
+
+_ListCardClosingsRequestFields: TypeAlias = Literal["status", "page_size", "page_token"]
+
+class ListCardClosingsRequest(Message[_ListCardClosingsRequestFields]):
+    """
+    ```proto
+    message roamcard.v1.ListCardClosingsRequest
+    ```
+
+    Attributes:
+        status:
+            Only closings in this status.
+
+            ```proto
+            optional string status = 1;
+            ```
+        page_size:
+            How many closings a page holds, 1 to 100; 50 when absent.
+
+            ```proto
+            optional uint32 page_size = 2;
+            ```
+        page_token:
+            The `nextPageToken` of the page before.
+
+            ```proto
+            optional string page_token = 3;
+            ```
+    """
+
+    __slots__ = ("status", "page_size", "page_token")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            status: str | None = None,
+            page_size: int | None = None,
+            page_token: str | None = None,
+        ) -> None:
+            pass
+
+        status: str
+        page_size: int
+        page_token: str
+
+_ListCardClosingsResponseFields: TypeAlias = Literal["closings", "next_page_token"]
+
+class ListCardClosingsResponse(Message[_ListCardClosingsResponseFields]):
+    """
+    ```proto
+    message roamcard.v1.ListCardClosingsResponse
+    ```
+
+    Attributes:
+        closings:
+            ```proto
+            repeated roamcard.v1.CardClosing closings = 1;
+            ```
+        next_page_token:
+            Present when there are more.
+
+            ```proto
+            optional string next_page_token = 2;
+            ```
+    """
+
+    __slots__ = ("closings", "next_page_token")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            closings: list[CardClosing] | None = None,
+            next_page_token: str | None = None,
+        ) -> None:
+            pass
+
+        closings: list[CardClosing]
+        next_page_token: str
+
+_RetryCardClosingRequestFields: TypeAlias = Literal["id", "reason"]
+
+class RetryCardClosingRequest(Message[_RetryCardClosingRequestFields]):
+    """
+    ```proto
+    message roamcard.v1.RetryCardClosingRequest
+    ```
+
+    Attributes:
+        id:
+            ```proto
+            string id = 1;
+            ```
+        reason:
+            Why, for the audit trail; 1 to 500 characters.
+
+            ```proto
+            string reason = 2;
+            ```
+    """
+
+    __slots__ = ("id", "reason")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            id: str = "",
+            reason: str = "",
+        ) -> None:
+            pass
+
+        id: str
+        reason: str
+
+_RetryCardClosingResponseFields: TypeAlias = Literal["closing"]
+
+class RetryCardClosingResponse(Message[_RetryCardClosingResponseFields]):
+    """
+    ```proto
+    message roamcard.v1.RetryCardClosingResponse
+    ```
+
+    Attributes:
+        closing:
+            ```proto
+            optional roamcard.v1.CardClosing closing = 1;
+            ```
+    """
+
+    __slots__ = ("closing",)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            closing: CardClosing | None = None,
+        ) -> None:
+            pass
+
+        closing: CardClosing | None
+
+_CardClosingFields: TypeAlias = Literal["id", "order_id", "card_id", "status", "stage", "remainder_usd_cents", "version", "reference", "reason", "created_at", "finished_at"]
+
+class CardClosing(Message[_CardClosingFields]):
+    """
+    The closing of one card.
+
+    ```proto
+    message roamcard.v1.CardClosing
+    ```
+
+    Attributes:
+        id:
+            A uuid.
+
+            ```proto
+            string id = 1;
+            ```
+        order_id:
+            ```proto
+            string order_id = 2;
+            ```
+        card_id:
+            ```proto
+            string card_id = 3;
+            ```
+        status:
+            queued, processing, succeeded or operator_review.
+
+            ```proto
+            string status = 4;
+            ```
+        stage:
+            locking, withdrawing, refunding, ending or closed.
+
+            ```proto
+            string stage = 5;
+            ```
+        remainder_usd_cents:
+            What was left on the card: absent until it is known, and zero when nothing was left.
+
+            ```proto
+            optional uint32 remainder_usd_cents = 6;
+            ```
+        version:
+            The version of the withdrawal; each has its own reference at the issuer.
+
+            ```proto
+            uint32 version = 7;
+            ```
+        reference:
+            The reference of this version at the issuer, a uuid.
+
+            ```proto
+            string reference = 8;
+            ```
+        reason:
+            Why it waits for an operator.
+
+            ```proto
+            optional string reason = 9;
+            ```
+        created_at:
+            ```proto
+            optional google.protobuf.Timestamp created_at = 10;
+            ```
+        finished_at:
+            ```proto
+            optional google.protobuf.Timestamp finished_at = 11;
+            ```
+    """
+
+    __slots__ = ("id", "order_id", "card_id", "status", "stage", "remainder_usd_cents", "version", "reference", "reason", "created_at", "finished_at")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            id: str = "",
+            order_id: str = "",
+            card_id: str = "",
+            status: str = "",
+            stage: str = "",
+            remainder_usd_cents: int | None = None,
+            version: int = 0,
+            reference: str = "",
+            reason: str | None = None,
+            created_at: Timestamp | None = None,
+            finished_at: Timestamp | None = None,
+        ) -> None:
+            pass
+
+        id: str
+        order_id: str
+        card_id: str
+        status: str
+        stage: str
+        remainder_usd_cents: int
+        version: int
+        reference: str
+        reason: str
+        created_at: Timestamp | None
+        finished_at: Timestamp | None
+
 _ReconcileRequestFields: TypeAlias = NoReturn
 
 class ReconcileRequest(Message[_ReconcileRequestFields]):
@@ -2505,7 +2819,7 @@ class Switch(Message[_SwitchFields]):
 
 
 _DESC = file_desc(
-    b'\n\x1aroamcard/v1/operator.proto\x12\x0broamcard.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17roamcard/v1/order.proto"\x1e\n\x1cGetChallengeRetentionRequest"\x97\x01\n\x1dGetChallengeRetentionResponse\x12+\n\x11retention_seconds\x18\x01 \x01(\rR\x10retentionSeconds\x12\x14\n\x05total\x18\x02 \x01(\rR\x05total\x12\x14\n\x05stale\x18\x03 \x01(\rR\x05stale\x12\x1d\n\nbatch_size\x18\x04 \x01(\rR\tbatchSize"\x18\n\x16PruneChallengesRequest"Q\n\x17PruneChallengesResponse\x12\x18\n\x07deleted\x18\x01 \x01(\rR\x07deleted\x12\x1c\n\tremaining\x18\x02 \x01(\rR\tremaining"\x9f\x01\n\x12ListFeeJobsRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x7f\n\x13ListFeeJobsResponse\x12\'\n\x04jobs\x18\x01 \x03(\x0b2\x13.roamcard.v1.FeeJobR\x04jobs\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"(\n\x16ReconcileFeeJobRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id"@\n\x17ReconcileFeeJobResponse\x12%\n\x03job\x18\x01 \x01(\x0b2\x13.roamcard.v1.FeeJobR\x03job"<\n\x12RetryFeeJobRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason"<\n\x13RetryFeeJobResponse\x12%\n\x03job\x18\x01 \x01(\x0b2\x13.roamcard.v1.FeeJobR\x03job"?\n\x15WriteOffFeeJobRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason"?\n\x16WriteOffFeeJobResponse\x12%\n\x03job\x18\x01 \x01(\x0b2\x13.roamcard.v1.FeeJobR\x03job"\xa9\x03\n\x06FeeJob\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n\x08order_id\x18\x02 \x01(\tR\x07orderId\x12\x17\n\x07card_id\x18\x03 \x01(\tR\x06cardId\x12\x16\n\x06status\x18\x04 \x01(\tR\x06status\x12(\n\x10amount_usd_cents\x18\x05 \x01(\rR\x0eamountUsdCents\x12\x18\n\x07version\x18\x06 \x01(\rR\x07version\x12\x1c\n\treference\x18\x07 \x01(\tR\treference\x12\x1b\n\x06reason\x18\x08 \x01(\tH\x00R\x06reason\x88\x01\x01\x129\n\ncreated_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n\x0bfinished_at\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\nfinishedAt\x12 \n\x0boutstanding\x18\x0b \x01(\x08R\x0boutstanding\x12\x1f\n\x0bwritten_off\x18\x0c \x01(\x08R\nwrittenOffB\t\n\x07_reason"\x12\n\x10ReconcileRequest"H\n\x11ReconcileResponse\x123\n\x06report\x18\x01 \x01(\x0b2\x1b.roamcard.v1.ReconciliationR\x06report"\x1a\n\x18GetReconciliationRequest"P\n\x19GetReconciliationResponse\x123\n\x06report\x18\x01 \x01(\x0b2\x1b.roamcard.v1.ReconciliationR\x06report"\xed\x03\n\x0eReconciliation\x12*\n\x02at\x18\x01 \x01(\x0b2\x1a.google.protobuf.TimestampR\x02at\x12\x1f\n\x0bfirst_block\x18\x02 \x01(\rR\nfirstBlock\x12\x1d\n\nlast_block\x18\x03 \x01(\rR\tlastBlock\x126\n\x07checked\x18\x04 \x01(\x0b2\x1c.roamcard.v1.ReconciledBooksR\x07checked\x126\n\x08balances\x18\x05 \x03(\x0b2\x1a.roamcard.v1.LedgerBalanceR\x08balances\x12&\n\x0fspent_usd_cents\x18\x06 \x01(\rR\rspentUsdCents\x120\n\x08findings\x18\x07 \x03(\x0b2\x14.roamcard.v1.FindingR\x08findings\x12;\n\x08resolved\x18\x08 \x03(\x0b2\x1f.roamcard.v1.ResolvedDifferenceR\x08resolved\x12+\n\x04sums\x18\t \x03(\x0b2\x17.roamcard.v1.FindingSumR\x04sums\x12;\n\x0bcomplete_at\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\ncompleteAt"P\n\nFindingSum\x12\x12\n\x04code\x18\x01 \x01(\tR\x04code\x12\x12\n\x04open\x18\x02 \x01(\rR\x04open\x12\x1a\n\x08blocking\x18\x03 \x01(\rR\x08blocking"\xb3\x01\n\x0fReconciledBooks\x12\x16\n\x06orders\x18\x01 \x01(\rR\x06orders\x12\x1a\n\x08payments\x18\x02 \x01(\rR\x08payments\x12\x1c\n\ttransfers\x18\x03 \x01(\rR\ttransfers\x12\x1a\n\x08postings\x18\x04 \x01(\rR\x08postings\x12\x14\n\x05cards\x18\x05 \x01(\rR\x05cards\x12\x1c\n\tmovements\x18\x06 \x01(\rR\tmovements"?\n\rLedgerBalance\x12\x18\n\x07account\x18\x01 \x01(\tR\x07account\x12\x14\n\x05units\x18\x02 \x01(\tR\x05units"\xd1\x04\n\x07Finding\x12\x12\n\x04code\x18\x01 \x01(\tR\x04code\x12\x1e\n\x08order_id\x18\x02 \x01(\tH\x00R\x07orderId\x88\x01\x01\x12\x18\n\x07subject\x18\x03 \x01(\tR\x07subject\x12\x16\n\x06detail\x18\x04 \x01(\tR\x06detail\x12\x16\n\x06blocks\x18\x05 \x01(\x08R\x06blocks\x12\x0e\n\x02id\x18\x06 \x01(\tR\x02id\x12\x19\n\x05owner\x18\x07 \x01(\tH\x01R\x05owner\x88\x01\x01\x12\x1d\n\x07product\x18\x08 \x01(\tH\x02R\x07product\x88\x01\x01\x12>\n\rfirst_seen_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\x0bfirstSeenAt\x12<\n\x0clast_seen_at\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\nlastSeenAt\x12\x16\n\x06status\x18\x0b \x01(\tR\x06status\x12#\n\nresolution\x18\x0c \x01(\tH\x03R\nresolution\x88\x01\x01\x12\x1b\n\x06reason\x18\r \x01(\tH\x04R\x06reason\x88\x01\x01\x12\x1f\n\x08operator\x18\x0e \x01(\tH\x05R\x08operator\x88\x01\x01\x12;\n\x0bresolved_at\x18\x0f \x01(\x0b2\x1a.google.protobuf.TimestampR\nresolvedAtB\x0b\n\t_order_idB\x08\n\x06_ownerB\n\n\x08_productB\r\n\x0b_resolutionB\t\n\x07_reasonB\x0b\n\t_operator"z\n\x12ResolvedDifference\x12\x18\n\x07subject\x18\x01 \x01(\tR\x07subject\x12\x1e\n\nresolution\x18\x02 \x01(\tR\nresolution\x12\x16\n\x06detail\x18\x03 \x01(\tR\x06detail\x12\x12\n\x04code\x18\x04 \x01(\tR\x04code"\xc2\x01\n\x13ListFindingsRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12\x17\n\x04code\x18\x02 \x01(\tH\x01R\x04code\x88\x01\x01\x12 \n\tpage_size\x18\x03 \x01(\rH\x02R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x04 \x01(\tH\x03R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x07\n\x05_codeB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x89\x01\n\x14ListFindingsResponse\x120\n\x08findings\x18\x01 \x03(\x0b2\x14.roamcard.v1.FindingR\x08findings\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"?\n\x15ResolveFindingRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason"H\n\x16ResolveFindingResponse\x12.\n\x07finding\x18\x01 \x01(\x0b2\x14.roamcard.v1.FindingR\x07finding"\xa1\x01\n\x14ListTransfersRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x92\x01\n\x15ListTransfersResponse\x128\n\ttransfers\x18\x01 \x03(\x0b2\x1a.roamcard.v1.StrayTransferR\ttransfers\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"\x8f\x01\n\x16ResolveTransferRequest\x12 \n\x0btransaction\x18\x01 \x01(\tR\x0btransaction\x12\x1b\n\tlog_index\x18\x02 \x01(\rR\x08logIndex\x12\x1e\n\nresolution\x18\x03 \x01(\tR\nresolution\x12\x16\n\x06reason\x18\x04 \x01(\tR\x06reason"Q\n\x17ResolveTransferResponse\x126\n\x08transfer\x18\x01 \x01(\x0b2\x1a.roamcard.v1.StrayTransferR\x08transfer"\xa4\x03\n\rStrayTransfer\x12 \n\x0btransaction\x18\x01 \x01(\tR\x0btransaction\x12\x1b\n\tlog_index\x18\x02 \x01(\rR\x08logIndex\x12\x14\n\x05block\x18\x03 \x01(\rR\x05block\x12\x12\n\x04from\x18\x04 \x01(\tR\x04from\x12\x16\n\x06amount\x18\x05 \x01(\tR\x06amount\x123\n\x07seen_at\x18\x06 \x01(\x0b2\x1a.google.protobuf.TimestampR\x06seenAt\x12\x16\n\x06status\x18\x07 \x01(\tR\x06status\x12#\n\nresolution\x18\x08 \x01(\tH\x00R\nresolution\x88\x01\x01\x12\x1b\n\x06reason\x18\t \x01(\tH\x01R\x06reason\x88\x01\x01\x12\x1f\n\x08operator\x18\n \x01(\tH\x02R\x08operator\x88\x01\x01\x12;\n\x0bresolved_at\x18\x0b \x01(\x0b2\x1a.google.protobuf.TimestampR\nresolvedAtB\r\n\x0b_resolutionB\t\n\x07_reasonB\x0b\n\t_operator"\xa2\x01\n\x15ListOrderQueueRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x8b\x01\n\x16ListOrderQueueResponse\x120\n\x06orders\x18\x01 \x03(\x0b2\x18.roamcard.v1.QueuedOrderR\x06orders\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"\x99\x02\n\x0bQueuedOrder\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12\x12\n\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n\x06status\x18\x03 \x01(\tR\x06status\x12\x14\n\x05owner\x18\x04 \x01(\tR\x05owner\x12(\n\x10amount_usd_cents\x18\x05 \x01(\rR\x0eamountUsdCents\x12\x16\n\x06reason\x18\x06 \x01(\tR\x06reason\x120\n\x05since\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\x05since\x129\n\ncreated_at\x18\x08 \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt"0\n\x13InspectOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"\xe1\x02\n\x14InspectOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order\x12\x14\n\x05owner\x18\x02 \x01(\tR\x05owner\x126\n\x08payments\x18\x03 \x03(\x0b2\x1a.roamcard.v1.PaymentRecordR\x08payments\x121\n\x06refund\x18\x04 \x01(\x0b2\x19.roamcard.v1.RefundRecordR\x06refund\x12*\n\x04jobs\x18\x05 \x03(\x0b2\x16.roamcard.v1.JobRecordR\x04jobs\x12>\n\nreferences\x18\x06 \x03(\x0b2\x1e.roamcard.v1.ProviderReferenceR\nreferences\x122\n\x08timeline\x18\x07 \x03(\x0b2\x16.roamcard.v1.OrderMoveR\x08timeline"\xde\x02\n\rPaymentRecord\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06status\x18\x02 \x01(\tR\x06status\x12\x14\n\x05payer\x18\x03 \x01(\tR\x05payer\x12\x16\n\x06amount\x18\x04 \x01(\tR\x06amount\x12\x14\n\x05nonce\x18\x05 \x01(\tR\x05nonce\x12%\n\x0btransaction\x18\x06 \x01(\tH\x00R\x0btransaction\x88\x01\x01\x12$\n\x0bdead_reason\x18\x07 \x01(\tH\x01R\ndeadReason\x88\x01\x01\x129\n\ncreated_at\x18\x08 \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n\nsettled_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\tsettledAtB\x0e\n\x0c_transactionB\x0e\n\x0c_dead_reason"\xb5\x03\n\x0cRefundRecord\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06status\x18\x02 \x01(\tR\x06status\x12\x1a\n\x08treasury\x18\x03 \x01(\tR\x08treasury\x12\x0e\n\x02to\x18\x04 \x01(\tR\x02to\x12\x16\n\x06amount\x18\x05 \x01(\tR\x06amount\x12\x14\n\x05nonce\x18\x06 \x01(\tR\x05nonce\x12=\n\x0cvalid_before\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\x0bvalidBefore\x12%\n\x0btransaction\x18\x08 \x01(\tH\x00R\x0btransaction\x88\x01\x01\x129\n\ncreated_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x127\n\tsigned_at\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\x08signedAt\x129\n\nsettled_at\x18\x0b \x01(\x0b2\x1a.google.protobuf.TimestampR\tsettledAtB\x0e\n\x0c_transaction"\xe1\x02\n\tJobRecord\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n\x06status\x18\x03 \x01(\tR\x06status\x12\x18\n\x07attempt\x18\x04 \x01(\rR\x07attempt\x12\x17\n\x04step\x18\x05 \x01(\tH\x00R\x04step\x88\x01\x01\x12"\n\nlast_error\x18\x06 \x01(\tH\x01R\tlastError\x88\x01\x01\x121\n\x06run_at\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\x05runAt\x129\n\ncreated_at\x18\x08 \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n\x0bfinished_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\nfinishedAtB\x07\n\x05_stepB\r\n\x0b_last_error"_\n\x11ProviderReference\x12\x12\n\x04step\x18\x01 \x01(\tR\x04step\x12\x18\n\x07version\x18\x02 \x01(\rR\x07version\x12\x1c\n\treference\x18\x03 \x01(\tR\treference"\xd6\x01\n\tOrderMove\x12\x18\n\x07version\x18\x01 \x01(\rR\x07version\x12*\n\x02at\x18\x02 \x01(\x0b2\x1a.google.protobuf.TimestampR\x02at\x12\x12\n\x04from\x18\x03 \x01(\tR\x04from\x12\x0e\n\x02to\x18\x04 \x01(\tR\x02to\x12\x14\n\x05actor\x18\x05 \x01(\tR\x05actor\x12\x16\n\x06reason\x18\x06 \x01(\tR\x06reason\x121\n\x08evidence\x18\x07 \x03(\x0b2\x15.roamcard.v1.EvidenceR\x08evidence"4\n\x08Evidence\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value"_\n\x12DecideOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12\x16\n\x06action\x18\x02 \x01(\tR\x06action\x12\x16\n\x06reason\x18\x03 \x01(\tR\x06reason"E\n\x13DecideOrderResponse\x12.\n\x05order\x18\x01 \x01(\x0b2\x18.roamcard.v1.QueuedOrderR\x05order"j\n\x13ProvePaymentRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12 \n\x0btransaction\x18\x02 \x01(\tR\x0btransaction\x12\x16\n\x06reason\x18\x03 \x01(\tR\x06reason"F\n\x14ProvePaymentResponse\x12.\n\x05order\x18\x01 \x01(\x0b2\x18.roamcard.v1.QueuedOrderR\x05order"\x15\n\x13ListSwitchesRequest"G\n\x14ListSwitchesResponse\x12/\n\x08switches\x18\x01 \x03(\x0b2\x13.roamcard.v1.SwitchR\x08switches"l\n\x10SetSwitchRequest\x12\x18\n\x07product\x18\x01 \x01(\tR\x07product\x12\x1b\n\x06paused\x18\x02 \x01(\x08H\x00R\x06paused\x88\x01\x01\x12\x16\n\x06reason\x18\x03 \x01(\tR\x06reasonB\t\n\x07_paused"@\n\x11SetSwitchResponse\x12+\n\x06switch\x18\x01 \x01(\x0b2\x13.roamcard.v1.SwitchR\x06switch"\xcb\x01\n\x06Switch\x12\x18\n\x07product\x18\x01 \x01(\tR\x07product\x12\x16\n\x06paused\x18\x02 \x01(\x08R\x06paused\x12\x1b\n\x06reason\x18\x03 \x01(\tH\x00R\x06reason\x88\x01\x01\x12\x1f\n\x08operator\x18\x04 \x01(\tH\x01R\x08operator\x88\x01\x01\x129\n\nchanged_at\x18\x05 \x01(\x0b2\x1a.google.protobuf.TimestampR\tchangedAtB\t\n\x07_reasonB\x0b\n\t_operator2\xf2\x0c\n\x0fOperatorService\x12U\n\x0bListFeeJobs\x12\x1f.roamcard.v1.ListFeeJobsRequest\x1a .roamcard.v1.ListFeeJobsResponse"\x03\x90\x02\x01\x12\\\n\x0fReconcileFeeJob\x12#.roamcard.v1.ReconcileFeeJobRequest\x1a$.roamcard.v1.ReconcileFeeJobResponse\x12P\n\x0bRetryFeeJob\x12\x1f.roamcard.v1.RetryFeeJobRequest\x1a .roamcard.v1.RetryFeeJobResponse\x12Y\n\x0eWriteOffFeeJob\x12".roamcard.v1.WriteOffFeeJobRequest\x1a#.roamcard.v1.WriteOffFeeJobResponse\x12J\n\tReconcile\x12\x1d.roamcard.v1.ReconcileRequest\x1a\x1e.roamcard.v1.ReconcileResponse\x12g\n\x11GetReconciliation\x12%.roamcard.v1.GetReconciliationRequest\x1a&.roamcard.v1.GetReconciliationResponse"\x03\x90\x02\x01\x12X\n\x0cListFindings\x12 .roamcard.v1.ListFindingsRequest\x1a!.roamcard.v1.ListFindingsResponse"\x03\x90\x02\x01\x12Y\n\x0eResolveFinding\x12".roamcard.v1.ResolveFindingRequest\x1a#.roamcard.v1.ResolveFindingResponse\x12[\n\rListTransfers\x12!.roamcard.v1.ListTransfersRequest\x1a".roamcard.v1.ListTransfersResponse"\x03\x90\x02\x01\x12\\\n\x0fResolveTransfer\x12#.roamcard.v1.ResolveTransferRequest\x1a$.roamcard.v1.ResolveTransferResponse\x12^\n\x0eListOrderQueue\x12".roamcard.v1.ListOrderQueueRequest\x1a#.roamcard.v1.ListOrderQueueResponse"\x03\x90\x02\x01\x12X\n\x0cInspectOrder\x12 .roamcard.v1.InspectOrderRequest\x1a!.roamcard.v1.InspectOrderResponse"\x03\x90\x02\x01\x12P\n\x0bDecideOrder\x12\x1f.roamcard.v1.DecideOrderRequest\x1a .roamcard.v1.DecideOrderResponse\x12S\n\x0cProvePayment\x12 .roamcard.v1.ProvePaymentRequest\x1a!.roamcard.v1.ProvePaymentResponse\x12X\n\x0cListSwitches\x12 .roamcard.v1.ListSwitchesRequest\x1a!.roamcard.v1.ListSwitchesResponse"\x03\x90\x02\x01\x12J\n\tSetSwitch\x12\x1d.roamcard.v1.SetSwitchRequest\x1a\x1e.roamcard.v1.SetSwitchResponse\x12s\n\x15GetChallengeRetention\x12).roamcard.v1.GetChallengeRetentionRequest\x1a*.roamcard.v1.GetChallengeRetentionResponse"\x03\x90\x02\x01\x12\\\n\x0fPruneChallenges\x12#.roamcard.v1.PruneChallengesRequest\x1a$.roamcard.v1.PruneChallengesResponseBm\n\x0fcom.roamcard.v1B\rOperatorProtoP\x01\xa2\x02\x03RXX\xaa\x02\x0bRoamcard.V1\xca\x02\x0bRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\x0cRoamcard::V1b\x06proto3',
+    b'\n\x1aroamcard/v1/operator.proto\x12\x0broamcard.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17roamcard/v1/order.proto"\x1e\n\x1cGetChallengeRetentionRequest"\x97\x01\n\x1dGetChallengeRetentionResponse\x12+\n\x11retention_seconds\x18\x01 \x01(\rR\x10retentionSeconds\x12\x14\n\x05total\x18\x02 \x01(\rR\x05total\x12\x14\n\x05stale\x18\x03 \x01(\rR\x05stale\x12\x1d\n\nbatch_size\x18\x04 \x01(\rR\tbatchSize"\x18\n\x16PruneChallengesRequest"Q\n\x17PruneChallengesResponse\x12\x18\n\x07deleted\x18\x01 \x01(\rR\x07deleted\x12\x1c\n\tremaining\x18\x02 \x01(\rR\tremaining"\x9f\x01\n\x12ListFeeJobsRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x7f\n\x13ListFeeJobsResponse\x12\'\n\x04jobs\x18\x01 \x03(\x0b2\x13.roamcard.v1.FeeJobR\x04jobs\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"(\n\x16ReconcileFeeJobRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id"@\n\x17ReconcileFeeJobResponse\x12%\n\x03job\x18\x01 \x01(\x0b2\x13.roamcard.v1.FeeJobR\x03job"<\n\x12RetryFeeJobRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason"<\n\x13RetryFeeJobResponse\x12%\n\x03job\x18\x01 \x01(\x0b2\x13.roamcard.v1.FeeJobR\x03job"?\n\x15WriteOffFeeJobRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason"?\n\x16WriteOffFeeJobResponse\x12%\n\x03job\x18\x01 \x01(\x0b2\x13.roamcard.v1.FeeJobR\x03job"\xa9\x03\n\x06FeeJob\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n\x08order_id\x18\x02 \x01(\tR\x07orderId\x12\x17\n\x07card_id\x18\x03 \x01(\tR\x06cardId\x12\x16\n\x06status\x18\x04 \x01(\tR\x06status\x12(\n\x10amount_usd_cents\x18\x05 \x01(\rR\x0eamountUsdCents\x12\x18\n\x07version\x18\x06 \x01(\rR\x07version\x12\x1c\n\treference\x18\x07 \x01(\tR\treference\x12\x1b\n\x06reason\x18\x08 \x01(\tH\x00R\x06reason\x88\x01\x01\x129\n\ncreated_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n\x0bfinished_at\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\nfinishedAt\x12 \n\x0boutstanding\x18\x0b \x01(\x08R\x0boutstanding\x12\x1f\n\x0bwritten_off\x18\x0c \x01(\x08R\nwrittenOffB\t\n\x07_reason":\n\x10CloseCardRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason"G\n\x11CloseCardResponse\x122\n\x07closing\x18\x01 \x01(\x0b2\x18.roamcard.v1.CardClosingR\x07closing"\xa4\x01\n\x17ListCardClosingsRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x91\x01\n\x18ListCardClosingsResponse\x124\n\x08closings\x18\x01 \x03(\x0b2\x18.roamcard.v1.CardClosingR\x08closings\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"A\n\x17RetryCardClosingRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason"N\n\x18RetryCardClosingResponse\x122\n\x07closing\x18\x01 \x01(\x0b2\x18.roamcard.v1.CardClosingR\x07closing"\xa4\x03\n\x0bCardClosing\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n\x08order_id\x18\x02 \x01(\tR\x07orderId\x12\x17\n\x07card_id\x18\x03 \x01(\tR\x06cardId\x12\x16\n\x06status\x18\x04 \x01(\tR\x06status\x12\x14\n\x05stage\x18\x05 \x01(\tR\x05stage\x123\n\x13remainder_usd_cents\x18\x06 \x01(\rH\x00R\x11remainderUsdCents\x88\x01\x01\x12\x18\n\x07version\x18\x07 \x01(\rR\x07version\x12\x1c\n\treference\x18\x08 \x01(\tR\treference\x12\x1b\n\x06reason\x18\t \x01(\tH\x01R\x06reason\x88\x01\x01\x129\n\ncreated_at\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n\x0bfinished_at\x18\x0b \x01(\x0b2\x1a.google.protobuf.TimestampR\nfinishedAtB\x16\n\x14_remainder_usd_centsB\t\n\x07_reason"\x12\n\x10ReconcileRequest"H\n\x11ReconcileResponse\x123\n\x06report\x18\x01 \x01(\x0b2\x1b.roamcard.v1.ReconciliationR\x06report"\x1a\n\x18GetReconciliationRequest"P\n\x19GetReconciliationResponse\x123\n\x06report\x18\x01 \x01(\x0b2\x1b.roamcard.v1.ReconciliationR\x06report"\xed\x03\n\x0eReconciliation\x12*\n\x02at\x18\x01 \x01(\x0b2\x1a.google.protobuf.TimestampR\x02at\x12\x1f\n\x0bfirst_block\x18\x02 \x01(\rR\nfirstBlock\x12\x1d\n\nlast_block\x18\x03 \x01(\rR\tlastBlock\x126\n\x07checked\x18\x04 \x01(\x0b2\x1c.roamcard.v1.ReconciledBooksR\x07checked\x126\n\x08balances\x18\x05 \x03(\x0b2\x1a.roamcard.v1.LedgerBalanceR\x08balances\x12&\n\x0fspent_usd_cents\x18\x06 \x01(\rR\rspentUsdCents\x120\n\x08findings\x18\x07 \x03(\x0b2\x14.roamcard.v1.FindingR\x08findings\x12;\n\x08resolved\x18\x08 \x03(\x0b2\x1f.roamcard.v1.ResolvedDifferenceR\x08resolved\x12+\n\x04sums\x18\t \x03(\x0b2\x17.roamcard.v1.FindingSumR\x04sums\x12;\n\x0bcomplete_at\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\ncompleteAt"P\n\nFindingSum\x12\x12\n\x04code\x18\x01 \x01(\tR\x04code\x12\x12\n\x04open\x18\x02 \x01(\rR\x04open\x12\x1a\n\x08blocking\x18\x03 \x01(\rR\x08blocking"\xb3\x01\n\x0fReconciledBooks\x12\x16\n\x06orders\x18\x01 \x01(\rR\x06orders\x12\x1a\n\x08payments\x18\x02 \x01(\rR\x08payments\x12\x1c\n\ttransfers\x18\x03 \x01(\rR\ttransfers\x12\x1a\n\x08postings\x18\x04 \x01(\rR\x08postings\x12\x14\n\x05cards\x18\x05 \x01(\rR\x05cards\x12\x1c\n\tmovements\x18\x06 \x01(\rR\tmovements"?\n\rLedgerBalance\x12\x18\n\x07account\x18\x01 \x01(\tR\x07account\x12\x14\n\x05units\x18\x02 \x01(\tR\x05units"\xd1\x04\n\x07Finding\x12\x12\n\x04code\x18\x01 \x01(\tR\x04code\x12\x1e\n\x08order_id\x18\x02 \x01(\tH\x00R\x07orderId\x88\x01\x01\x12\x18\n\x07subject\x18\x03 \x01(\tR\x07subject\x12\x16\n\x06detail\x18\x04 \x01(\tR\x06detail\x12\x16\n\x06blocks\x18\x05 \x01(\x08R\x06blocks\x12\x0e\n\x02id\x18\x06 \x01(\tR\x02id\x12\x19\n\x05owner\x18\x07 \x01(\tH\x01R\x05owner\x88\x01\x01\x12\x1d\n\x07product\x18\x08 \x01(\tH\x02R\x07product\x88\x01\x01\x12>\n\rfirst_seen_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\x0bfirstSeenAt\x12<\n\x0clast_seen_at\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\nlastSeenAt\x12\x16\n\x06status\x18\x0b \x01(\tR\x06status\x12#\n\nresolution\x18\x0c \x01(\tH\x03R\nresolution\x88\x01\x01\x12\x1b\n\x06reason\x18\r \x01(\tH\x04R\x06reason\x88\x01\x01\x12\x1f\n\x08operator\x18\x0e \x01(\tH\x05R\x08operator\x88\x01\x01\x12;\n\x0bresolved_at\x18\x0f \x01(\x0b2\x1a.google.protobuf.TimestampR\nresolvedAtB\x0b\n\t_order_idB\x08\n\x06_ownerB\n\n\x08_productB\r\n\x0b_resolutionB\t\n\x07_reasonB\x0b\n\t_operator"z\n\x12ResolvedDifference\x12\x18\n\x07subject\x18\x01 \x01(\tR\x07subject\x12\x1e\n\nresolution\x18\x02 \x01(\tR\nresolution\x12\x16\n\x06detail\x18\x03 \x01(\tR\x06detail\x12\x12\n\x04code\x18\x04 \x01(\tR\x04code"\xc2\x01\n\x13ListFindingsRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12\x17\n\x04code\x18\x02 \x01(\tH\x01R\x04code\x88\x01\x01\x12 \n\tpage_size\x18\x03 \x01(\rH\x02R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x04 \x01(\tH\x03R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x07\n\x05_codeB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x89\x01\n\x14ListFindingsResponse\x120\n\x08findings\x18\x01 \x03(\x0b2\x14.roamcard.v1.FindingR\x08findings\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"?\n\x15ResolveFindingRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason"H\n\x16ResolveFindingResponse\x12.\n\x07finding\x18\x01 \x01(\x0b2\x14.roamcard.v1.FindingR\x07finding"\xa1\x01\n\x14ListTransfersRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x92\x01\n\x15ListTransfersResponse\x128\n\ttransfers\x18\x01 \x03(\x0b2\x1a.roamcard.v1.StrayTransferR\ttransfers\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"\x8f\x01\n\x16ResolveTransferRequest\x12 \n\x0btransaction\x18\x01 \x01(\tR\x0btransaction\x12\x1b\n\tlog_index\x18\x02 \x01(\rR\x08logIndex\x12\x1e\n\nresolution\x18\x03 \x01(\tR\nresolution\x12\x16\n\x06reason\x18\x04 \x01(\tR\x06reason"Q\n\x17ResolveTransferResponse\x126\n\x08transfer\x18\x01 \x01(\x0b2\x1a.roamcard.v1.StrayTransferR\x08transfer"\xa4\x03\n\rStrayTransfer\x12 \n\x0btransaction\x18\x01 \x01(\tR\x0btransaction\x12\x1b\n\tlog_index\x18\x02 \x01(\rR\x08logIndex\x12\x14\n\x05block\x18\x03 \x01(\rR\x05block\x12\x12\n\x04from\x18\x04 \x01(\tR\x04from\x12\x16\n\x06amount\x18\x05 \x01(\tR\x06amount\x123\n\x07seen_at\x18\x06 \x01(\x0b2\x1a.google.protobuf.TimestampR\x06seenAt\x12\x16\n\x06status\x18\x07 \x01(\tR\x06status\x12#\n\nresolution\x18\x08 \x01(\tH\x00R\nresolution\x88\x01\x01\x12\x1b\n\x06reason\x18\t \x01(\tH\x01R\x06reason\x88\x01\x01\x12\x1f\n\x08operator\x18\n \x01(\tH\x02R\x08operator\x88\x01\x01\x12;\n\x0bresolved_at\x18\x0b \x01(\x0b2\x1a.google.protobuf.TimestampR\nresolvedAtB\r\n\x0b_resolutionB\t\n\x07_reasonB\x0b\n\t_operator"\xa2\x01\n\x15ListOrderQueueRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x8b\x01\n\x16ListOrderQueueResponse\x120\n\x06orders\x18\x01 \x03(\x0b2\x18.roamcard.v1.QueuedOrderR\x06orders\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"\x99\x02\n\x0bQueuedOrder\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12\x12\n\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n\x06status\x18\x03 \x01(\tR\x06status\x12\x14\n\x05owner\x18\x04 \x01(\tR\x05owner\x12(\n\x10amount_usd_cents\x18\x05 \x01(\rR\x0eamountUsdCents\x12\x16\n\x06reason\x18\x06 \x01(\tR\x06reason\x120\n\x05since\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\x05since\x129\n\ncreated_at\x18\x08 \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt"0\n\x13InspectOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"\xe1\x02\n\x14InspectOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order\x12\x14\n\x05owner\x18\x02 \x01(\tR\x05owner\x126\n\x08payments\x18\x03 \x03(\x0b2\x1a.roamcard.v1.PaymentRecordR\x08payments\x121\n\x06refund\x18\x04 \x01(\x0b2\x19.roamcard.v1.RefundRecordR\x06refund\x12*\n\x04jobs\x18\x05 \x03(\x0b2\x16.roamcard.v1.JobRecordR\x04jobs\x12>\n\nreferences\x18\x06 \x03(\x0b2\x1e.roamcard.v1.ProviderReferenceR\nreferences\x122\n\x08timeline\x18\x07 \x03(\x0b2\x16.roamcard.v1.OrderMoveR\x08timeline"\xde\x02\n\rPaymentRecord\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06status\x18\x02 \x01(\tR\x06status\x12\x14\n\x05payer\x18\x03 \x01(\tR\x05payer\x12\x16\n\x06amount\x18\x04 \x01(\tR\x06amount\x12\x14\n\x05nonce\x18\x05 \x01(\tR\x05nonce\x12%\n\x0btransaction\x18\x06 \x01(\tH\x00R\x0btransaction\x88\x01\x01\x12$\n\x0bdead_reason\x18\x07 \x01(\tH\x01R\ndeadReason\x88\x01\x01\x129\n\ncreated_at\x18\x08 \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n\nsettled_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\tsettledAtB\x0e\n\x0c_transactionB\x0e\n\x0c_dead_reason"\xb5\x03\n\x0cRefundRecord\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06status\x18\x02 \x01(\tR\x06status\x12\x1a\n\x08treasury\x18\x03 \x01(\tR\x08treasury\x12\x0e\n\x02to\x18\x04 \x01(\tR\x02to\x12\x16\n\x06amount\x18\x05 \x01(\tR\x06amount\x12\x14\n\x05nonce\x18\x06 \x01(\tR\x05nonce\x12=\n\x0cvalid_before\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\x0bvalidBefore\x12%\n\x0btransaction\x18\x08 \x01(\tH\x00R\x0btransaction\x88\x01\x01\x129\n\ncreated_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x127\n\tsigned_at\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\x08signedAt\x129\n\nsettled_at\x18\x0b \x01(\x0b2\x1a.google.protobuf.TimestampR\tsettledAtB\x0e\n\x0c_transaction"\xe1\x02\n\tJobRecord\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n\x06status\x18\x03 \x01(\tR\x06status\x12\x18\n\x07attempt\x18\x04 \x01(\rR\x07attempt\x12\x17\n\x04step\x18\x05 \x01(\tH\x00R\x04step\x88\x01\x01\x12"\n\nlast_error\x18\x06 \x01(\tH\x01R\tlastError\x88\x01\x01\x121\n\x06run_at\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\x05runAt\x129\n\ncreated_at\x18\x08 \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n\x0bfinished_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\nfinishedAtB\x07\n\x05_stepB\r\n\x0b_last_error"_\n\x11ProviderReference\x12\x12\n\x04step\x18\x01 \x01(\tR\x04step\x12\x18\n\x07version\x18\x02 \x01(\rR\x07version\x12\x1c\n\treference\x18\x03 \x01(\tR\treference"\xd6\x01\n\tOrderMove\x12\x18\n\x07version\x18\x01 \x01(\rR\x07version\x12*\n\x02at\x18\x02 \x01(\x0b2\x1a.google.protobuf.TimestampR\x02at\x12\x12\n\x04from\x18\x03 \x01(\tR\x04from\x12\x0e\n\x02to\x18\x04 \x01(\tR\x02to\x12\x14\n\x05actor\x18\x05 \x01(\tR\x05actor\x12\x16\n\x06reason\x18\x06 \x01(\tR\x06reason\x121\n\x08evidence\x18\x07 \x03(\x0b2\x15.roamcard.v1.EvidenceR\x08evidence"4\n\x08Evidence\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value"_\n\x12DecideOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12\x16\n\x06action\x18\x02 \x01(\tR\x06action\x12\x16\n\x06reason\x18\x03 \x01(\tR\x06reason"E\n\x13DecideOrderResponse\x12.\n\x05order\x18\x01 \x01(\x0b2\x18.roamcard.v1.QueuedOrderR\x05order"j\n\x13ProvePaymentRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12 \n\x0btransaction\x18\x02 \x01(\tR\x0btransaction\x12\x16\n\x06reason\x18\x03 \x01(\tR\x06reason"F\n\x14ProvePaymentResponse\x12.\n\x05order\x18\x01 \x01(\x0b2\x18.roamcard.v1.QueuedOrderR\x05order"\x15\n\x13ListSwitchesRequest"G\n\x14ListSwitchesResponse\x12/\n\x08switches\x18\x01 \x03(\x0b2\x13.roamcard.v1.SwitchR\x08switches"l\n\x10SetSwitchRequest\x12\x18\n\x07product\x18\x01 \x01(\tR\x07product\x12\x1b\n\x06paused\x18\x02 \x01(\x08H\x00R\x06paused\x88\x01\x01\x12\x16\n\x06reason\x18\x03 \x01(\tR\x06reasonB\t\n\x07_paused"@\n\x11SetSwitchResponse\x12+\n\x06switch\x18\x01 \x01(\x0b2\x13.roamcard.v1.SwitchR\x06switch"\xcb\x01\n\x06Switch\x12\x18\n\x07product\x18\x01 \x01(\tR\x07product\x12\x16\n\x06paused\x18\x02 \x01(\x08R\x06paused\x12\x1b\n\x06reason\x18\x03 \x01(\tH\x00R\x06reason\x88\x01\x01\x12\x1f\n\x08operator\x18\x04 \x01(\tH\x01R\x08operator\x88\x01\x01\x129\n\nchanged_at\x18\x05 \x01(\x0b2\x1a.google.protobuf.TimestampR\tchangedAtB\t\n\x07_reasonB\x0b\n\t_operator2\x85\x0f\n\x0fOperatorService\x12U\n\x0bListFeeJobs\x12\x1f.roamcard.v1.ListFeeJobsRequest\x1a .roamcard.v1.ListFeeJobsResponse"\x03\x90\x02\x01\x12\\\n\x0fReconcileFeeJob\x12#.roamcard.v1.ReconcileFeeJobRequest\x1a$.roamcard.v1.ReconcileFeeJobResponse\x12P\n\x0bRetryFeeJob\x12\x1f.roamcard.v1.RetryFeeJobRequest\x1a .roamcard.v1.RetryFeeJobResponse\x12Y\n\x0eWriteOffFeeJob\x12".roamcard.v1.WriteOffFeeJobRequest\x1a#.roamcard.v1.WriteOffFeeJobResponse\x12J\n\tCloseCard\x12\x1d.roamcard.v1.CloseCardRequest\x1a\x1e.roamcard.v1.CloseCardResponse\x12d\n\x10ListCardClosings\x12$.roamcard.v1.ListCardClosingsRequest\x1a%.roamcard.v1.ListCardClosingsResponse"\x03\x90\x02\x01\x12_\n\x10RetryCardClosing\x12$.roamcard.v1.RetryCardClosingRequest\x1a%.roamcard.v1.RetryCardClosingResponse\x12J\n\tReconcile\x12\x1d.roamcard.v1.ReconcileRequest\x1a\x1e.roamcard.v1.ReconcileResponse\x12g\n\x11GetReconciliation\x12%.roamcard.v1.GetReconciliationRequest\x1a&.roamcard.v1.GetReconciliationResponse"\x03\x90\x02\x01\x12X\n\x0cListFindings\x12 .roamcard.v1.ListFindingsRequest\x1a!.roamcard.v1.ListFindingsResponse"\x03\x90\x02\x01\x12Y\n\x0eResolveFinding\x12".roamcard.v1.ResolveFindingRequest\x1a#.roamcard.v1.ResolveFindingResponse\x12[\n\rListTransfers\x12!.roamcard.v1.ListTransfersRequest\x1a".roamcard.v1.ListTransfersResponse"\x03\x90\x02\x01\x12\\\n\x0fResolveTransfer\x12#.roamcard.v1.ResolveTransferRequest\x1a$.roamcard.v1.ResolveTransferResponse\x12^\n\x0eListOrderQueue\x12".roamcard.v1.ListOrderQueueRequest\x1a#.roamcard.v1.ListOrderQueueResponse"\x03\x90\x02\x01\x12X\n\x0cInspectOrder\x12 .roamcard.v1.InspectOrderRequest\x1a!.roamcard.v1.InspectOrderResponse"\x03\x90\x02\x01\x12P\n\x0bDecideOrder\x12\x1f.roamcard.v1.DecideOrderRequest\x1a .roamcard.v1.DecideOrderResponse\x12S\n\x0cProvePayment\x12 .roamcard.v1.ProvePaymentRequest\x1a!.roamcard.v1.ProvePaymentResponse\x12X\n\x0cListSwitches\x12 .roamcard.v1.ListSwitchesRequest\x1a!.roamcard.v1.ListSwitchesResponse"\x03\x90\x02\x01\x12J\n\tSetSwitch\x12\x1d.roamcard.v1.SetSwitchRequest\x1a\x1e.roamcard.v1.SetSwitchResponse\x12s\n\x15GetChallengeRetention\x12).roamcard.v1.GetChallengeRetentionRequest\x1a*.roamcard.v1.GetChallengeRetentionResponse"\x03\x90\x02\x01\x12\\\n\x0fPruneChallenges\x12#.roamcard.v1.PruneChallengesRequest\x1a$.roamcard.v1.PruneChallengesResponseBm\n\x0fcom.roamcard.v1B\rOperatorProtoP\x01\xa2\x02\x03RXX\xaa\x02\x0bRoamcard.V1\xca\x02\x0bRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\x0cRoamcard::V1b\x06proto3',
     [
         timestamp_pb.desc(),
         order_pb.desc(),
@@ -2524,6 +2838,13 @@ _DESC = file_desc(
         "WriteOffFeeJobRequest": WriteOffFeeJobRequest,
         "WriteOffFeeJobResponse": WriteOffFeeJobResponse,
         "FeeJob": FeeJob,
+        "CloseCardRequest": CloseCardRequest,
+        "CloseCardResponse": CloseCardResponse,
+        "ListCardClosingsRequest": ListCardClosingsRequest,
+        "ListCardClosingsResponse": ListCardClosingsResponse,
+        "RetryCardClosingRequest": RetryCardClosingRequest,
+        "RetryCardClosingResponse": RetryCardClosingResponse,
+        "CardClosing": CardClosing,
         "ReconcileRequest": ReconcileRequest,
         "ReconcileResponse": ReconcileResponse,
         "GetReconciliationRequest": GetReconciliationRequest,

@@ -1,0 +1,505 @@
+package card_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/ledger"
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/product/card/cardtest"
+	"github.com/roamcard/roamcard/internal/product/topup"
+)
+
+// chest pays remainders back: once for an order, after it was asked so many times.
+type chest struct {
+	shop  *closer
+	waits int
+	// trouble is said once, instead of a progress.
+	trouble order.Progress
+	fails   error
+
+	mu   sync.Mutex
+	paid map[order.ID][]money.USDC
+	// early says that money was asked for before the issuer had confirmed the withdrawal.
+	early bool
+}
+
+// Return implements card.Refunds.
+func (c *chest) Return(_ context.Context, l *job.Lease, r payment.Return) (order.Progress, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if a := c.shop.args(); c.shop.issuer.Executed(a.Ref()) != 1 || len(c.shop.store.Posted()) != 1 {
+		c.early = true
+	}
+	switch {
+	case c.waits > 0:
+		c.waits--
+		return order.Progress{State: order.Waiting, After: time.Second}, nil
+	case c.trouble.State != order.Waiting:
+		said := c.trouble
+		c.trouble = order.Progress{}
+		return said, nil
+	}
+	if len(c.paid[r.Order]) == 0 {
+		c.paid[r.Order] = append(c.paid[r.Order], r.Amount)
+	}
+	if err := c.fails; err != nil {
+		c.fails = nil
+		return order.Progress{}, err
+	}
+	return order.Progress{State: order.Delivered},
+		c.shop.store.SaveClosing(context.Background(), l.Fence(), r.Next.(card.CloseArgs), r.Postings...)
+}
+
+const longestHold = 30 * time.Minute
+
+// closer is a shelf with a card that is sold, which an operator may close.
+type closer struct {
+	*shelf
+	refunds *chest
+	admin   card.CloseAdmin
+	order   order.ID
+}
+
+// closing tells a story of a card on which 15.00 are left.
+func closing(t *testing.T, limits bool, traits fulfilment.Traits, tell func(c *closer)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		c := &closer{shelf: newShelf(t, traits), refunds: &chest{paid: map[order.ID][]money.USDC{}}}
+		c.refunds.shop = c
+		c.issuer = cardtest.NewIssuer(cardtest.Config{Instant: true, Limits: limits, Traits: traits})
+		cfg := c.Config
+		cfg.Providers = []card.Provider{{
+			Issuer: c.issuer, Vault: c.issuer, Stock: c.issuer, Roll: c.issuer, Controls: c.issuer, Closer: c.issuer,
+			Traits: traits, Capabilities: c.issuer.Capabilities(),
+		}}
+		c.Cards = card.New(cfg)
+		credit := topup.Topups{Cards: c.Cards}
+		c.made.Deliver = func(ctx context.Context, l *job.Lease, o order.Order) (order.Progress, error) {
+			if o.Kind == topup.Kind {
+				return credit.Deliver(ctx, l, o)
+			}
+			return c.Deliver(ctx, l, o)
+		}
+		c.admin = card.CloseAdmin{
+			Jobs: c.store, Issuers: c.Cards, CallTimeout: callTimeout, Now: time.Now,
+		}
+		closings := card.Closings{
+			Cards: c.Cards, Store: c.store, Refunds: c.refunds, LongestHold: longestHold,
+		}
+		c.made.Work(t, map[job.Kind]job.Handler{
+			card.FeeJob: c.WithdrawFee, card.CloseJob: closings.Close,
+		}, func() {
+			c.order = c.paid()
+			c.pass(time.Second)
+			tell(c)
+			if c.refunds.early {
+				t.Error("a refund was asked for before the withdrawal was confirmed and posted")
+			}
+		})
+	})
+}
+
+func (c *closer) sold() card.Card { return c.card(c.order) }
+
+func (c *closer) close() job.Row {
+	c.Helper()
+	row, err := c.admin.Close(c.Context(), c.sold().ID, card.Act{Operator: "op"})
+	if err != nil {
+		c.Fatal(err)
+	}
+	return row
+}
+
+func (c *closer) row() job.Row {
+	row, _, _ := c.queue.Find(context.Background(), card.CloseJob, c.sold().ID.String())
+	return row
+}
+
+func (c *closer) args() card.CloseArgs {
+	a, _ := job.Decode[card.CloseArgs](c.row())
+	return a
+}
+
+// wantClosed wants the card closed, and its remainder withdrawn and paid back once; nothing of either if it is zero.
+func (c *closer) wantClosed(left money.Cents) {
+	c.Helper()
+	row, a := c.row(), c.args()
+	if row.Status != job.Succeeded || a.Stage != card.StageClosed || a.Remainder != left {
+		c.Fatalf("the closing is %s in %s with %s, %q; want it closed with %s", row.Status, a.Stage, a.Remainder,
+			row.LastError, left)
+	}
+	if got := c.sold(); got.Status != card.Closed {
+		c.Errorf("the card is %s", got.Status)
+	}
+	read, err := c.issuer.Account(c.Context(), c.sold().Ref)
+	if err != nil || read.State != card.AccountClosed {
+		c.Errorf("at the issuer, the card is %+v, %v", read, err)
+	}
+	var want []money.USDC
+	if left > 0 {
+		want = []money.USDC{left.USDC()}
+	}
+	if got := c.refunds.paid[c.order]; len(got) != len(want) || len(got) == 1 && got[0] != want[0] {
+		c.Errorf("paid back: %v, want %v", got, want)
+	}
+	c.wantPosted(left)
+}
+
+func (c *closer) wantPosted(left money.Cents) {
+	c.Helper()
+	posted := c.store.Posted()
+	for _, p := range posted {
+		if err := p.Check(); err != nil {
+			c.Error(err)
+		}
+	}
+	sums := ledger.Balances(posted)
+	if sums[ledger.Customer(string(c.order))] != 0 || sums[ledger.Treasury] != -left.USDC() ||
+		sums[ledger.Float] != left.USDC() {
+		c.Errorf("the ledger has %v", sums)
+	}
+}
+
+func TestClosedCardIsEmptiedRefundedAndEnded(t *testing.T) {
+	for name, limits := range map[string]bool{"purse": false, "limit": true} {
+		t.Run(name, func(t *testing.T) {
+			closing(t, limits, careful, func(c *closer) {
+				c.issuer.Spend(c.sold().Ref, 300)
+				c.close()
+				c.pass(time.Minute)
+				c.wantClosed(1200)
+				if again := c.close(); again.ID != c.row().ID || again.Status != job.Succeeded {
+					c.Errorf("closed again: %+v", again)
+				}
+				c.pass(time.Minute)
+				c.wantClosed(1200)
+			})
+		})
+	}
+}
+
+func TestEmptyCardIsJustEnded(t *testing.T) {
+	closing(t, false, careful, func(c *closer) {
+		c.issuer.Spend(c.sold().Ref, 1500)
+		c.close()
+		c.pass(time.Minute)
+		c.wantClosed(0)
+		if n := c.issuer.Executed(c.args().Ref()); n != 0 {
+			c.Errorf("%d withdrawals of nothing", n)
+		}
+	})
+}
+
+// A lost, late or unreadable answer of any call ends as if it had come: nothing is withdrawn or paid twice.
+func TestClosingSurvivesWhateverTheIssuerAnswers(t *testing.T) {
+	modes := []fulfilmenttest.Mode{
+		fulfilmenttest.ErrorBefore, fulfilmenttest.ErrorAfter, fulfilmenttest.TimeoutBefore, fulfilmenttest.TimeoutAfter,
+		fulfilmenttest.Malformed, fulfilmenttest.RateLimited, fulfilmenttest.Duplicate,
+	}
+	ops := []fulfilmenttest.Op{cardtest.Lock, cardtest.Left, cardtest.Move, cardtest.Moved, cardtest.End}
+	for _, op := range ops {
+		for _, mode := range modes {
+			for name, limits := range map[string]bool{"purse": false, "limit": true} {
+				t.Run(name+"/"+string(op)+"/"+string(mode), func(t *testing.T) {
+					closing(t, limits, careful, func(c *closer) {
+						c.issuer.Fault(op, mode)
+						c.close()
+						c.pass(30 * time.Minute)
+						c.wantClosed(1500)
+						if n := c.issuer.Executed(c.args().Ref()); n != 1 {
+							c.Errorf("the withdrawal was executed %d times", n)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+func TestNothingIsRefundedWhileTheWithdrawalIsUnknown(t *testing.T) {
+	closing(t, false, fulfilment.Traits{VisibilityDelay: visibilityDelay}, func(c *closer) {
+		c.issuer.Fault(cardtest.Move, fulfilmenttest.TimeoutBefore)
+		c.close()
+		c.pass(30 * time.Minute)
+		if row := c.row(); row.Status != job.OperatorReview || !strings.Contains(row.LastError, "no trace") {
+			c.Fatalf("the closing is %s: %q", row.Status, row.LastError)
+		}
+		if n := c.issuer.Calls(cardtest.Move); n != 2 { // the fee's and one of the remainder
+			c.Errorf("the issuer was asked for %d movements", n)
+		}
+		if len(c.refunds.paid) != 0 || len(c.store.Posted()) != 0 {
+			c.Errorf("paid back: %v, posted: %v", c.refunds.paid, c.store.Posted())
+		}
+	})
+}
+
+func TestRefusedWithdrawalWaitsForAnOperator(t *testing.T) {
+	for _, mode := range []fulfilmenttest.Mode{fulfilmenttest.Refused, fulfilmenttest.Rejected} {
+		t.Run(string(mode), func(t *testing.T) {
+			closing(t, false, careful, func(c *closer) {
+				c.issuer.Fault(cardtest.Move, mode)
+				c.close()
+				c.pass(time.Minute)
+				first := c.args()
+				if row := c.row(); row.Status != job.OperatorReview || first.Version != 2 || len(first.Earlier) != 1 {
+					c.Fatalf("the closing is %s: %q, %+v", row.Status, row.LastError, first)
+				}
+				if len(c.refunds.paid) != 0 {
+					c.Errorf("paid back: %v", c.refunds.paid)
+				}
+				if _, err := c.admin.Retry(c.Context(), c.sold().ID, card.Act{Operator: "op"}); err != nil {
+					c.Fatal(err)
+				}
+				c.pass(time.Minute)
+				c.wantClosed(1500)
+			})
+		})
+	}
+}
+
+// What a merchant takes after all is not paid back: the withdrawal is refused, and what is left is read again.
+func TestMerchantThatTakesMoreIsPaidFirst(t *testing.T) {
+	closing(t, false, careful, func(c *closer) {
+		c.issuer.Fault(cardtest.Move, fulfilmenttest.TimeoutBefore)
+		c.close()
+		c.pass(time.Second)
+		c.issuer.Spend(c.sold().Ref, 400)
+		c.pass(time.Hour)
+		c.wantClosed(1100)
+		if a := c.args(); a.Version != 2 {
+			c.Errorf("version %d", a.Version)
+		}
+	})
+}
+
+func TestHeldMoneyIsWaitedFor(t *testing.T) {
+	for taken, left := range map[bool]money.Cents{true: 1100, false: 1500} {
+		closing(t, false, careful, func(c *closer) {
+			release := c.issuer.Hold(c.T, c.sold().Account, 400)
+			c.close()
+			c.pass(20 * time.Minute)
+			if a := c.args(); a.Stage != card.StageLocking || len(c.refunds.paid) != 0 {
+				c.Fatalf("while a merchant holds money: %+v, paid %v", a, c.refunds.paid)
+			}
+			if got := c.sold(); got.Status != card.Frozen {
+				c.Errorf("the card is %s", got.Status)
+			}
+			release(taken)
+			c.pass(2 * time.Hour)
+			c.wantClosed(left)
+		})
+	}
+	closing(t, false, careful, func(c *closer) {
+		c.issuer.Hold(c.T, c.sold().Account, 400)
+		c.close()
+		c.pass(3 * longestHold / 2)
+		if row := c.row(); row.Status != job.OperatorReview {
+			c.Errorf("after too long a hold, the closing is %s", row.Status)
+		}
+	})
+}
+
+func TestMoreThanTheBooksPutOnACardIsNotPaidBack(t *testing.T) {
+	closing(t, false, careful, func(c *closer) {
+		c.issuer.Hold(c.T, c.sold().Account, -100)(true)
+		c.close()
+		c.pass(time.Minute)
+		if row := c.row(); row.Status != job.OperatorReview || !strings.Contains(row.LastError, "16.00") ||
+			len(c.refunds.paid) != 0 {
+			c.Errorf("the closing is %s: %q; paid back: %v", row.Status, row.LastError, c.refunds.paid)
+		}
+	})
+}
+
+func TestRefundThatFailsOrWaitsEndsOnce(t *testing.T) {
+	closing(t, false, careful, func(c *closer) {
+		c.refunds.waits, c.refunds.fails = 3, errors.New("the process ends")
+		c.close()
+		c.pass(time.Hour)
+		c.wantClosed(1500)
+	})
+	closing(t, false, careful, func(c *closer) {
+		c.refunds.trouble = order.Progress{State: order.Doubtful, Reason: "no treasury"}
+		c.close()
+		c.pass(time.Minute)
+		if row := c.row(); row.Status != job.OperatorReview || row.LastError != "no treasury" ||
+			c.args().Stage != card.StageRefunding {
+			c.Fatalf("the closing is %s in %s: %q", row.Status, c.args().Stage, row.LastError)
+		}
+		if _, err := c.admin.Retry(c.Context(), c.sold().ID, card.Act{Operator: "op"}); err != nil {
+			c.Fatal(err)
+		}
+		c.pass(time.Minute)
+		c.wantClosed(1500)
+	})
+}
+
+// TestTopUpsMeetAClosing: one that the issuer has is on the card and in the remainder, one that it never had is
+// refunded.
+func TestTopUpsMeetAClosing(t *testing.T) {
+	for name, limits := range map[string]bool{"purse": false, "limit": true} {
+		t.Run(name, func(t *testing.T) {
+			closing(t, limits, careful, func(c *closer) {
+				begun := c.topUp()
+				c.issuer.Fault(cardtest.Move, fulfilmenttest.TimeoutAfter)
+				c.pass(100 * time.Millisecond)
+				c.close()
+				c.pass(time.Second)
+				late := c.topUp()
+				c.pass(10 * time.Minute)
+				if at := c.ended(begun); at.State != order.Delivered && at.State != order.Refused {
+					c.Errorf("the first top-up: %+v", at)
+				}
+				if at := c.ended(late); at.State != order.Refused || at.Reason != card.RefusedState {
+					c.Errorf("the late top-up: %+v", at)
+				}
+				left := money.Cents(1500)
+				if c.ended(begun).State == order.Delivered {
+					left += 2450
+				}
+				c.wantClosed(left)
+			})
+		})
+	}
+}
+
+// topUp lets the owner pay for a load of 24.50.
+func (c *closer) topUp() order.ID {
+	split := topup.SplitOf(2500)
+	split.Card = c.sold().ID
+	o := order.Order{
+		ID: order.NewID(time.Now()), Kind: topup.Kind, Owner: owner, Price: 2500, UpdatedAt: time.Now(),
+		Item: asItem(c.T, split), Delivery: 1,
+	}
+	c.made.Ended = func(o order.Order, at order.Progress) {
+		if o.Kind == topup.Kind && at.State == order.Delivered {
+			c.store.Loaded(split.Card, split.Credit)
+		}
+		if o.Kind == topup.Kind && at.State != order.Delivered {
+			c.store.Loaded(split.Card, 0)
+		}
+	}
+	c.made.Begin(c.T, o)
+	return o.ID
+}
+
+func TestClosedCardAnswersTheDocumentedErrors(t *testing.T) {
+	uses := func(c *closer, id uuid.UUID) map[string]error {
+		_, freeze := c.Freeze(c.Context(), id, owner)
+		_, unfreeze := c.Unfreeze(c.Context(), id, owner)
+		_, reveal := c.Own(c.Context(), id, owner)
+		_, topUp := topup.Topups{Cards: c.Cards}.Reserve(c.Context(), owner, credit)
+		return map[string]error{"freeze": freeze, "unfreeze": unfreeze, "reveal": reveal, "top-up": topUp}
+	}
+	wanted := func(c *closer, want map[string]fault.Code) {
+		for name, err := range uses(c, c.sold().ID) {
+			if fault.Of(err) != want[name] {
+				c.Errorf("%s: %v, want %s", name, err, want[name])
+			}
+		}
+	}
+	closing(t, false, careful, func(c *closer) {
+		c.refunds.waits = 60
+		if _, err := c.Freeze(c.Context(), c.sold().ID, owner); err != nil {
+			c.Fatal(err)
+		}
+		c.close()
+		c.pass(10 * time.Second)
+		wanted(c, map[string]fault.Code{
+			"freeze": fault.CardLocked, "unfreeze": fault.CardLocked, "reveal": fault.CardNotActive,
+			"top-up": fault.ActiveCardMissing,
+		})
+		c.pass(10 * time.Minute)
+		c.wantClosed(1500)
+		wanted(c, map[string]fault.Code{
+			"freeze": fault.CardNotActive, "unfreeze": fault.CardNotActive, "reveal": fault.CardNotActive,
+			"top-up": fault.ActiveCardMissing,
+		})
+	})
+}
+
+// An owner who is unfreezing the card as an operator closes it has ended before the remainder is read.
+func TestRemainderIsReadAfterTheOwnersCallHasEnded(t *testing.T) {
+	closing(t, false, careful, func(c *closer) {
+		if _, err := c.Freeze(c.Context(), c.sold().ID, owner); err != nil {
+			c.Fatal(err)
+		}
+		c.close()
+		c.pass(callTimeout - time.Second)
+		if n := c.issuer.Calls(cardtest.Left); n != 0 {
+			c.Errorf("the remainder was read %d times", n)
+		}
+		if _, err := c.issuer.SetFrozen(c.Context(), c.sold().Account, false); err != nil {
+			c.Fatal(err)
+		}
+		c.pass(time.Minute)
+		c.wantClosed(1500)
+	})
+}
+
+// unable are issuers that close no cards.
+type unable struct{}
+
+func (unable) Closes(string) bool { return false }
+
+func TestOnlyACardWhoseFeeIsDecidedIsClosed(t *testing.T) {
+	closing(t, false, careful, func(c *closer) {
+		_, err := c.admin.Close(c.Context(), uuid.New(), card.Act{Operator: "op"})
+		wantFault(c.T, err, fault.CardNotFound)
+		_, err = c.admin.Retry(c.Context(), uuid.New(), card.Act{Operator: "op"})
+		wantFault(c.T, err, fault.JobNotFound)
+		poor := c.admin
+		poor.Issuers = unable{}
+		_, err = poor.Close(c.Context(), c.sold().ID, card.Act{Operator: "op"})
+		wantFault(c.T, err, fault.CardControlMissing)
+
+		c.issuer.Fault(cardtest.Move, fulfilmenttest.Rejected)
+		second := c.sold()
+		second.ID, second.Status = uuid.New(), card.Active
+		c.store.Put(second)
+		_, err = c.admin.Close(c.Context(), second.ID, card.Act{Operator: "op"})
+		wantFault(c.T, err, fault.CardNotActive)
+	})
+	closing(t, false, careful, func(c *closer) {
+		c.issuer.Fault(cardtest.Move, fulfilmenttest.Refused)
+		c.order = c.paid()
+		c.pass(time.Minute)
+		_, err := c.admin.Close(c.Context(), c.sold().ID, card.Act{Operator: "op"})
+		wantFault(c.T, err, fault.FeeOutstanding)
+	})
+}
+
+// A closing whose job our data has lost does not withdraw what is withdrawn already.
+func TestClosingFindsItsOwnWithdrawal(t *testing.T) {
+	closing(t, false, careful, func(c *closer) {
+		on := c.sold()
+		a := card.CloseArgs{Opening: on.Ref.String(), Version: 1}
+		if _, err := c.issuer.SetFrozen(c.Context(), on.Account, true); err != nil {
+			c.Fatal(err)
+		}
+		_, err := c.issuer.Move(c.Context(), card.Movement{
+			Ref: a.Ref(), Account: on.Account, Direction: card.Withdrawal, Amount: 1500,
+		})
+		if err != nil {
+			c.Fatal(err)
+		}
+		c.close()
+		c.pass(time.Minute)
+		c.wantClosed(1500)
+	})
+}

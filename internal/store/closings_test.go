@@ -1,0 +1,190 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// closable is a card whose order is fulfilled, with its owner.
+func (g garage) closable(n byte) (id uuid.UUID, owner x402.Address) {
+	g.Helper()
+	owner = x402.Address{18: 9, 19: n}
+	id = g.card(owner, 1500)
+	if _, err := g.s.Pool().Exec(g.Context(), "UPDATE cards SET order_id = $2 WHERE id = $1", id,
+		g.order(owner, order.Fulfilled)); err != nil {
+		g.Fatal(err)
+	}
+	return id, owner
+}
+
+func asCloseArgs(s card.Sold) (card.CloseArgs, error) {
+	return card.CloseArgs{
+		Card: s.Card.ID, Order: string(s.Card.Order), Opening: s.Card.Ref.String(), Stage: card.StageLocking, Version: 1,
+	}, nil
+}
+
+// close orders a closing, and leases its job.
+func (g garage) close(id uuid.UUID) job.Row {
+	g.Helper()
+	_, err := g.s.Closings().OrderClosing(g.Context(), id, asCloseArgs, card.Act{Operator: "ada", Key: "k", Reason: "r"})
+	if err != nil {
+		g.Fatal(err)
+	}
+	rows, err := g.s.Jobs().Claim(g.Context(), "w", job.Deliver, []job.Kind{card.CloseJob}, 1, time.Hour)
+	if err != nil || len(rows) != 1 {
+		g.Fatalf("%d closings to lease, %v", len(rows), err)
+	}
+	return rows[0]
+}
+
+func TestCardIsClosedByOneJob(t *testing.T) {
+	g := newGarage(t)
+	id, _ := g.closable(1)
+	act := card.Act{Operator: "ada", Reason: "the owner asked"}
+	none := errors.New("not now")
+	_, err := g.s.Closings().OrderClosing(t.Context(), id, func(s card.Sold) (card.CloseArgs, error) {
+		if s.Card.ID != id || s.Order != order.Fulfilled || s.Fee == nil {
+			t.Errorf("sold: %+v", s)
+		}
+		return card.CloseArgs{}, none
+	}, act)
+	if !errors.Is(err, none) {
+		t.Errorf("refused: %v", err)
+	}
+	var all sync.WaitGroup
+	rows := make([]job.Row, 20)
+	for i := range rows {
+		act := act
+		act.Key = fmt.Sprint("key ", i%2)
+		all.Go(func() {
+			var err error
+			if rows[i], err = g.s.Closings().OrderClosing(t.Context(), id, asCloseArgs, act); err != nil {
+				t.Errorf("close: %v", err)
+			}
+		})
+	}
+	all.Wait()
+	for _, row := range rows {
+		if row.ID != rows[0].ID || row.ID == uuid.Nil {
+			t.Errorf("two closings: %s and %s", row.ID, rows[0].ID)
+		}
+	}
+	var audited int
+	err = g.s.Pool().QueryRow(t.Context(), "SELECT count(*) FROM audit WHERE action = 'card.close'").Scan(&audited)
+	if err != nil || audited != 2 {
+		t.Errorf("%d audit rows, %v", audited, err)
+	}
+	if closing, err := g.s.Cards().Closing(t.Context(), id); err != nil || !closing {
+		t.Errorf("closing %t, %v", closing, err)
+	}
+	if _, err := g.s.Closings().OrderClosing(t.Context(), uuid.New(), asCloseArgs,
+		act); !errors.Is(err, card.ErrNotFound) {
+		t.Errorf("nobody's card: %v", err)
+	}
+}
+
+// A closing waits for each top-up of its card that the issuer may have been asked for; of those that come later, only
+// those that the issuer may have been asked for have the card.
+func TestClosingAndTopUpsTakeTurns(t *testing.T) {
+	for status, waits := range map[order.Status]bool{
+		order.Provisioning: true, order.OperatorReview: true, order.Settled: false, order.RefundPending: false,
+		order.Fulfilled: false,
+	} {
+		t.Run(string(status), func(t *testing.T) {
+			g := newGarage(t)
+			id, owner := g.closable(1)
+			f := g.worker("w")
+			first := load(id, g.order(owner, order.Provisioning), 1000)
+			first.Held = false
+			g.take(f, first, 2500, nil)
+			second := load(id, g.order(owner, order.Provisioning), 2000)
+			g.becomes(first.Order, order.OperatorReview)
+			second.Held = false
+			g.take(f, second, 3500, nil) // whoever had the card before is forgotten
+			g.becomes(second.Order, order.Fulfilled)
+			if _, err := g.s.Pool().Exec(t.Context(), `UPDATE orders SET status = $2, item = jsonb_build_object('card', $3::text)
+				WHERE id = $1`, first.Order, status, id.String()); err != nil {
+				t.Fatal(err)
+			}
+			row := g.close(id)
+			turn := card.Turn{Card: id, FeeJob: row.ID, Ref: first.Ref, Held: true, Closing: true}
+			if waits {
+				g.take(row.Fence(), turn, 0, card.ErrBusy)
+				first.Begun = true
+				g.becomes(first.Order, order.Provisioning)
+				g.take(f, first, 2500, nil)
+				g.becomes(first.Order, order.Fulfilled)
+			}
+			g.take(row.Fence(), turn, 1500, nil)
+			late := load(id, g.order(owner, order.Provisioning), 1000)
+			g.take(f, late, 0, card.ErrClosing)
+			late.Begun = true
+			g.take(f, late, 0, card.ErrBusy)
+		})
+	}
+}
+
+func TestClosingThatWaitsGoesOnOncePerKey(t *testing.T) {
+	g := newGarage(t)
+	id, _ := g.closable(1)
+	row := g.close(id)
+	a, err := job.Decode[card.CloseArgs](row)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Stage, a.Remainder = card.StageWithdrawing, 1500
+	if err := g.s.Cards().SaveClosing(t.Context(), row.Fence(), a); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.s.Jobs().Mark(t.Context(), row.Fence(), "close/1"); err != nil {
+		t.Fatal(err)
+	}
+	retry := func(key string) job.Row {
+		t.Helper()
+		row, err := g.s.Closings().RetryClosing(t.Context(), row.ID, func(row job.Row) (card.CloseArgs, error) {
+			return job.Decode[card.CloseArgs](row)
+		}, card.Act{Operator: "ada", Key: key, Reason: "r"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return row
+	}
+	if got := retry("k0"); got.Status != job.Processing {
+		t.Errorf("a closing that is worked on is %s", got.Status)
+	}
+	if err := g.s.Jobs().Finish(t.Context(), row.Fence(), job.Review("no trace")); err != nil {
+		t.Fatal(err)
+	}
+	got := retry("k1")
+	kept, err := job.Decode[card.CloseArgs](got)
+	if err != nil || got.Status != job.Queued || got.Step != "close/1" || kept.Remainder != money.Cents(1500) ||
+		kept.Stage != card.StageWithdrawing {
+		t.Errorf("it goes on as %+v, %+v, %v", got, kept, err)
+	}
+	if _, err := g.s.Pool().Exec(t.Context(), "UPDATE jobs SET status = 'operator_review' WHERE id = $1",
+		row.ID); err != nil {
+		t.Fatal(err)
+	}
+	if got := retry("k1"); got.Status != job.OperatorReview {
+		t.Errorf("the same key again: %s", got.Status)
+	}
+	_, err = g.s.Closings().RetryClosing(t.Context(), uuid.New(), nil, card.Act{Operator: "ada", Key: "k", Reason: "r"})
+	if !errors.Is(err, card.ErrNotFound) {
+		t.Errorf("nobody's closing: %v", err)
+	}
+	if fault.Of(err) != "" {
+		t.Errorf("the store speaks to users: %v", err)
+	}
+}

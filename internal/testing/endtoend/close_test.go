@@ -1,0 +1,180 @@
+package endtoend_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/app"
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/provider/sandbox"
+)
+
+// cardClosing is what an operator sees of the closing of a card.
+type cardClosing struct {
+	ID, CardID, OrderID, Status, Stage, Reason, Reference string
+	RemainderUsdCents                                     *int
+	Version                                               int
+}
+
+// close orders the closing of a card, as the operator.
+func (w *world) close(card, key string) (c cardClosing) {
+	w.t.Helper()
+	w.operatorCall("POST", "/api/admin/cards/"+card+"/close", `{"reason":"the owner asked"}`, key).into(w.t, 200, &c)
+	return c
+}
+
+func (w *world) awaitClosing(card string, wanted func(cardClosing) bool) (found cardClosing) {
+	w.t.Helper()
+	eventually(w.t, 40*time.Second, func() (bool, string) {
+		var list struct{ Closings []cardClosing }
+		w.operatorCall("GET", "/api/admin/card-closings", "", "").into(w.t, 200, &list)
+		i := slices.IndexFunc(list.Closings, func(c cardClosing) bool { return c.CardID == card && wanted(c) })
+		if i >= 0 {
+			found = list.Closings[i]
+		}
+		return i >= 0, fmt.Sprintf("%+v", list.Closings)
+	})
+	return found
+}
+
+func closed(c cardClosing) bool { return c.Stage == "closed" && c.Status == "succeeded" }
+
+// TestOperatorClosesCard: what merchants hold is waited for, and what is left goes back to the owner on chain, once.
+func TestOperatorClosesCard(t *testing.T) {
+	t.Parallel()
+	for name, limits := range map[string]bool{"purse": false, "limit": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newAdminWorld(t, 100_000_000, plan{
+				instances: 2, issuer: sandbox.Config{SpendLimits: limits},
+				change: func(c *app.Config) { c.IssuerLimits = limits },
+			})
+			b := w.buyer()
+			card := b.buyCard("a-card").Issuance.CardID
+			at := w.newestCard()
+			b.awaitBalance(card, 1500)
+			var o paidOrder
+			b.topUp("a-top-up", 2500).into(t, 200, &o)
+			b.awaitStatus(o.OrderID, "fulfilled")
+			b.awaitBalance(card, 3950)
+			w.charge(at, 300, "Corner shop")
+			w.issuer.call("POST", "cards/"+at, map[string]any{"holdCents": 400})
+			was := w.balance(b.address)
+
+			first := w.close(card, "c1")
+			for _, key := range []string{"c1", "c2"} {
+				if again := w.close(card, key); again.ID != first.ID {
+					t.Errorf("closed again with %s: %+v, first %+v", key, again, first)
+				}
+			}
+			eventually(t, 20*time.Second, func() (bool, string) {
+				s := b.cardStatus(card)
+				return s == "FROZEN", s
+			})
+			for _, act := range []string{"freeze", "unfreeze"} {
+				wantProblem(t, act+" of a card that is being closed", b.post("/api/cards/"+card+"/"+act, ``), 409,
+					fault.CardLocked)
+			}
+			wantProblem(t, "a top-up", b.topUp("top-up-meanwhile", 2500), 409, fault.ActiveCardMissing)
+			if c := w.awaitClosing(card, func(cardClosing) bool { return true }); c.Stage != "locking" ||
+				c.RemainderUsdCents != nil || len(w.payouts(b.address)) != 0 {
+				t.Errorf("while a merchant holds 4.00: %+v", c)
+			}
+			w.issuer.call("POST", "cards/"+at, map[string]any{"takeCents": 100, "releaseCents": 300})
+
+			c := w.awaitClosing(card, closed)
+			if c.RemainderUsdCents == nil || *c.RemainderUsdCents != 3550 || c.Version != 1 {
+				t.Errorf("closed: %+v", c)
+			}
+			if got := w.payouts(b.address); len(got) != 1 {
+				t.Errorf("the treasury paid in %v", got)
+			}
+			if now := w.balance(b.address); now-was != money.Cents(3550).USDC() {
+				t.Errorf("the owner has %s more", now-was)
+			}
+			if s := b.cardStatus(card); s != "CLOSED" {
+				t.Errorf("the card is %s", s)
+			}
+			for _, act := range []string{"freeze", "unfreeze", "reveal-challenge"} {
+				wantProblem(t, act+" of a closed card", b.post("/api/cards/"+card+"/"+act, `{}`), 409, fault.CardNotActive)
+			}
+			wantProblem(t, "the balance", b.get("/api/cards/"+card+"/balance"), 409, fault.CardNotActive)
+			wantProblem(t, "a top-up", b.topUp("top-up-of-a-closed-card", 2500), 409, fault.ActiveCardMissing)
+			if again := w.close(card, "c3"); again.ID != first.ID || !closed(again) {
+				t.Errorf("closed again: %+v", again)
+			}
+			if n := w.count("SELECT count(*) FROM audit WHERE action = 'card.close' AND subject = $1", card); n != 3 {
+				t.Errorf("%d audit rows", n)
+			}
+			w.checkBooks()
+			w.wantFindings("after a card is closed")
+			b.buyCard("another-card")
+			w.checkBooks()
+		})
+	}
+}
+
+// TestClosingWaitsForAnOperatorAndGoesOn: a vendor's refusal, and a treasury without money.
+func TestClosingWaitsForAnOperatorAndGoesOn(t *testing.T) {
+	t.Parallel()
+	w := newAdminWorld(t, 100_000_000, plan{})
+	b := w.buyer()
+	card := b.buyCard("a-card").Issuance.CardID
+	at := w.newestCard()
+	b.awaitBalance(card, 1500)
+	w.setCardState(at, "locked") // by the issuer's staff: nothing is withdrawn from it
+	w.close(card, "c1")
+	c := w.awaitClosing(card, func(c cardClosing) bool { return c.Status == "operator_review" })
+	if c.Stage != "locking" || c.Version != 2 || c.Reason == "" || len(w.payouts(b.address)) != 0 {
+		t.Errorf("refused: %+v, paid %v", c, w.payouts(b.address))
+	}
+	w.checkBooks()
+	w.wantFindings("while a closing waits")
+	w.setCardState(at, "live")
+	path := "/api/admin/card-closings/" + c.ID + "/retry"
+	wantProblem(t, "a retry without a key", w.operatorCall("POST", path, `{"reason":"r"}`, ""), 400,
+		fault.IdempotencyKeyMissing)
+	for range 2 {
+		w.operatorCall("POST", path, `{"reason":"the staff unlocked it"}`, "r1").into(t, 200, nil)
+	}
+	c = w.awaitClosing(card, closed)
+	if *c.RemainderUsdCents != 1500 || len(w.payouts(b.address)) != 1 {
+		t.Errorf("closed: %+v, paid %v", c, w.payouts(b.address))
+	}
+	w.operatorCall("POST", path, `{"reason":"once more"}`, "r2").into(t, 200, &c)
+	if !closed(c) {
+		t.Errorf("a closed card's closing, retried: %+v", c)
+	}
+	wantProblem(t, "a card of nobody's", w.operatorCall("POST", "/api/admin/cards/"+uuid.NewString()+"/close",
+		`{"reason":"r"}`, "k"), 404, fault.CardNotFound)
+	w.checkBooks()
+	w.wantFindings("after a card is closed by a second attempt")
+}
+
+// TestEmptyCardIsClosedWithoutARefund, also where there is no treasury.
+func TestEmptyCardIsClosedWithoutARefund(t *testing.T) {
+	t.Parallel()
+	w := newAdminWorld(t, -1, plan{change: withOperator})
+	b, rich := w.buyer(), w.buyer()
+	card := b.buyCard("a-card").Issuance.CardID
+	b.awaitBalance(card, 1500)
+	w.charge(w.newestCard(), 1500, "Corner shop")
+	w.close(card, "c1")
+	if c := w.awaitClosing(card, closed); *c.RemainderUsdCents != 0 {
+		t.Errorf("closed: %+v", c)
+	}
+	second := rich.buyCard("another-card").Issuance.CardID
+	rich.awaitBalance(second, 1500)
+	w.close(second, "c2")
+	c := w.awaitClosing(second, func(c cardClosing) bool { return c.Status == "operator_review" })
+	if c.Stage != "refunding" || c.Reason != "the refund cannot be made: no treasury key is configured" {
+		t.Errorf("without a treasury: %+v", c)
+	}
+	w.checkBooks()
+	w.wantFindings("after a card is closed that was empty")
+}

@@ -1,0 +1,109 @@
+package rpc
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+	"google.golang.org/protobuf/proto"
+
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
+)
+
+// Closings close cards.
+type Closings interface {
+	List(ctx context.Context, q card.CloseQuery, act order.Act) ([]job.Row, error)
+	// Close orders a closing; a card that has one keeps it. Retry lets one that waits for an operator go on.
+	Close(ctx context.Context, id uuid.UUID, act order.Act) (job.Row, error)
+	Retry(ctx context.Context, id uuid.UUID, act order.Act) (job.Row, error)
+}
+
+// CloseCard implements roamcardv1connect.OperatorServiceHandler.
+func (s OperatorService) CloseCard(
+	ctx context.Context, req *roamcardv1.CloseCardRequest,
+) (*roamcardv1.CloseCardResponse, error) {
+	m, err := closed(ctx, req.GetId(), req.GetReason(), s.Closings.Close)
+	return &roamcardv1.CloseCardResponse{Closing: m}, err
+}
+
+// RetryCardClosing implements roamcardv1connect.OperatorServiceHandler.
+func (s OperatorService) RetryCardClosing(
+	ctx context.Context, req *roamcardv1.RetryCardClosingRequest,
+) (*roamcardv1.RetryCardClosingResponse, error) {
+	m, err := closed(ctx, req.GetId(), req.GetReason(), s.Closings.Retry)
+	return &roamcardv1.RetryCardClosingResponse{Closing: m}, err
+}
+
+func closed(
+	ctx context.Context, name, reason string, do func(context.Context, uuid.UUID, order.Act) (job.Row, error),
+) (*roamcardv1.CardClosing, error) {
+	id, err := uuid.Parse(name)
+	if err != nil {
+		return nil, rpcx.Invalid("id", "string.uuid", "must be a uuid")
+	}
+	row, err := do(ctx, id, actOnce(ctx, reason))
+	if err != nil {
+		return nil, err
+	}
+	return closingMessage(row)
+}
+
+// ListCardClosings implements roamcardv1connect.OperatorServiceHandler.
+func (s OperatorService) ListCardClosings(
+	ctx context.Context, req *roamcardv1.ListCardClosingsRequest,
+) (*roamcardv1.ListCardClosingsResponse, error) {
+	size := defaultPage
+	if req.PageSize != nil {
+		size = int(req.GetPageSize())
+	}
+	q := card.CloseQuery{Status: job.Status(req.GetStatus()), Limit: size + 1}
+	if req.PageToken != nil {
+		before, err := uuid.Parse(req.GetPageToken())
+		if err != nil {
+			return nil, rpcx.Invalid("pageToken", "string.uuid", "must be a uuid")
+		}
+		q.Before = before
+	}
+	rows, err := s.Closings.List(ctx, q, act(ctx))
+	if err != nil {
+		return nil, err
+	}
+	res := &roamcardv1.ListCardClosingsResponse{}
+	if len(rows) > size {
+		rows = rows[:size]
+		res.NextPageToken = proto.String(rows[size-1].ID.String())
+	}
+	for _, row := range rows {
+		m, err := closingMessage(row)
+		if err != nil {
+			return nil, err
+		}
+		res.Closings = append(res.Closings, m)
+	}
+	return res, nil
+}
+
+func closingMessage(row job.Row) (*roamcardv1.CardClosing, error) {
+	a, err := job.Decode[card.CloseArgs](row)
+	if err != nil {
+		return nil, err
+	}
+	m := &roamcardv1.CardClosing{
+		Id: row.ID.String(), OrderId: a.Order, CardId: a.Card.String(), Status: string(row.Status), Stage: string(a.Stage),
+		Version: uint32(a.Version), Reference: a.Ref().String(), CreatedAt: timestamp(row.CreatedAt),
+		FinishedAt: optionalTimestamp(row.FinishedAt),
+	}
+	if a.Stage != card.StageLocking {
+		m.RemainderUsdCents = proto.Uint32(uint32(a.Remainder))
+	}
+	if row.Status == job.Queued && row.Step != "" {
+		m.Status = string(job.Processing)
+	}
+	if row.Status == job.OperatorReview && row.LastError != "" {
+		m.Reason = proto.String(row.LastError)
+	}
+	return m, nil
+}
