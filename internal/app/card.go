@@ -130,8 +130,8 @@ func (c Config) cardProvider(of issuerAt) (card.Provider, error) {
 	embed, _ := of.client.(card.Embed) // its lack was told before
 	return card.Provider{
 		Name: of.Name, Programme: c.Own.Text(of.ProgrammeKey), Issuer: of.client, Vault: of.client, Stock: of.client,
-		Roll: of.client, Controls: controls, Closer: closer, Embed: embed, Traits: of.client.Traits(), Capabilities: capabilities,
-		Retired: of.retired,
+		Roll: of.client, Controls: controls, Closer: closer, Embed: embed, Traits: of.client.Traits(),
+		Capabilities: capabilities, Retired: of.retired,
 	}, nil
 }
 

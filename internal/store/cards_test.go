@@ -24,7 +24,8 @@ func issued(t *testing.T, s *store.Store, owner x402.Address, status card.Status
 	}
 	_, err := s.Pool().Exec(t.Context(),
 		`INSERT INTO cards (id, order_id, owner, status, provider, reference, load_usd_cents, created_at, updated_at)
-		VALUES ($1, $2, $3, $4, '', $5, $6, now(), now())`, c.ID, c.ID.String(), owner.Lower(), status, uuid.UUID(c.Ref), c.Load)
+		VALUES ($1, $2, $3, $4, '', $5, $6, now(), now())`, c.ID, c.ID.String(), owner.Lower(), status,
+		uuid.UUID(c.Ref), c.Load)
 	if err != nil {
 		t.Fatal(err)
 	}

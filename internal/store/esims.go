@@ -108,7 +108,8 @@ const (
 		INSERT INTO esim_profiles (id, order_id, owner, plan_id, provider, status, reference, created_at, updated_at)
 		SELECT $1, id, owner, $3, $4, $5, $6, $7, $8 FROM orders WHERE id = $2 RETURNING 1`
 
-	dropPlansSQL = `UPDATE esim_plans SET live = false, updated_at = $2 WHERE live AND provider = $3 AND NOT code = ANY($1)`
+	dropPlansSQL = `UPDATE esim_plans SET live = false, updated_at = $2
+		WHERE live AND provider = $3 AND NOT code = ANY($1)`
 
 	rotateTokenSQL = `
 		INSERT INTO esim_tokens (id, owner, version, expires_at) SELECT id, owner, 2, $2 FROM orders WHERE id = $1

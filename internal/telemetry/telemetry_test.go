@@ -190,7 +190,8 @@ func TestMetricsPassPromtool(t *testing.T) {
 		return Gauges{
 			Jobs: []JobGauge{{"fulfill", "ready", 1, age}}, Orders: []OrderGauge{{"esim", age}},
 			Findings:   []FindingGauge{{"lost", 1, 1}},
-			FloatCents: map[string]int64{"acme": 1}, BalanceUnits: &one, ReceivableCents: &one, Asset: "USD Coin", BooksAge: &age,
+			FloatCents: map[string]int64{"acme": 1}, BalanceUnits: &one, ReceivableCents: &one, Asset: "USD Coin",
+			BooksAge: &age,
 		}
 	}); err != nil {
 		t.Fatal(err)

@@ -21,9 +21,9 @@ from roamcard.v1 import activity_pb, auth_pb, card_pb, esim_pb, operator_pb, ord
 RESULTS = (
     order_pb.Order, card_pb.Card, card_pb.GetCardBalanceResponse, card_pb.CardTransaction, esim_pb.EsimPlan,
     esim_pb.EsimProfile, auth_pb.GetSessionResponse, service_pb.GetConfigResponse, card_pb.GetCardDiscoveryResponse,
-    card_pb.GetTopupDiscoveryResponse,
-    esim_pb.GetEsimDiscoveryResponse, operator_pb.FeeJob, operator_pb.CardClosing, operator_pb.Finding, operator_pb.Reconciliation,
-    operator_pb.QueuedOrder, operator_pb.InspectOrderResponse, operator_pb.Switch, operator_pb.StrayTransfer,
+    card_pb.GetTopupDiscoveryResponse, esim_pb.GetEsimDiscoveryResponse, operator_pb.FeeJob, operator_pb.CardClosing,
+    operator_pb.Finding, operator_pb.Reconciliation, operator_pb.QueuedOrder,
+    operator_pb.InspectOrderResponse, operator_pb.Switch, operator_pb.StrayTransfer,
     operator_pb.GetChallengeRetentionResponse, operator_pb.PruneChallengesResponse, activity_pb.GetActivityResponse,
     activity_pb.PruneActivityResponse,
 )  # fmt: skip

@@ -5,7 +5,8 @@ import type { PruneActivityResponse } from "./gen/roamcard/v1/activity_pb.js";
 import type { GetChallengeRetentionResponse, PruneChallengesResponse } from "./gen/roamcard/v1/operator_pb.js";
 import {
   type Activity, type CardClosing, type ClosingStatus, type FeeJob, type Finding, type JobStatus,
-  type OrderInspection, type OrderStatus, type Plain, plain, type Product, type QueuedOrder, type Reconciliation, type StrayTransfer, type Switch, type TransferResolution,
+  type OrderInspection, type OrderStatus, type Plain, plain, type Product, type QueuedOrder,
+  type Reconciliation, type StrayTransfer, type Switch, type TransferResolution,
 } from "./results.js";
 
 /** An act that is kept with its reason. The same key is the same act. */

@@ -323,7 +323,9 @@ func (c *Closings) withdrawing(
 }
 
 // withdraw takes the remainder from the card, once. Only the issuer's own record of it lets the closing go on.
-func (c *Closings) withdraw(ctx context.Context, at *provider, l *job.Lease, a CloseArgs) (CloseArgs, *job.Outcome, error) {
+func (c *Closings) withdraw(
+	ctx context.Context, at *provider, l *job.Lease, a CloseArgs,
+) (CloseArgs, *job.Outcome, error) {
 	took, err := fulfilment.Make(ctx, l, c.Cards.provider(at), fulfilment.Call[Moved]{
 		Step: fmt.Sprintf("close/%d", a.Version),
 		Send: func(ctx context.Context) (Moved, error) {

@@ -91,7 +91,8 @@ func (t *trial) open(ctx context.Context) bool {
 		return t.Saw(step, "", err)
 	}
 	read := func(ctx context.Context) (Account, error) { return t.issuer.Account(ctx, t.opening.Ref) }
-	account, took, err := fulfilment.TrialWait(ctx, &t.Trial, read, func(a Account) bool { return a.State != AccountPending })
+	account, took, err := fulfilment.TrialWait(ctx, &t.Trial, read,
+		func(a Account) bool { return a.State != AccountPending })
 	switch {
 	case err != nil:
 	case account.State != AccountActive:
@@ -114,7 +115,8 @@ func (t *trial) openAgain(ctx context.Context) {
 		return
 	}
 	again := func(o Opening) (Account, error) {
-		return fulfilment.TrialCall(ctx, &t.Trial, func(ctx context.Context) (Account, error) { return t.issuer.Open(ctx, o) })
+		return fulfilment.TrialCall(ctx, &t.Trial,
+			func(ctx context.Context) (Account, error) { return t.issuer.Open(ctx, o) })
 	}
 	got, err := again(t.opening)
 	if err == nil && got.ID != t.account.ID {

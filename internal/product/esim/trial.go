@@ -126,7 +126,8 @@ func (t *trial) order(ctx context.Context) bool {
 		return t.Saw(step, "", err)
 	}
 	read := func(ctx context.Context) (Purchase, error) { return t.supplier.Ordered(ctx, t.request.Ref) }
-	got, took, err := fulfilment.TrialWait(ctx, &t.Trial, read, func(p Purchase) bool { return p.State != PurchasePending })
+	got, took, err := fulfilment.TrialWait(ctx, &t.Trial, read,
+		func(p Purchase) bool { return p.State != PurchasePending })
 	switch {
 	case err != nil:
 	case got.State == PurchaseRejected:

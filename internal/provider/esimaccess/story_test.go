@@ -90,7 +90,8 @@ func story(t *testing.T, cfg esimaccessfake.Config, restarts bool, tell func(s *
 		s.Esims = esim.New(esim.Config{
 			Store: s.store, Providers: []esim.Provider{{Supplier: supplier, Traits: s.dial().Traits()}}, Keys: keys,
 			TokenKey: make([]byte, 32),
-			Log:      slog.New(slog.DiscardHandler), Now: time.Now, MarginBPS: 2500, StaleAfter: time.Hour, Poll: 3 * time.Second,
+			Log:      slog.New(slog.DiscardHandler), Now: time.Now, MarginBPS: 2500, StaleAfter: time.Hour,
+			Poll:        3 * time.Second,
 			CallTimeout: 5 * time.Second, Deadline: time.Hour, Waiters: 10,
 		})
 		s.made.Deliver = func(ctx context.Context, l *job.Lease, o order.Order) (order.Progress, error) {

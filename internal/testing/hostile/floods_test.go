@@ -152,8 +152,9 @@ func (r *trial) unheld() {
 	r.Helper()
 	r.rest()
 	apptest.Until(r, 30*time.Second, "nothing is reserved", func() error {
-		if n := query[int64](r.world, "SELECT count(*) FROM reservations WHERE resource LIKE 'float/card/%' AND (released_at IS "+
-			"NULL OR released_at > now() - interval '7 s')")[0]; n > 0 {
+		if n := query[int64](r.world,
+			"SELECT count(*) FROM reservations WHERE resource LIKE 'float/card/%' AND (released_at IS "+
+				"NULL OR released_at > now() - interval '7 s')")[0]; n > 0 {
 			return fmt.Errorf("%d reservations", n)
 		}
 		return nil

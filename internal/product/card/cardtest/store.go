@@ -240,7 +240,8 @@ func (s *Store) Observe(_ context.Context, seen ...card.Seen) (changed []card.Ca
 	defer s.mu.Unlock()
 	for _, one := range seen {
 		i := slices.IndexFunc(s.cards, func(c card.Card) bool {
-			return c.Ref == one.Ref && c.Provider == one.Provider && slices.Contains(card.Moves(), [2]card.Status{c.Status, one.Status})
+			return c.Ref == one.Ref && c.Provider == one.Provider &&
+				slices.Contains(card.Moves(), [2]card.Status{c.Status, one.Status})
 		})
 		if i >= 0 {
 			s.cards[i].Status = one.Status
