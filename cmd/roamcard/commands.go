@@ -179,15 +179,26 @@ func migrate() *cobra.Command {
 }
 
 func doctorCommand() *cobra.Command {
-	var asJSON bool
+	var (
+		asJSON, probe bool
+		spend         string
+	)
 	cmd := &cobra.Command{
 		Use: "doctor", GroupID: "operate", Args: noArgs,
 		Short: "Check configuration, database, chain and providers, and say how to fix what fails",
+		Long: "Checks configuration, database, chain and providers, and says how to fix what fails. It changes nothing.\n\n" +
+			"--probe also opens a card at each issuer, loads, empties and freezes it, and sends references again, to see\n" +
+			"whether the vendor does what its adapter takes for granted. It is for the vendors' sandboxes, and refused in\n" +
+			"production. With --spend it buys the cheapest eSIM of each supplier that costs no more.",
 	}
 	file := configFlag(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&probe, "probe", false, "try the providers out, by calls that take effect in their sandboxes")
+	cmd.Flags().StringVar(&spend, "spend", "0", "the most that --probe may pay for an eSIM of each supplier, in dollars")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return doctor.Run(cmd.Context(), doctor.Config{File: *file, JSON: asJSON, Out: cmd.OutOrStdout()})
+		return doctor.Run(cmd.Context(), doctor.Config{
+			File: *file, JSON: asJSON, Probe: probe, Spend: spend, Out: cmd.OutOrStdout(),
+		})
 	}
 	return cmd
 }

@@ -2,6 +2,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,7 @@ import (
 	"github.com/roamcard/roamcard/internal/chain"
 	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
+	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -23,8 +25,15 @@ import (
 type Config struct {
 	File string
 	JSON bool
-	Out  io.Writer
+	// Probe tries the providers out, too, by calls that take effect in their sandboxes. Spend is what an eSIM may cost
+	// that is bought for it, in dollars; empty and "0" buy none.
+	Probe bool
+	Spend string
+	Out   io.Writer
 }
+
+// probeWithin bounds the trials of all providers.
+const probeWithin = 15 * time.Minute
 
 // finding is the result of one check.
 type finding struct {
@@ -44,7 +53,11 @@ const (
 // Run checks what the service needs and prints one line for each check, and how to fix what fails. It is
 // app.ErrNotReady when a check fails.
 func Run(ctx context.Context, c Config) error {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	spend, err := money.ParseDollars(cmp.Or(c.Spend, "0"))
+	if err != nil {
+		return fmt.Errorf("what a probe may spend: %w", err)
+	}
+	checks, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	var found []finding
 	if c.File == "" && !app.Configured() {
@@ -52,7 +65,10 @@ func Run(ctx context.Context, c Config) error {
 			Name: "configuration", Status: statusSkip, Detail: "nothing is configured; roamcard dev needs nothing",
 		})
 	} else {
-		found = examineService(ctx, c.File)
+		found = examineService(checks, c.File)
+	}
+	if c.Probe {
+		found = append(found, probe(ctx, c.File, spend.USDC())...)
 	}
 	ok := true
 	for _, f := range found {
@@ -65,6 +81,33 @@ func Run(ctx context.Context, c Config) error {
 		return app.ErrNotReady
 	}
 	return nil
+}
+
+// probe tells what the trials of the providers found.
+func probe(ctx context.Context, file string, spend money.USDC) (all []finding) {
+	const name = "probe"
+	cfg, err := app.LoadFile(file)
+	if err != nil {
+		return []finding{{Name: name, Status: statusSkip, Detail: "nothing is configured, or not rightly"}}
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeWithin)
+	defer cancel()
+	trials, err := cfg.TryProviders(ctx, spend)
+	if err != nil {
+		all = append(all, verdictOf(name, "", err, "probe with the settings of the vendors' sandboxes"))
+	}
+	for _, of := range trials {
+		for _, o := range of.Found {
+			name := of.Provider + " " + o.Step
+			if o.Skipped {
+				all = append(all, finding{Name: name, Status: statusSkip, Detail: o.Detail})
+				continue
+			}
+			all = append(all, verdictOf(name, o.Detail, o.Err,
+				"do not sell over it: it does not do what its adapter takes for granted, or could not be asked"))
+		}
+	}
+	return all
 }
 
 // examineTools looks for what `roamcard dev` runs; production needs none of it.

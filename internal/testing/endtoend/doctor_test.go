@@ -41,9 +41,10 @@ func TestDoctorFindsEachMisconfiguration(t *testing.T) {
 		t.Setenv("ROAMCARD_"+name, value)
 	}
 	w.mine(1) // so that the chain's clock is now
-	examine := func() (failed []string, err error) {
+	tried := map[string]string{}
+	examine := func(probe bool) (failed []string, err error) {
 		var out bytes.Buffer
-		err = doctor.Run(t.Context(), doctor.Config{JSON: true, Out: &out})
+		err = doctor.Run(t.Context(), doctor.Config{JSON: true, Probe: probe, Spend: "1.00", Out: &out})
 		var told struct {
 			OK     bool
 			Checks []struct{ Name, Status, Detail, Fix string }
@@ -52,6 +53,7 @@ func TestDoctorFindsEachMisconfiguration(t *testing.T) {
 			t.Fatalf("%v: %s", err, out.String())
 		}
 		for _, c := range told.Checks {
+			tried[c.Name] = c.Status
 			if c.Status == "fail" {
 				failed = append(failed, c.Name)
 				t.Logf("%s: %s; fix: %s", c.Name, c.Detail, c.Fix)
@@ -65,8 +67,13 @@ func TestDoctorFindsEachMisconfiguration(t *testing.T) {
 		}
 		return failed, err
 	}
-	if failed, err := examine(); err != nil {
+	if failed, err := examine(true); err != nil {
 		t.Errorf("a service that has all it needs fails %v: %v", failed, err)
+	}
+	for _, step := range []string{"opens a card", "loads once when asked twice", "freezes a card", "orders a profile"} {
+		if got := tried["sandbox "+step]; got != "ok" {
+			t.Errorf("the probe %s: %q", step, got)
+		}
 	}
 	if err := os.Chmod(secret, 0o644); err != nil {
 		t.Fatal(err)
@@ -74,7 +81,7 @@ func TestDoctorFindsEachMisconfiguration(t *testing.T) {
 	t.Setenv("ROAMCARD_SUPPLIER__KEY", "another")
 	t.Setenv("ROAMCARD_ISSUER__KEY", "another")
 	t.Setenv("ROAMCARD_PAYMENT__PAY_TO", usdc().String())
-	failed, err := examine()
+	failed, err := examine(false)
 	if got := strings.Join(failed, ", "); !errors.Is(err, app.ErrNotReady) ||
 		got != "secret files, token, payee, issuer, esim supplier" {
 		t.Errorf("found %q, %v", got, err)
