@@ -22,6 +22,9 @@ func launch(t testing.TB, fault, ready string, args ...string) *process {
 	p := &process{apptest.Start(t, env, append(args, "--ready-file", ready)...)}
 	t.Cleanup(func() { p.Kill(t) })
 	apptest.Until(t, 30*time.Second, "the program is ready: "+strings.Join(args, " "), func() error {
+		if p.Ended() && fault == "" {
+			t.Fatalf("the program ended: %v\n%s", p.Cmd.ProcessState, p.Log.Tail())
+		}
 		if p.Ended() {
 			return nil
 		}

@@ -130,11 +130,17 @@ func (w *world) startFacilitator(t testing.TB) {
 	w.facilitator = server.URL
 }
 
+// addrs are those of all worlds: one whose program is down keeps its own.
+var addrs sync.Map
+
 // freeAddr is below the ports that connections get, so that none of them takes it between two starts.
 func freeAddr(t testing.TB) string {
 	t.Helper()
 	for range 100 {
 		addr := fmt.Sprintf("127.0.0.1:%d", 12_000+rand.IntN(18_000))
+		if _, taken := addrs.LoadOrStore(addr, true); taken {
+			continue
+		}
 		if l, err := net.Listen("tcp", addr); err == nil {
 			_ = l.Close() // only asked for
 			return addr

@@ -123,6 +123,7 @@ func (m *matrix) rows() map[string]row {
 		"CreateEsimOrder":       {body: "{}", good: 200, other: 200},
 		"GetEsimOrder":          {ids: travels, good: 200, other: 404},
 		"GetEsimCredentials":    {ids: travels, good: 200, other: 404},
+		"GetEsimProfile":        {ids: travels, good: 200, other: 404},
 		"RotateEsimToken":       {ids: travels, good: 200, other: 404},
 		"PurchaseCard":          {body: purchaseBody("matrix"), good: 402},
 		"TopUpCard":             {body: purchaseBody("matrix"), good: 402},
