@@ -4,11 +4,8 @@ import (
 	"bytes"
 	"crypto/ecdsa"
 	"encoding/json"
-	"fmt"
 	"log/slog"
 	"math/big"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -25,6 +22,7 @@ import (
 	"github.com/roamcard/roamcard/internal/facilitator/facilitatortest"
 	"github.com/roamcard/roamcard/internal/payment/paymenttest"
 	"github.com/roamcard/roamcard/internal/store/storetest"
+	"github.com/roamcard/roamcard/internal/testing/apptest"
 	"github.com/roamcard/roamcard/internal/testing/invariants"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -49,7 +47,7 @@ type world struct {
 // newWorld starts the processes of a world; they end with t.
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{dir: t.TempDir(), addr: freeAddr(t)}
+	w := &world{dir: t.TempDir(), addr: apptest.FreeAddr(t)}
 	chain, err := devnet.StartChain(t.Context(), devnet.ChainConfig{BlockEvery: time.Second})
 	if err != nil {
 		t.Fatalf("start the chain: %v", err)
@@ -128,26 +126,6 @@ func (w *world) startFacilitator(t testing.TB) {
 	server := httptest.NewServer(facilitatortest.New(facilitatortest.Config{Chain: on, Settler: sender, Now: time.Now}))
 	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
 	w.facilitator = server.URL
-}
-
-// addrs are those of all worlds: one whose program is down keeps its own.
-var addrs sync.Map
-
-// freeAddr is below the ports that connections get, so that none of them takes it between two starts.
-func freeAddr(t testing.TB) string {
-	t.Helper()
-	for range 100 {
-		addr := fmt.Sprintf("127.0.0.1:%d", 12_000+rand.IntN(18_000))
-		if _, taken := addrs.LoadOrStore(addr, true); taken {
-			continue
-		}
-		if l, err := net.Listen("tcp", addr); err == nil {
-			_ = l.Close() // only asked for
-			return addr
-		}
-	}
-	t.Fatal("no free port")
-	return ""
 }
 
 // wallet makes a wallet with 100 USDC.

@@ -121,7 +121,7 @@ func (p *production) plays(v realProvider) (api, books string) {
 // serve starts the program with the settings and changes to them.
 func (p *production) serve(changes map[string]string) (*apptest.Process, *instance) {
 	p.t.Helper()
-	addr := freeAddress(p.t)
+	addr := apptest.FreeAddr(p.t)
 	env := append(p.environment(addr), "SSL_CERT_FILE="+p.trusted)
 	all := maps.Clone(p.settings)
 	maps.Copy(all, changes)

@@ -2,7 +2,6 @@ package endtoend_test
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/app"
+	"github.com/roamcard/roamcard/internal/testing/apptest"
 )
 
 // TestRacesOfThreeProcessesHaveOneWinner runs the contests over three processes of the program itself, on one
@@ -70,7 +70,7 @@ func (w *world) replaceInstances(by ...*instance) {
 // as NAME=value without the prefix.
 func (w *world) launch(program string, more ...string) *instance {
 	w.t.Helper()
-	addr := freeAddress(w.t)
+	addr := apptest.FreeAddr(w.t)
 	cmd := exec.Command(program, "serve")
 	cmd.Env = append(os.Environ(), w.environment(addr)...)
 	for _, s := range more {
@@ -92,19 +92,6 @@ func (w *world) launch(program string, more ...string) *instance {
 		}
 	})
 	return &instance{url: "http://" + addr, stop: func() {}, pid: cmd.Process.Pid}
-}
-
-// freeAddress is one that a program may take over.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return listener.Addr().String()
 }
 
 // environment is the world as a process is told of it.

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"math/big"
-	mathrand "math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -96,7 +95,7 @@ func (w *world) start(more ...string) *world {
 	if w.settings == nil {
 		w.settings = w.defaults()
 	}
-	addr := freeAddr(w.t)
+	addr := apptest.FreeAddr(w.t)
 	env := append(slices.Clone(w.settings), "ROAMCARD_ADDR="+addr, "ROAMCARD_BASE_URL=http://"+addr)
 	for i := 0; i+1 < len(more); i += 2 {
 		env = append(env, "ROAMCARD_"+more[i]+"="+more[i+1])
@@ -147,20 +146,6 @@ func (w *world) defaults() []string {
 		"ROAMCARD_OPERATORS=suite:" + hex.EncodeToString(hash[:]),
 		"ROAMCARD_ISSUER__POLL=200ms", "ROAMCARD_SUPPLIER__POLL=200ms", "ROAMCARD_LOG__LEVEL=debug",
 	}
-}
-
-// freeAddr is below the ports that connections get, so that none of them takes it.
-func freeAddr(t testing.TB) string {
-	t.Helper()
-	for range 100 {
-		addr := fmt.Sprintf("127.0.0.1:%d", 12_000+mathrand.IntN(18_000))
-		if l, err := net.Listen("tcp", addr); err == nil {
-			_ = l.Close() // only asked for
-			return addr
-		}
-	}
-	t.Fatal("no free port")
-	return ""
 }
 
 // keep remembers a secret that must never be written down.
