@@ -22,7 +22,7 @@ import (
 func cardRegistration() Registration {
 	return Registration{
 		Rows: store.CardProduct(), Make: (*App).cards, Provided: (*App).cardsProvided, settings: cardSettings,
-		Examine: examineIssuers, role: cardRole,
+		Examine: examineIssuers, Try: tryIssuers, role: cardRole,
 	}
 }
 
@@ -177,6 +177,17 @@ func examineIssuers(ctx context.Context, cfg Config) (all []Examination) {
 		all = append(all, examineIssuer(ctx, of))
 	}
 	return all
+}
+
+func tryIssuers(ctx context.Context, cfg Config, _ *store.Store, _ money.USDC) (all []Trial, err error) {
+	issuers, err := cfg.dialIssuers(discard(), nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, of := range issuers {
+		all = append(all, Trial{of.Name, card.Try(ctx, of.client, cfg.IssuerCallTimeout)})
+	}
+	return all, nil
 }
 
 func examineIssuer(ctx context.Context, of issuerAt) Examination {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/provider"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
@@ -27,7 +28,7 @@ import (
 func esimRegistration() Registration {
 	return Registration{
 		Rows: store.EsimProduct(), Make: (*App).esims, Provided: (*App).esimsProvided, settings: esimSettings,
-		Mistakes: Config.esimMistakes, Develop: developEsims, Examine: examineSuppliers, role: esimRole,
+		Mistakes: Config.esimMistakes, Develop: developEsims, Examine: examineSuppliers, Try: trySuppliers, role: esimRole,
 	}
 }
 
@@ -351,6 +352,19 @@ func examineSuppliers(ctx context.Context, cfg Config) (all []Examination) {
 		})
 	}
 	return all
+}
+
+func trySuppliers(ctx context.Context, cfg Config, s *store.Store, spend money.USDC) (all []Trial, err error) {
+	journal := func(name string) esim.Journal { return s.SupplierJournal(name) }
+	suppliers, err := cfg.dialSuppliers(journal, discard(), nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, of := range suppliers {
+		found := esim.Try(ctx, of.client, of.client.Traits(), spend, of.callTimeout())
+		all = append(all, Trial{of.Name, found})
+	}
+	return all, nil
 }
 
 func unjournaled(string) esim.Journal { return noJournal{} }

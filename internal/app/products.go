@@ -8,6 +8,7 @@ import (
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/provider"
 	"github.com/roamcard/roamcard/internal/provider/sandbox/trigger"
@@ -46,6 +47,9 @@ type Registration struct {
 	Develop func(*Config, Development) error
 	// Examine asks its providers; nil when another product's examination does.
 	Examine func(context.Context, Config) []Examination
+	// Try tries its providers out, by calls that take effect there, and buys nothing that costs more than spend; nil when
+	// another product's trial does.
+	Try func(ctx context.Context, c Config, s *store.Store, spend money.USDC) ([]Trial, error)
 	// role is who provides it; nil when another product's role does.
 	role func(Config) role
 }

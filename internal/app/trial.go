@@ -8,8 +8,6 @@ import (
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/money"
-	"github.com/roamcard/roamcard/internal/product/card"
-	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/store"
 )
 
@@ -22,10 +20,10 @@ type Trial struct {
 
 // ErrProductionTrial says that providers are not tried out where their money is real.
 var ErrProductionTrial = errors.New(
-	"a probe opens cards and may order eSIMs: it is for the vendors' sandboxes, not for environment production")
+	"a probe buys at the providers: it is for the vendors' sandboxes, not for environment production")
 
-// TryProviders tries all providers out, by calls that take effect there. Each supplier's cheapest plan is ordered if it
-// costs at most spend, with what the database remembers of orders that a supplier takes no reference for.
+// TryProviders tries the providers of all products out, by calls that take effect there. What costs more than spend is
+// not bought.
 func (c Config) TryProviders(ctx context.Context, spend money.USDC) (all []Trial, err error) {
 	if c.Environment == Production {
 		return nil, ErrProductionTrial
@@ -37,21 +35,15 @@ func (c Config) TryProviders(ctx context.Context, spend money.USDC) (all []Trial
 		return nil, fmt.Errorf("open the store: %w", err)
 	}
 	defer s.Close()
-	issuers, err := c.dialIssuers(discard(), nil)
-	if err != nil {
-		return nil, err
-	}
-	for _, of := range issuers {
-		all = append(all, Trial{of.Name, card.Try(ctx, of.client, c.IssuerCallTimeout)})
-	}
-	journal := func(name string) esim.Journal { return s.SupplierJournal(name) }
-	suppliers, err := c.dialSuppliers(journal, discard(), nil)
-	if err != nil {
-		return nil, err
-	}
-	for _, of := range suppliers {
-		found := esim.Try(ctx, of.client, of.client.Traits(), spend, of.callTimeout())
-		all = append(all, Trial{of.Name, found})
+	for _, r := range c.Added.registered() {
+		if r.Try == nil {
+			continue
+		}
+		trials, err := r.Try(ctx, c, s, spend)
+		all = append(all, trials...)
+		if err != nil {
+			return all, err
+		}
 	}
 	return all, nil
 }
