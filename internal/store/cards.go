@@ -212,6 +212,7 @@ func (c Cards) TakeTurn(ctx context.Context, f job.Fence, t card.Turn) (target m
 // FeeTaken implements card.Store.
 func (c Cards) FeeTaken(ctx context.Context, f job.Fence, postings []ledger.Posting) error {
 	return c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		fence(tx, f)
 		post(tx, c.s.stamp(), postings...)
 		return finishJob(ctx, tx, f, job.Done())
 	})

@@ -26,6 +26,7 @@ const (
 // FeeOwed implements card.Store.
 func (c Cards) FeeOwed(ctx context.Context, f job.Fence, postings []ledger.Posting) error {
 	return c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		fence(tx, f)
 		later(tx, oweFeeSQL, f.ID)
 		post(tx, c.s.stamp(), postings...)
 		if err := finishJob(ctx, tx, f, job.Fail(card.RefusedFunds)); err != nil {
