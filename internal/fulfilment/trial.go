@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // Observed is what one step of a trial found. A trial makes calls that take effect at a provider's sandbox, and
@@ -18,8 +20,8 @@ type Observed struct {
 // Trial collects what its steps found. The first that fails with a call that the others build on ends it.
 type Trial struct {
 	Found []Observed
-	// CallTimeout bounds one call; Patience is how long something that is pending may take.
-	CallTimeout, Patience time.Duration
+	// CallTimeout bounds one call; Deadline is how long something may stay pending.
+	CallTimeout, Deadline time.Duration
 }
 
 // Saw records what a step found.
@@ -28,10 +30,21 @@ func (t *Trial) Saw(step, detail string, err error) (ok bool) {
 	return err == nil
 }
 
+// SawAbsent records a step that asks for what does not exist: want is the error that says so.
+func (t *Trial) SawAbsent(step, detail string, err, want error) (ok bool) {
+	if errors.Is(err, want) {
+		return t.Saw(step, detail, nil)
+	}
+	return t.Saw(step, detail, errors.Join(errors.New("it was not told so"), err))
+}
+
 // Skip records a step that is not taken.
 func (t *Trial) Skip(step, why string) {
 	t.Found = append(t.Found, Observed{Step: step, Detail: why, Skipped: true})
 }
+
+// NewTrialRef is a reference for one call of a trial.
+func NewTrialRef() Ref { return Ref(uuid.New()) }
 
 // trialPoll is how often a trial asks for what is pending.
 const trialPoll = 500 * time.Millisecond
@@ -49,7 +62,7 @@ func TrialWait[T any](
 	ctx context.Context, t *Trial, read func(context.Context) (T, error), done func(T) bool,
 ) (got T, took time.Duration, err error) {
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, t.Patience)
+	ctx, cancel := context.WithTimeout(ctx, t.Deadline)
 	defer cancel()
 	for {
 		got, err = TrialCall(ctx, t, read)
@@ -63,7 +76,7 @@ func TrialWait[T any](
 		select {
 		case <-time.After(trialPoll):
 		case <-ctx.Done():
-			return got, took, errors.Join(errors.New("it takes longer than "+t.Patience.String()), err)
+			return got, took, errors.Join(errors.New("it takes longer than "+t.Deadline.String()), err)
 		}
 	}
 }

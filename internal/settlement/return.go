@@ -57,7 +57,7 @@ func (s *Settlement) Return(ctx context.Context, l *job.Lease, of payment.Return
 func doubtful(why string) order.Progress { return order.Progress{State: order.Doubtful, Reason: why} }
 
 // signReturn stores the authorization, which the next step sends. The order is delivered and stays so: no refund of it
-// is made beside this one.
+// is made in addition to this one.
 func (s *Settlement) signReturn(
 	ctx context.Context, l *job.Lease, of payment.Return, earlier *payment.Refund,
 ) (order.Progress, error) {

@@ -60,23 +60,8 @@ func (c Cards) Closing(ctx context.Context, id uuid.UUID) (closing bool, err err
 }
 
 // Closings implements card.CloseJobs.
-func (c Closings) Closings(ctx context.Context, q card.CloseQuery, act card.Act) ([]job.Row, error) {
-	var before any
-	if q.Before != uuid.Nil {
-		before = q.Before
-	}
-	var found []job.Row
-	err := c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		rows, err := raw(tx).Query(ctx, listFeeJobsSQL, card.CloseJob, q.Status, before, q.Limit)
-		if err != nil {
-			return err
-		}
-		if found, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (job.Row, error) { return scanJob(r) }); err != nil {
-			return err
-		}
-		return c.s.record(ctx, tx, act, actListClosings, string(q.Status), nil, nil)
-	})
-	return found, err
+func (c Closings) Closings(ctx context.Context, q card.JobQuery, act card.Act) ([]job.Row, error) {
+	return c.s.listJobs(ctx, card.CloseJob, q, act, actListClosings)
 }
 
 // OrderClosing implements card.CloseJobs. The card's lock lets no top-up begin meanwhile.
@@ -127,7 +112,7 @@ func (c Closings) RetryClosing(
 	ctx context.Context, id uuid.UUID, next func(job.Row) (card.CloseArgs, error), act card.Act,
 ) (row job.Row, err error) {
 	err = c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		row, err = scanJob(raw(tx).QueryRow(ctx, feeJobSQL+" FOR UPDATE", card.CloseJob, id))
+		row, err = scanJob(raw(tx).QueryRow(ctx, jobOfKindSQL+" FOR UPDATE", card.CloseJob, id))
 		if errors.Is(err, pgx.ErrNoRows) {
 			return card.ErrNotFound
 		}
@@ -152,7 +137,7 @@ func (c Closings) RetryClosing(
 		if err := c.once(ctx, tx, act, actRetryClosing, id.String()); err != nil {
 			return err
 		}
-		row, err = scanJob(raw(tx).QueryRow(ctx, feeJobSQL, card.CloseJob, id))
+		row, err = scanJob(raw(tx).QueryRow(ctx, jobOfKindSQL, card.CloseJob, id))
 		return err
 	})
 	return row, err

@@ -31,13 +31,13 @@ const (
 )
 
 // A queued job whose withdrawal has been sent counts as processing.
-const listFeeJobsSQL = `SELECT ` + jobColumns + ` FROM jobs
+const listJobsSQL = `SELECT ` + jobColumns + ` FROM jobs
 	WHERE kind = $1 AND ($2 = '' OR $2 = CASE WHEN status = 'queued' AND step <> '' THEN 'processing' ELSE status END)
 		AND ($3::uuid IS NULL OR id < $3)
 	ORDER BY id DESC LIMIT $4`
 
 const (
-	feeJobSQL = `SELECT ` + jobColumns + ` FROM jobs WHERE kind = $1 AND id = $2`
+	jobOfKindSQL = `SELECT ` + jobColumns + ` FROM jobs WHERE kind = $1 AND id = $2`
 
 	concludeJobSQL = `
 		UPDATE jobs SET status = $3, last_error = $4, version = version + 1, finished_at = now(),
@@ -49,26 +49,30 @@ const (
 		UPDATE jobs SET status = 'queued', payload = $2, step = '', step_at = NULL, last_error = '', run_at = now(),
 			finished_at = NULL, uncounted_attempts = attempt, version = version + 1
 		WHERE id = $1`
-
-	writeOffJobSQL = `UPDATE jobs SET payload = $2, version = version + 1 WHERE id = $1`
 )
 
 // FeeJobs implements card.FeeJobs.
-func (f FeeJobs) FeeJobs(ctx context.Context, q card.FeeQuery, act card.Act) ([]job.Row, error) {
+func (f FeeJobs) FeeJobs(ctx context.Context, q card.JobQuery, act card.Act) ([]job.Row, error) {
+	return f.s.listJobs(ctx, card.FeeJob, q, act, actList)
+}
+
+// listJobs lists the jobs of a kind for an operator, newest first, and records that as an action.
+func (s *Store) listJobs(
+	ctx context.Context, kind job.Kind, q card.JobQuery, act card.Act, action string,
+) (found []job.Row, err error) {
 	var before any
 	if q.Before != uuid.Nil {
 		before = q.Before
 	}
-	var found []job.Row
-	err := f.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		rows, err := raw(tx).Query(ctx, listFeeJobsSQL, card.FeeJob, q.Status, before, q.Limit)
+	err = s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		rows, err := raw(tx).Query(ctx, listJobsSQL, kind, q.Status, before, q.Limit)
 		if err != nil {
 			return err
 		}
 		if found, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (job.Row, error) { return scanJob(r) }); err != nil {
 			return err
 		}
-		return f.s.record(ctx, tx, act, actList, string(q.Status), nil, nil)
+		return s.record(ctx, tx, act, action, string(q.Status), nil, nil)
 	})
 	return found, err
 }
@@ -77,7 +81,7 @@ func (f FeeJobs) FeeJobs(ctx context.Context, q card.FeeQuery, act card.Act) ([]
 func (f FeeJobs) FeeJob(ctx context.Context, id uuid.UUID) (job.Row, error) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	row, err := scanJob(f.s.pool.QueryRow(ctx, feeJobSQL, card.FeeJob, id))
+	row, err := scanJob(f.s.pool.QueryRow(ctx, jobOfKindSQL, card.FeeJob, id))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return job.Row{}, card.ErrNotFound
 	}
@@ -154,7 +158,7 @@ func (f FeeJobs) WriteOff(
 		if err != nil {
 			return fmt.Errorf("encode the job: %w", err)
 		}
-		later(tx, writeOffJobSQL, row.ID, payload)
+		later(tx, saveJobSQL, row.ID, payload)
 		post(tx, f.s.stamp(), postings...)
 		return f.s.record(ctx, tx, act, actWriteOff, row.ID.String(),
 			feeState{now.Status, now.LastError}, feeState{now.Status, "written off"})
@@ -165,7 +169,7 @@ func (f FeeJobs) WriteOff(
 func lockFeeJob(
 	ctx context.Context, tx *ent.Tx, row job.Row, act card.Act, action string,
 ) (now job.Row, repeated bool, err error) {
-	now, err = scanJob(raw(tx).QueryRow(ctx, feeJobSQL+" FOR UPDATE", card.FeeJob, row.ID))
+	now, err = scanJob(raw(tx).QueryRow(ctx, jobOfKindSQL+" FOR UPDATE", card.FeeJob, row.ID))
 	if err != nil {
 		return now, false, err
 	}

@@ -130,7 +130,7 @@ func TestFeeJobsAreListedByWhatOutsidersSee(t *testing.T) {
 	for status, want := range map[job.Status][]uuid.UUID{
 		"": {failed.ID, sent.ID}, job.Processing: {sent.ID}, job.Failed: {failed.ID}, job.Queued: nil,
 	} {
-		rows, err := s.FeeJobs().FeeJobs(t.Context(), card.FeeQuery{Status: status, Limit: 10}, card.Act{Operator: "ada"})
+		rows, err := s.FeeJobs().FeeJobs(t.Context(), card.JobQuery{Status: status, Limit: 10}, card.Act{Operator: "ada"})
 		if err != nil || len(rows) != len(want) {
 			t.Fatalf("%s: %d rows, %v", status, len(rows), err)
 		}
@@ -140,7 +140,7 @@ func TestFeeJobsAreListedByWhatOutsidersSee(t *testing.T) {
 			}
 		}
 	}
-	rows, err := s.FeeJobs().FeeJobs(t.Context(), card.FeeQuery{Before: failed.ID, Limit: 10}, card.Act{Operator: "ada"})
+	rows, err := s.FeeJobs().FeeJobs(t.Context(), card.JobQuery{Before: failed.ID, Limit: 10}, card.Act{Operator: "ada"})
 	if err != nil || len(rows) != 1 || rows[0].ID != sent.ID {
 		t.Errorf("the second page: %v, %v", rows, err)
 	}

@@ -13,16 +13,6 @@ import (
 	"github.com/roamcard/roamcard/internal/order"
 )
 
-// CloseQuery selects a page of closings.
-type CloseQuery struct {
-	// Status is one of the job statuses, or empty for all. A queued job whose withdrawal has been sent counts as
-	// processing.
-	Status job.Status
-	// Before is the last job of the previous page.
-	Before uuid.UUID
-	Limit  int
-}
-
 // Sold is a card with what its closing depends on, as they are stored at one moment.
 type Sold struct {
 	Card Card
@@ -36,7 +26,7 @@ type Sold struct {
 // per key.
 type CloseJobs interface {
 	// Closings lists closings, newest first. It is audited.
-	Closings(ctx context.Context, q CloseQuery, act Act) ([]job.Row, error)
+	Closings(ctx context.Context, q JobQuery, act Act) ([]job.Row, error)
 	// OrderClosing queues the closing of a card that decide makes of the locked card. A card that has a closing keeps it,
 	// and decide is not called. ErrNotFound when there is no such card, else the error of decide.
 	OrderClosing(ctx context.Context, id uuid.UUID, decide func(Sold) (CloseArgs, error), act Act) (job.Row, error)
@@ -61,7 +51,7 @@ type CloseAdmin struct {
 }
 
 // List shows a page of closings, newest first.
-func (d CloseAdmin) List(ctx context.Context, q CloseQuery, act Act) ([]job.Row, error) {
+func (d CloseAdmin) List(ctx context.Context, q JobQuery, act Act) ([]job.Row, error) {
 	return d.Jobs.Closings(ctx, q, act)
 }
 

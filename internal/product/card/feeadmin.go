@@ -18,8 +18,8 @@ import (
 // Act is an operator's action, for the audit trail.
 type Act = order.Act
 
-// FeeQuery selects a page of fee jobs.
-type FeeQuery struct {
+// JobQuery selects a page of fee jobs, or of closings.
+type JobQuery struct {
 	// Status is one of the job statuses, or empty for all. A queued job whose withdrawal has been sent
 	// counts as processing.
 	Status job.Status
@@ -31,7 +31,7 @@ type FeeQuery struct {
 // FeeJobs reads and changes the fee jobs for operators. Each write has its audit record in the same transaction.
 type FeeJobs interface {
 	// FeeJobs lists jobs, newest first. It is audited.
-	FeeJobs(ctx context.Context, q FeeQuery, act Act) ([]job.Row, error)
+	FeeJobs(ctx context.Context, q JobQuery, act Act) ([]job.Row, error)
 	// FeeJob finds one. ErrNotFound when there is none.
 	FeeJob(ctx context.Context, id uuid.UUID) (job.Row, error)
 	// Conclude sets a job that is not final to the status that the issuer confirmed, and adds the postings. If the
@@ -104,7 +104,7 @@ type FeeAdmin struct {
 }
 
 // List shows a page of fee jobs, newest first.
-func (d FeeAdmin) List(ctx context.Context, q FeeQuery, act Act) ([]job.Row, error) {
+func (d FeeAdmin) List(ctx context.Context, q JobQuery, act Act) ([]job.Row, error) {
 	return d.Jobs.FeeJobs(ctx, q, act)
 }
 

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/money"
 )
@@ -33,10 +31,10 @@ const (
 // whose money is real. The card stays, frozen where the issuer can do that.
 func Try(ctx context.Context, at TrialIssuer, callTimeout time.Duration) []fulfilment.Observed {
 	t := &trial{
-		Trial:  fulfilment.Trial{CallTimeout: callTimeout, Patience: at.Traits().VisibilityDelay + 2*time.Minute},
+		Trial:  fulfilment.Trial{CallTimeout: callTimeout, Deadline: at.Traits().VisibilityDelay + 2*time.Minute},
 		issuer: at, can: at.Capabilities(), once: at.Traits().Deduplicates,
 	}
-	t.opening = Opening{Ref: newTrialRef(), Load: trialOpening, Limit: t.can.Funding == Limit}
+	t.opening = Opening{Ref: fulfilment.NewTrialRef(), Load: trialOpening, Limit: t.can.Funding == Limit}
 	if t.stock(ctx) && t.unknown(ctx) && t.open(ctx) {
 		t.openAgain(ctx)
 		if t.load(ctx) {
@@ -47,6 +45,8 @@ func Try(ctx context.Context, at TrialIssuer, callTimeout time.Duration) []fulfi
 	}
 	return t.Found
 }
+
+const neverTwice = "it does not deduplicate, and is never asked twice"
 
 // trial is one trial of an issuer.
 type trial struct {
@@ -60,8 +60,6 @@ type trial struct {
 	loading Movement
 }
 
-func newTrialRef() fulfilment.Ref { return fulfilment.Ref(uuid.New()) }
-
 func (t *trial) stock(ctx context.Context) bool {
 	stock, err := fulfilment.TrialCall(ctx, &t.Trial, t.issuer.Stock)
 	if err == nil && stock.Float < trialFloat {
@@ -74,12 +72,9 @@ func (t *trial) stock(ctx context.Context) bool {
 // unknown reads a reference that nothing was sent under.
 func (t *trial) unknown(ctx context.Context) bool {
 	_, err := fulfilment.TrialCall(ctx, &t.Trial, func(ctx context.Context) (Account, error) {
-		return t.issuer.Account(ctx, newTrialRef())
+		return t.issuer.Account(ctx, fulfilment.NewTrialRef())
 	})
-	if errors.Is(err, fulfilment.ErrNoRef) {
-		return t.Saw("knows no reference that was not sent", "no such reference", nil)
-	}
-	return t.Saw("knows no reference that was not sent", "", errors.Join(errors.New("it was not told so"), err))
+	return t.SawAbsent("knows no reference that was not sent", "no such reference", err, fulfilment.ErrNoRef)
 }
 
 func (t *trial) open(ctx context.Context) bool {
@@ -110,8 +105,8 @@ func (t *trial) open(ctx context.Context) bool {
 func (t *trial) openAgain(ctx context.Context) {
 	const same, other = "opens it once when asked twice", "refuses no lost opening"
 	if !t.once {
-		t.Skip(same, "it does not deduplicate, and is never asked twice")
-		t.Skip(other, "it does not deduplicate, and is never asked twice")
+		t.Skip(same, neverTwice)
+		t.Skip(other, neverTwice)
 		return
 	}
 	again := func(o Opening) (Account, error) {
@@ -162,7 +157,7 @@ func (t *trial) moved(ctx context.Context, m Movement, want money.Cents) (detail
 func (t *trial) load(ctx context.Context) bool {
 	total := trialOpening + trialLoad
 	t.loading = Movement{
-		Ref: newTrialRef(), Account: t.account.ID, Direction: Load, Amount: trialLoad, Target: total,
+		Ref: fulfilment.NewTrialRef(), Account: t.account.ID, Direction: Load, Amount: trialLoad, Target: total,
 	}
 	detail, err := t.moved(ctx, t.loading, total)
 	return t.Saw("loads a card", detail, err)
@@ -171,8 +166,8 @@ func (t *trial) load(ctx context.Context) bool {
 func (t *trial) loadAgain(ctx context.Context) {
 	const same, other = "loads once when asked twice", "refuses no lost load"
 	if !t.once {
-		t.Skip(same, "it does not deduplicate, and is never asked twice")
-		t.Skip(other, "it does not deduplicate, and is never asked twice")
+		t.Skip(same, neverTwice)
+		t.Skip(other, neverTwice)
 		return
 	}
 	total := trialOpening + trialLoad
@@ -206,13 +201,13 @@ func (t *trial) empty(ctx context.Context) {
 		return
 	}
 	off := Movement{
-		Ref: newTrialRef(), Account: t.account.ID, Direction: Withdrawal, Amount: trialOpening + trialLoad,
+		Ref: fulfilment.NewTrialRef(), Account: t.account.ID, Direction: Withdrawal, Amount: trialOpening + trialLoad,
 	}
 	detail, err := t.moved(ctx, off, 0)
 	if !t.Saw(step, detail, err) {
 		return
 	}
-	off.Ref, off.Amount = newTrialRef(), trialLoad
+	off.Ref, off.Amount = fulfilment.NewTrialRef(), trialLoad
 	_, err = t.moved(ctx, off, 0)
 	no, refused := errors.AsType[*fulfilment.Refusal](err)
 	switch {

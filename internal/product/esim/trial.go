@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/money"
 )
@@ -18,7 +16,7 @@ func Try(
 	ctx context.Context, at Supplier, traits fulfilment.Traits, spend money.USDC, callTimeout time.Duration,
 ) []fulfilment.Observed {
 	t := &trial{
-		Trial:    fulfilment.Trial{CallTimeout: callTimeout, Patience: traits.VisibilityDelay + 2*time.Minute},
+		Trial:    fulfilment.Trial{CallTimeout: callTimeout, Deadline: traits.VisibilityDelay + 2*time.Minute},
 		supplier: at, once: traits.Deduplicates,
 	}
 	if t.catalogue(ctx) {
@@ -44,8 +42,6 @@ type trial struct {
 	bought  Purchase
 }
 
-func newTrialRef() fulfilment.Ref { return fulfilment.Ref(uuid.New()) }
-
 // catalogue chooses the cheapest plan that is in stock.
 func (t *trial) catalogue(ctx context.Context) bool {
 	listed, err := fulfilment.TrialCall(ctx, &t.Trial, t.supplier.Listings)
@@ -61,7 +57,7 @@ func (t *trial) catalogue(ctx context.Context) bool {
 	if cheapest == nil {
 		return t.Saw("checks a plan", "", errors.New("no plan is in stock"))
 	}
-	t.request = Request{Ref: newTrialRef(), Code: cheapest.Code}
+	t.request = Request{Ref: fulfilment.NewTrialRef(), Code: cheapest.Code}
 	t.stock, err = fulfilment.TrialCall(ctx, &t.Trial, func(ctx context.Context) (Stock, error) {
 		return t.supplier.Check(ctx, cheapest.Code)
 	})
@@ -77,27 +73,17 @@ func (t *trial) unknown(ctx context.Context) {
 	_, err := fulfilment.TrialCall(ctx, &t.Trial, func(ctx context.Context) (Stock, error) {
 		return t.supplier.Check(ctx, "roamcard-no-such-plan")
 	})
-	if errors.Is(err, ErrNoPlan) {
-		err = nil
-	} else {
-		err = errors.Join(errors.New("it was not told so"), err)
-	}
-	t.Saw("knows no plan that there is not", "no such plan", err)
+	t.SawAbsent("knows no plan that there is not", "no such plan", err, ErrNoPlan)
 	_, err = fulfilment.TrialCall(ctx, &t.Trial, func(ctx context.Context) (Purchase, error) {
-		return t.supplier.Ordered(ctx, newTrialRef())
+		return t.supplier.Ordered(ctx, fulfilment.NewTrialRef())
 	})
-	if errors.Is(err, fulfilment.ErrNoRef) {
-		err = nil
-	} else {
-		err = errors.Join(errors.New("it was not told so"), err)
-	}
-	t.Saw("knows no reference that was not sent", "no such reference", err)
+	t.SawAbsent("knows no reference that was not sent", "no such reference", err, fulfilment.ErrNoRef)
 }
 
 // guarded orders for less than a plan costs, which must not be made.
 func (t *trial) guarded(ctx context.Context) {
 	const step = "refuses an order for less than it costs"
-	cheap := Request{Ref: newTrialRef(), Code: t.request.Code, MaxCost: 1}
+	cheap := Request{Ref: fulfilment.NewTrialRef(), Code: t.request.Code, MaxCost: 1}
 	made, err := t.send(ctx, cheap)
 	no, refused := errors.AsType[*fulfilment.Refusal](err)
 	switch {

@@ -1,7 +1,6 @@
 package esimaccess
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -38,7 +37,7 @@ func AsSupplier() provider.Supplier {
 				{Key: PerSecondKey, Help: "how many requests one process sends to eSIM Access in a second; the account has 8",
 					Default: strconv.Itoa(defaultPerSecond), Check: checkRate},
 			},
-			Mistakes: mistakes,
+			Mistakes: func(c provider.Config) []error { return wire.AddressMistakes("supplier.url", c.URL) },
 		},
 		CallTimeout: callTimeout,
 		Dial: func(c provider.Config) (provider.SupplierClient, error) {
@@ -58,17 +57,6 @@ func AsSupplier() provider.Supplier {
 func checkRate(text string) error {
 	if n, err := strconv.Atoi(text); err != nil || n < 1 || n > defaultPerSecond {
 		return fmt.Errorf("must be 1 to %d", defaultPerSecond)
-	}
-	return nil
-}
-
-// mistakes are those of the address. What is missing is told by the settings themselves.
-func mistakes(c provider.Config) []error {
-	if c.URL == "" {
-		return nil
-	}
-	if _, err := wire.Origin(c.URL); err != nil {
-		return []error{errors.New("supplier.url: " + err.Error())}
 	}
 	return nil
 }

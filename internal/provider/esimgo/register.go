@@ -1,7 +1,6 @@
 package esimgo
 
 import (
-	"errors"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/provider"
@@ -30,7 +29,7 @@ func AsSupplier() provider.Supplier {
 				{Key: OrderGapKey, Help: "the time between two orders that one process sends to eSIM Go",
 					Default: defaultOrderGap.String(), Check: provider.CheckDuration},
 			},
-			Mistakes: mistakes,
+			Mistakes: func(c provider.Config) []error { return wire.AddressMistakes("supplier.url", c.URL) },
 		},
 		CallTimeout: callTimeout,
 		Dial: func(c provider.Config) (provider.SupplierClient, error) {
@@ -44,15 +43,4 @@ func AsSupplier() provider.Supplier {
 			return s, nil
 		},
 	}
-}
-
-// mistakes are those of the address. What is missing is told by the settings themselves.
-func mistakes(c provider.Config) []error {
-	if c.URL == "" {
-		return nil
-	}
-	if _, err := wire.Origin(c.URL); err != nil {
-		return []error{errors.New("supplier.url: " + err.Error())}
-	}
-	return nil
 }

@@ -2,7 +2,6 @@ package lithic
 
 import (
 	"errors"
-	"fmt"
 	"regexp"
 	"strings"
 
@@ -50,10 +49,7 @@ func AsIssuer() provider.Issuer {
 				if c.SpendLimits {
 					wrong = append(wrong, errors.New("issuer.spend_limits: Lithic's cards are loaded from the float"))
 				}
-				if _, err := wire.Origin(c.URL); err != nil && c.URL != "" {
-					wrong = append(wrong, fmt.Errorf("issuer.url: %w", err))
-				}
-				return wrong
+				return append(wrong, wire.AddressMistakes("issuer.url", c.URL)...)
 			},
 		},
 		ProgrammeKey: ProgramKey,

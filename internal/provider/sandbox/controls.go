@@ -21,9 +21,14 @@ func (i *Issuer) SetFrozen(ctx context.Context, account string, frozen bool) (ca
 	if frozen {
 		verb = "lock"
 	}
+	return i.become(ctx, "lock", account, verb)
+}
+
+// become asks for a change of a card's state; verb is the end of its path.
+func (i *Issuer) become(ctx context.Context, op, account, verb string) (card.AccountState, error) {
 	var got cardAnswer
 	err := i.call(ctx, request{
-		op: "lock", method: http.MethodPost, path: []string{"cards", account, verb}, route: "/v1/cards/{id}/" + verb,
+		op: op, method: http.MethodPost, path: []string{"cards", account, verb}, route: "/v1/cards/{id}/" + verb,
 	}, &got)
 	if no, refused := errors.AsType[*fulfilment.Refusal](err); refused && no.Code != card.RefusedState {
 		err = wire.Unclear("the card is not there: " + no.Message)
@@ -63,20 +68,7 @@ type remainderAnswer struct {
 
 // Close implements card.Closer.
 func (i *Issuer) Close(ctx context.Context, account string) (card.AccountState, error) {
-	var got cardAnswer
-	err := i.call(ctx, request{
-		op: "end", method: http.MethodPost, path: []string{"cards", account, "terminate"}, route: "/v1/cards/{id}/terminate",
-	}, &got)
-	if no, refused := errors.AsType[*fulfilment.Refusal](err); refused && no.Code != card.RefusedState {
-		err = wire.Unclear("the card is not there: " + no.Message)
-	}
-	if err == nil && got.ID != account {
-		err = wire.Unclear("the answer is about another card")
-	}
-	if err != nil {
-		return "", fmt.Errorf("terminate a card: %w", err)
-	}
-	return accountState(got.Status), nil
+	return i.become(ctx, "end", account, "terminate")
 }
 
 type purchaseAnswer struct {

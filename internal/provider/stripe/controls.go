@@ -84,18 +84,7 @@ func (i *Issuer) end(ctx context.Context, account string) (card.AccountState, er
 		return on.state(), nil
 	}
 	p := &stripego.IssuingCardUpdateParams{Status: stripego.String(string(stripego.IssuingCardStatusCanceled))}
-	var got cardAnswer
-	err = i.send(ctx, request{
-		op: "end", method: http.MethodPost, path: "/v1/issuing/cards/" + on.ID, route: "/v1/issuing/cards/{card}",
-		params: p, bind: func(ctx context.Context) { p.Context = ctx },
-	}, &got)
-	if err == nil && got.ID != on.ID {
-		err = unclear("the answer is about another card")
-	}
-	if err != nil {
-		return "", err
-	}
-	return got.state(), nil
+	return i.become(ctx, "end", on.ID, p)
 }
 
 func (i *Issuer) setFrozen(ctx context.Context, account string, frozen bool) (card.AccountState, error) {
@@ -124,12 +113,19 @@ func (i *Issuer) setFrozen(ctx context.Context, account string, frozen bool) (ca
 	p := &stripego.IssuingCardUpdateParams{
 		Status: stripego.String(string(status)), Metadata: map[string]string{keyFrozen: mark},
 	}
+	return i.become(ctx, "lock", on.ID, p)
+}
+
+// become changes a card's state.
+func (i *Issuer) become(
+	ctx context.Context, op, id string, p *stripego.IssuingCardUpdateParams,
+) (card.AccountState, error) {
 	var got cardAnswer
-	err = i.send(ctx, request{
-		op: "lock", method: http.MethodPost, path: "/v1/issuing/cards/" + on.ID, route: "/v1/issuing/cards/{card}",
+	err := i.send(ctx, request{
+		op: op, method: http.MethodPost, path: "/v1/issuing/cards/" + id, route: "/v1/issuing/cards/{card}",
 		params: p, bind: func(ctx context.Context) { p.Context = ctx },
 	}, &got)
-	if err == nil && got.ID != on.ID {
+	if err == nil && got.ID != id {
 		err = unclear("the answer is about another card")
 	}
 	if err != nil {

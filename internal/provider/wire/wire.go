@@ -102,6 +102,17 @@ func Origin(text string) (*url.URL, error) {
 	return base, nil
 }
 
+// AddressMistakes are those of an address that a setting has, none when it is not set: that is told by the settings.
+func AddressMistakes(setting, address string) []error {
+	if address == "" {
+		return nil
+	}
+	if _, err := Origin(address); err != nil {
+		return []error{fmt.Errorf("%s: %w", setting, err)}
+	}
+	return nil
+}
+
 func isLoopback(host string) bool {
 	if host == "localhost" {
 		return true

@@ -30,7 +30,7 @@ type OperatorService struct {
 
 // FeeJobs withdraw the issue fees of cards.
 type FeeJobs interface {
-	List(ctx context.Context, q card.FeeQuery, act order.Act) ([]job.Row, error)
+	List(ctx context.Context, q card.JobQuery, act order.Act) ([]job.Row, error)
 	// Reconcile reads at the issuer what became of a withdrawal. Nothing is sent.
 	Reconcile(ctx context.Context, id uuid.UUID, act order.Act) (job.Row, error)
 	// Retry withdraws again what the issuer refused, and WriteOff gives a fee up; once for each key of the act.
@@ -49,36 +49,52 @@ type Challenges interface {
 func (s OperatorService) ListFeeJobs(
 	ctx context.Context, req *roamcardv1.ListFeeJobsRequest,
 ) (*roamcardv1.ListFeeJobsResponse, error) {
-	q := card.FeeQuery{Status: job.Status(req.GetStatus()), Limit: defaultPage}
-	if req.PageSize != nil {
-		q.Limit = int(req.GetPageSize())
-	}
-	if req.PageToken != nil {
-		before, err := uuid.Parse(req.GetPageToken())
-		if err != nil {
-			return nil, rpcx.Invalid("pageToken", "string.uuid", "must be a uuid")
-		}
-		q.Before = before
-	}
-	size := q.Limit
-	q.Limit++
-	rows, err := s.FeeJobs.List(ctx, q, act(ctx))
+	jobs, next, err := jobPage(ctx, pageAsked{req.GetStatus(), req.PageSize, req.PageToken}, s.FeeJobs.List, feeJobMessage)
 	if err != nil {
 		return nil, err
 	}
-	res := &roamcardv1.ListFeeJobsResponse{}
+	return &roamcardv1.ListFeeJobsResponse{Jobs: jobs, NextPageToken: next}, nil
+}
+
+// pageAsked is which page of jobs an operator asks for. An absent size is the default one, an absent token the first
+// page's.
+type pageAsked struct {
+	status string
+	size   *uint32
+	token  *string
+}
+
+// jobPage is a page of jobs as messages, newest first, and the token of the next page.
+func jobPage[M any](
+	ctx context.Context, asked pageAsked, list func(context.Context, card.JobQuery, order.Act) ([]job.Row, error),
+	message func(job.Row) (*M, error),
+) (all []*M, next *string, err error) {
+	size := defaultPage
+	if asked.size != nil {
+		size = int(*asked.size)
+	}
+	q := card.JobQuery{Status: job.Status(asked.status), Limit: size + 1}
+	if asked.token != nil {
+		if q.Before, err = uuid.Parse(*asked.token); err != nil {
+			return nil, nil, rpcx.Invalid("pageToken", "string.uuid", "must be a uuid")
+		}
+	}
+	rows, err := list(ctx, q, act(ctx))
+	if err != nil {
+		return nil, nil, err
+	}
 	if len(rows) > size {
 		rows = rows[:size]
-		res.NextPageToken = proto.String(rows[size-1].ID.String())
+		next = proto.String(rows[size-1].ID.String())
 	}
 	for _, row := range rows {
-		m, err := feeJobMessage(row)
+		m, err := message(row)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		res.Jobs = append(res.Jobs, m)
+		all = append(all, m)
 	}
-	return res, nil
+	return all, next, nil
 }
 
 // ReconcileFeeJob implements roamcardv1connect.OperatorServiceHandler.

@@ -15,7 +15,7 @@ import (
 
 // Closings close cards.
 type Closings interface {
-	List(ctx context.Context, q card.CloseQuery, act order.Act) ([]job.Row, error)
+	List(ctx context.Context, q card.JobQuery, act order.Act) ([]job.Row, error)
 	// Close orders a closing; a card that has one keeps it. Retry lets one that waits for an operator go on.
 	Close(ctx context.Context, id uuid.UUID, act order.Act) (job.Row, error)
 	Retry(ctx context.Context, id uuid.UUID, act order.Act) (job.Row, error)
@@ -55,35 +55,12 @@ func closed(
 func (s OperatorService) ListCardClosings(
 	ctx context.Context, req *roamcardv1.ListCardClosingsRequest,
 ) (*roamcardv1.ListCardClosingsResponse, error) {
-	size := defaultPage
-	if req.PageSize != nil {
-		size = int(req.GetPageSize())
-	}
-	q := card.CloseQuery{Status: job.Status(req.GetStatus()), Limit: size + 1}
-	if req.PageToken != nil {
-		before, err := uuid.Parse(req.GetPageToken())
-		if err != nil {
-			return nil, rpcx.Invalid("pageToken", "string.uuid", "must be a uuid")
-		}
-		q.Before = before
-	}
-	rows, err := s.Closings.List(ctx, q, act(ctx))
+	asked := pageAsked{req.GetStatus(), req.PageSize, req.PageToken}
+	closings, next, err := jobPage(ctx, asked, s.Closings.List, closingMessage)
 	if err != nil {
 		return nil, err
 	}
-	res := &roamcardv1.ListCardClosingsResponse{}
-	if len(rows) > size {
-		rows = rows[:size]
-		res.NextPageToken = proto.String(rows[size-1].ID.String())
-	}
-	for _, row := range rows {
-		m, err := closingMessage(row)
-		if err != nil {
-			return nil, err
-		}
-		res.Closings = append(res.Closings, m)
-	}
-	return res, nil
+	return &roamcardv1.ListCardClosingsResponse{Closings: closings, NextPageToken: next}, nil
 }
 
 func closingMessage(row job.Row) (*roamcardv1.CardClosing, error) {

@@ -96,7 +96,7 @@ func (s *Store) Posted() []ledger.Posting {
 }
 
 // Closings implements card.CloseJobs: none, as it keeps no list.
-func (s *Store) Closings(context.Context, card.CloseQuery, card.Act) ([]job.Row, error) {
+func (s *Store) Closings(context.Context, card.JobQuery, card.Act) ([]job.Row, error) {
 	return nil, nil
 }
 
