@@ -30,6 +30,7 @@ var homes = map[string]string{
 	"internal/store/cardbooks.go":       "the store file of cards",
 	"internal/store/topups.go":          "the store file of top-ups",
 	"internal/store/esims.go":           "the store file of eSIMs",
+	"internal/store/esimcancels.go":     "the store file of eSIMs that are given back",
 	"internal/store/esimjournal.go":     "the store file of what eSIM suppliers were sent",
 	"internal/store/storetest/":         "tests of the store have all products",
 	"internal/checkout/checkouttest/":   "the shop of the tests sells cards and top-ups",

@@ -203,6 +203,11 @@ class Walker {
     await this.rpc("eSIM credentials", "EsimService/GetEsimCredentials", { orderId: order.orderId }, this.session);
     await this.rpc("eSIM profile", "EsimService/GetEsimProfile", { orderId: order.orderId }, token);
     await this.call("eSIM profile, REST", "GET", `/api/esim/orders/${order.orderId}/profile`, { headers: token });
+    await this.rpc("cancel of another eSIM", "EsimService/CancelEsim", { orderId: "ord_other" }, this.session);
+    await this.call("cancel of an eSIM by its token, REST", "POST", `/api/esim/orders/${order.orderId}/cancel`, {
+      headers: token,
+    });
+    await this.rpc("cancel of an eSIM", "EsimService/CancelEsim", { orderId: order.orderId }, this.session);
   }
 
   async openAndPay() {

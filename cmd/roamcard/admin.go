@@ -17,7 +17,8 @@ func admin() *cobra.Command {
 		Short: "What operators do; the token is in ROAMCARD_OPERATOR_TOKEN or its _FILE", RunE: help,
 	}
 	b.flags(cmd)
-	cmd.AddCommand(b.feeJobs(), b.closings(), b.adminOrders(), b.transfers(), b.findings(), b.switches(), b.challenges(),
+	cmd.AddCommand(b.feeJobs(), b.closings(), b.cancellations(), b.adminOrders(), b.transfers(), b.findings(),
+		b.switches(), b.challenges(),
 		b.books(),
 		activity())
 	return cmd

@@ -20,7 +20,7 @@ func esim() *cobra.Command {
 	}
 	b.flags(cmd)
 	b.paying(cmd)
-	cmd.AddCommand(b.esimPlans(), b.esimBuy(), b.esimStatus(), b.esimProfile(), b.esimInstall())
+	cmd.AddCommand(b.esimPlans(), b.esimBuy(), b.esimStatus(), b.esimProfile(), b.esimInstall(), b.esimCancel())
 	return cmd
 }
 
@@ -125,6 +125,35 @@ func showProfile(w io.Writer, p *roamcardv1.EsimProfile) {
 		fmt.Fprintf(w, "expires\t%s\n", p.GetExpiresAt().AsTime().Format(form))
 	}
 	fmt.Fprintf(w, "read\t%s\n", p.GetReadAt().AsTime().Format(form))
+	if c := p.GetCancellation(); c != nil {
+		showCancellation(w, c)
+	}
+}
+
+func (b *buyer) esimCancel() *cobra.Command {
+	return &cobra.Command{
+		Use: "cancel ORDER", Args: oneArg, Short: "Give an eSIM that was never installed back, for a refund",
+		ValidArgsFunction: firstArg(b.completeOrders),
+		Long: "The supplier is asked to take the eSIM back. Once it has, what it grants is refunded on chain to who paid.\n" +
+			"It goes on by itself: `roamcard esim profile ORDER` tells how far it is.",
+		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
+			c, err := client.ESIM.Cancel(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return b.show(cmd, c, func(w io.Writer) { showCancellation(w, c) })
+		}),
+	}
+}
+
+func showCancellation(w io.Writer, c *roamcardv1.EsimCancellation) {
+	fmt.Fprintf(w, "cancellation\t%s\n", c.GetStatus())
+	if c.RefundAmount != nil {
+		fmt.Fprintf(w, "refund\t%s USDC units\n", c.GetRefundAmount())
+	}
+	if c.Transaction != nil {
+		fmt.Fprintf(w, "transaction\t%s\n", line(c.GetTransaction()))
+	}
 }
 
 func (b *buyer) esimInstall() *cobra.Command {

@@ -85,9 +85,10 @@ type Status string
 
 // Status values.
 const (
-	StatusOrdered Status = "ordered"
-	StatusReady   Status = "ready"
-	StatusFailed  Status = "failed"
+	StatusOrdered   Status = "ordered"
+	StatusReady     Status = "ready"
+	StatusFailed    Status = "failed"
+	StatusCancelled Status = "cancelled"
 )
 
 func (s Status) String() string {
@@ -97,7 +98,7 @@ func (s Status) String() string {
 // StatusValidator is a validator for the "status" field enum values. It is called by the builders before save.
 func StatusValidator(s Status) error {
 	switch s {
-	case StatusOrdered, StatusReady, StatusFailed:
+	case StatusOrdered, StatusReady, StatusFailed, StatusCancelled:
 		return nil
 	default:
 		return fmt.Errorf("esimprofile: invalid enum value for status field: %q", s)

@@ -61,6 +61,7 @@ const (
 	KindRemainderReturned  Kind = "remainder_returned"
 	KindSold               Kind = "sold"
 	KindSupplied           Kind = "supplied"
+	KindCancelled          Kind = "cancelled"
 	KindRefunded           Kind = "refunded"
 	KindUnmatched          Kind = "unmatched"
 	KindMatched            Kind = "matched"
@@ -74,7 +75,7 @@ func (k Kind) String() string {
 // KindValidator is a validator for the "kind" field enum values. It is called by the builders before save.
 func KindValidator(k Kind) error {
 	switch k {
-	case KindSettled, KindLoaded, KindLoadFee, KindFeeWithdrawn, KindFeeKept, KindFeeOwed, KindFeeCollected, KindFeeWrittenOff, KindRemainderWithdrawn, KindRemainderReturned, KindSold, KindSupplied, KindRefunded, KindUnmatched, KindMatched, KindResolved:
+	case KindSettled, KindLoaded, KindLoadFee, KindFeeWithdrawn, KindFeeKept, KindFeeOwed, KindFeeCollected, KindFeeWrittenOff, KindRemainderWithdrawn, KindRemainderReturned, KindSold, KindSupplied, KindCancelled, KindRefunded, KindUnmatched, KindMatched, KindResolved:
 		return nil
 	default:
 		return fmt.Errorf("ledgerposting: invalid enum value for kind field: %q", k)

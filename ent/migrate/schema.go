@@ -263,7 +263,7 @@ var (
 		{Name: "owner", Type: field.TypeString},
 		{Name: "plan_id", Type: field.TypeString},
 		{Name: "provider", Type: field.TypeString},
-		{Name: "status", Type: field.TypeEnum, Enums: []string{"ordered", "ready", "failed"}},
+		{Name: "status", Type: field.TypeEnum, Enums: []string{"ordered", "ready", "failed", "cancelled"}},
 		{Name: "reference", Type: field.TypeUUID},
 		{Name: "account", Type: field.TypeString, Default: ""},
 		{Name: "cost_micros", Type: field.TypeInt64, Default: 0},
@@ -558,7 +558,7 @@ var (
 		{Name: "id", Type: field.TypeString},
 		{Name: "order_id", Type: field.TypeString},
 		{Name: "owner", Type: field.TypeString},
-		{Name: "kind", Type: field.TypeEnum, Enums: []string{"settled", "loaded", "load_fee", "fee_withdrawn", "fee_kept", "fee_owed", "fee_collected", "fee_written_off", "remainder_withdrawn", "remainder_returned", "sold", "supplied", "refunded", "unmatched", "matched", "resolved"}},
+		{Name: "kind", Type: field.TypeEnum, Enums: []string{"settled", "loaded", "load_fee", "fee_withdrawn", "fee_kept", "fee_owed", "fee_collected", "fee_written_off", "remainder_withdrawn", "remainder_returned", "sold", "supplied", "cancelled", "refunded", "unmatched", "matched", "resolved"}},
 		{Name: "at", Type: field.TypeTime},
 	}
 	// LedgerPostingsTable holds the schema information for the "ledger_postings" table.
@@ -1152,7 +1152,7 @@ func init() {
 	EsimProfilesTable.Annotation.Checks = map[string]string{
 		"esim_profiles_cost":   "cost_micros >= 0",
 		"esim_profiles_sealed": "(status = 'ready') = (sealed IS NOT NULL AND sealed_key <> '')",
-		"esim_profiles_status": "status IN ('ordered', 'ready', 'failed')",
+		"esim_profiles_status": "status IN ('ordered', 'ready', 'failed', 'cancelled')",
 	}
 	IssuerLinesTable.Annotation = &entsql.Annotation{
 		Table: "issuer_lines",
@@ -1178,7 +1178,7 @@ func init() {
 		Table: "ledger_postings",
 	}
 	LedgerPostingsTable.Annotation.Checks = map[string]string{
-		"ledger_postings_kind": "kind IN ('settled', 'loaded', 'load_fee', 'fee_withdrawn', 'fee_kept', 'fee_owed', 'fee_collected', 'fee_written_off', 'remainder_withdrawn', 'remainder_returned', 'sold', 'supplied', 'refunded', 'unmatched', 'matched', 'resolved')",
+		"ledger_postings_kind": "kind IN ('settled', 'loaded', 'load_fee', 'fee_withdrawn', 'fee_kept', 'fee_owed', 'fee_collected', 'fee_written_off', 'remainder_withdrawn', 'remainder_returned', 'sold', 'supplied', 'cancelled', 'refunded', 'unmatched', 'matched', 'resolved')",
 	}
 	OrdersTable.Annotation = &entsql.Annotation{}
 	OrdersTable.Annotation.Checks = map[string]string{

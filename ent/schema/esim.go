@@ -14,7 +14,7 @@ type EsimPlan struct{ ent.Schema }
 
 var (
 	planTypes       = []string{"country", "region"}
-	profileStatuses = []string{"ordered", "ready", "failed"}
+	profileStatuses = []string{"ordered", "ready", "failed", "cancelled"}
 )
 
 // Fields of a plan.

@@ -14,7 +14,7 @@ type LedgerPosting struct{ ent.Schema }
 var postingKinds = []string{
 	"settled", "loaded", "load_fee", "fee_withdrawn", "fee_kept", "fee_owed", "fee_collected", "fee_written_off",
 	"remainder_withdrawn", "remainder_returned",
-	"sold", "supplied", "refunded", "unmatched", "matched", "resolved",
+	"sold", "supplied", "cancelled", "refunded", "unmatched", "matched", "resolved",
 }
 
 // Fields of a posting.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/provider"
@@ -285,9 +286,13 @@ func (a *App) esims(p *Parts) (Made, error) {
 		if !offered && capabilities != (esim.Capabilities{}) {
 			return Made{}, fmt.Errorf("the supplier %s declares controls for owners that its adapter does not have", of.Name)
 		}
+		canceller, takesBack := of.client.(esim.Canceller)
+		if !takesBack && capabilities.Cancel {
+			return Made{}, fmt.Errorf("the supplier %s declares that it takes eSIMs back, which its adapter does not", of.Name)
+		}
 		providers = append(providers, esim.Provider{
 			Name: of.Name, Supplier: of.client, Traits: of.client.Traits(), Capabilities: capabilities, Controls: controls,
-			CallTimeout: of.callTimeout(), Retired: of.retired,
+			Canceller: canceller, CallTimeout: of.callTimeout(), Retired: of.retired,
 		})
 	}
 	keys, err := esim.ParseKeyring(c.Keys)
@@ -307,14 +312,20 @@ func (a *App) esims(p *Parts) (Made, error) {
 		Deadline: c.Deadline, Waiters: c.Waiters, UnsettledPercent: a.config.Fairness.UnsettledPercent,
 		SyncEvery: c.SyncEvery,
 	})
+	cancels := &esim.Cancellations{Esims: e, Store: a.store.Esims()}
 	return Made{
 		Product: e, View: rpc.EsimView, Describe: rpc.DescribeEsims, Deliveries: e,
+		Returns: func(refunds *settlement.Settlement) []job.Work {
+			cancels.Refunds = refunds
+			return cancels.Jobs()
+		},
 		Serve: func(all *rpc.Services, s Selling) {
 			all.Esims = rpc.EsimService{
-				Sales: s.Sales, Orders: s.sells, Plans: e, Delivery: e, Profiles: e,
+				Sales: s.Sales, Orders: s.sells, Plans: e, Delivery: e, Profiles: e, Cancellations: cancels,
 				Capabilities: e.Capabilities(), Session: rpcx.SessionOf(s.who), Limits: s.limits,
 				Availability: s.availability, Terms: a.config.terms(), Now: time.Now,
 			}
+			all.Operator.Cancellations = cancels
 		},
 	}, nil
 }

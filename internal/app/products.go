@@ -89,6 +89,8 @@ type Made struct {
 	// Routes are its handlers outside of the Connect services, by patterns of http.ServeMux; nil when there are none.
 	// Their requests are counted as requests for terms.
 	Routes func(Selling) map[string]http.Handler
+	// Returns are its jobs that refund goods which are handed back; nil when there are none.
+	Returns func(*settlement.Settlement) []job.Work
 	// Deliveries knows the tokens that open its orders; nil when it has none.
 	Deliveries rpcx.Deliveries
 }

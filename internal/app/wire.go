@@ -177,6 +177,14 @@ func (a *App) registerJobs(p *Parts) {
 	for _, w := range append(a.productJobs(), a.closings(p)...) {
 		a.runner.Add(w)
 	}
+	for _, m := range a.products {
+		if m.Returns == nil {
+			continue
+		}
+		for _, w := range m.Returns(p.settles) {
+			a.runner.Add(w)
+		}
+	}
 	a.registerMaintenance()
 	a.registerScreening(p.screening)
 	a.runner.Register(webhook.Job, p.inbox.Work)

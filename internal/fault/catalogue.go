@@ -56,6 +56,8 @@ const (
 	CardControlMissing       Code = "card_control_missing"
 	SealingMissing           Code = "sealing_missing"
 	EsimControlMissing       Code = "esim_control_missing"
+	EsimInstalled            Code = "esim_installed"
+	EsimCancelled            Code = "esim_cancelled"
 	RateLimited              Code = "rate_limited"
 	PaymentsUndecided        Code = "payments_undecided"
 	IssuePaused              Code = "issue_paused"
@@ -143,6 +145,8 @@ var catalogue = index(
 		"The card's issuer shows card numbers on a page only.", false, false, FixRequest},
 	Kind{EsimControlMissing, http.StatusConflict,
 		"The eSIM's supplier does not offer this to owners.", false, false, FixRequest},
+	Kind{EsimInstalled, http.StatusConflict, "The eSIM was installed.", false, false, FixRequest},
+	Kind{EsimCancelled, http.StatusConflict, "The eSIM was cancelled.", false, false, FixRequest},
 	Kind{TransferUnproven, http.StatusConflict,
 		"The chain does not show the payment's transfer in this transaction.", true, false, FixRequest},
 	Kind{PayerBlacklisted, http.StatusConflict,

@@ -61,6 +61,11 @@
 //	settled             +5.00                                -5.00
 //	supplied                            -4.00      +4.00
 //	sold                                                     +5.00         -5.00
+//
+// The supplier takes it back unused, credits 4.00, and its buyer gets them:
+//
+//	cancelled                           +4.00      -4.00     -4.00         +4.00
+//	returned            -4.00                                +4.00
 package ledger
 
 import (
@@ -117,6 +122,7 @@ const (
 	KindReturned     Kind = "remainder_returned"
 	KindSold         Kind = "sold"
 	KindSupplied     Kind = "supplied"
+	KindCancelled    Kind = "cancelled"
 	KindRefunded     Kind = "refunded"
 	KindUnmatched    Kind = "unmatched"
 	KindMatched      Kind = "matched"
@@ -127,7 +133,8 @@ const (
 func Kinds() []Kind {
 	return []Kind{
 		KindSettled, KindLoaded, KindLoadFee, KindFeeWithdrawn, KindFeeKept, KindFeeOwed, KindFeeCollected, KindFeeWritten,
-		KindRemainder, KindReturned, KindSold, KindSupplied, KindRefunded, KindUnmatched, KindMatched, KindResolved,
+		KindRemainder, KindReturned, KindSold, KindSupplied, KindCancelled, KindRefunded, KindUnmatched, KindMatched,
+		KindResolved,
 	}
 }
 
@@ -223,6 +230,13 @@ func Returned(order string, amount money.USDC) Posting {
 // Supplied records what the supplier charged for the eSIM of an order, whatever becomes of the order.
 func Supplied(order string, cost money.USDC) Posting {
 	return posting(KindSupplied, order, order, Entry{SupplierFloat, -cost}, Entry{EsimCost, cost})
+}
+
+// Cancelled records that the supplier took the eSIM of an order back and credited us, and what of that is owed to the
+// order's payer: it is not earned any more.
+func Cancelled(order string, credit, refund money.USDC) Posting {
+	return posting(KindCancelled, order, order,
+		Entry{SupplierFloat, credit}, Entry{EsimCost, -credit}, Entry{EsimRevenue, refund}, Entry{Customer(order), -refund})
 }
 
 // Sold records that the goods of an order are their buyer's, and what was paid for them ours: it is earned in the

@@ -120,7 +120,7 @@ func (d Admin) History(ctx context.Context, id order.ID, act order.Act) (admin.H
 		if err != nil {
 			return err
 		}
-		if history.Jobs, err = jobsBehind(ctx, tx, id, keys); err != nil {
+		if history.Jobs, err = d.s.jobsBehind(ctx, tx, id, keys); err != nil {
 			return err
 		}
 		if history.Timeline, err = movesOf(ctx, tx, id); err != nil {
@@ -163,8 +163,8 @@ func historyOfMoney(ctx context.Context, tx *ent.Tx, history *admin.History) (ke
 const jobsBehindSQL = `SELECT ` + jobColumns +
 	` FROM jobs WHERE kind = ANY($1) AND unique_key = ANY($2) ORDER BY created_at, id`
 
-// jobsBehind finds the jobs of an order by their unique keys: its payments', its refund's and its cards'.
-func jobsBehind(ctx context.Context, tx *ent.Tx, id order.ID, keys []string) ([]job.Row, error) {
+// jobsBehind finds the jobs of an order by their unique keys: its payments', its refund's, its cards' and its own.
+func (s *Store) jobsBehind(ctx context.Context, tx *ent.Tx, id order.ID, keys []string) ([]job.Row, error) {
 	cards, err := tx.Card.Query().Where(entcard.OrderID(string(id))).IDs(ctx)
 	if err != nil {
 		return nil, err
@@ -172,7 +172,11 @@ func jobsBehind(ctx context.Context, tx *ent.Tx, id order.ID, keys []string) ([]
 	for _, c := range cards {
 		keys = append(keys, c.String())
 	}
+	keys = append(keys, string(id))
 	kinds := []job.Kind{settlement.Fulfilling, settlement.Confirming, settlement.RefundConfirming, card.FeeJob}
+	for _, p := range s.products {
+		kinds = append(kinds, p.jobs...)
+	}
 	rows, err := raw(tx).Query(ctx, jobsBehindSQL, kindNames(kinds), keys)
 	if err != nil {
 		return nil, err

@@ -28,7 +28,10 @@ import (
 // Esims keeps the catalogue of eSIM plans and the eSIMs sold. It implements esim.Store.
 type Esims struct{ s *Store }
 
-var _ esim.Store = Esims{}
+var (
+	_ esim.Store       = Esims{}
+	_ esim.CancelStore = Esims{}
+)
 
 // Reserved implements esim.Store.
 func (e Esims) Reserved(ctx context.Context, resource string, asOf time.Time) (int64, error) {
@@ -42,13 +45,16 @@ func (s *Store) Esims() Esims { return Esims{s} }
 func EsimProduct() Product {
 	return Product{
 		Kind: esim.Kind, records: esimRecords, referencesSQL: `SELECT reference FROM esim_profiles WHERE reference = ANY($1)`,
-		ownersSQL: `SELECT owner FROM esim_profiles WHERE reference = ANY($2)`,
+		ownersSQL: `SELECT owner FROM esim_profiles WHERE reference = ANY($2)`, jobs: []job.Kind{esim.CancelJob},
 	}
 }
 
 const (
 	esimsOfSQL = `SELECT order_id, cost_micros FROM esim_profiles
-		WHERE status = 'ready' AND order_id = ANY($1) ORDER BY id`
+		WHERE status IN ('ready', 'cancelled') AND order_id = ANY($1) ORDER BY id`
+
+	// The unique key of a cancellation is its order.
+	esimCancelsOfSQL = `SELECT payload FROM jobs WHERE kind = $1 AND unique_key = ANY($2::text[]) ORDER BY id`
 )
 
 const esimProvidersSQL = `SELECT DISTINCT p.provider FROM orders o JOIN esim_plans p ON p.id = o.item->>'planId'
@@ -59,10 +65,13 @@ func (e Esims) Providers(ctx context.Context) ([]string, error) {
 	return e.s.names(ctx, esimProvidersSQL, esim.Kind)
 }
 
-// esimRecords reads the ready profiles of orders.
+// esimRecords reads the profiles of orders that were made, and the orders' cancellations.
 func esimRecords(b booksReader, orders []string) (reconcile.Goods, error) {
 	var r esim.Records
-	err := readAll(b, &r.Profiles, scanEsim, esimsOfSQL, orders)()
+	err := b.all(
+		readAll(b, &r.Profiles, scanEsim, esimsOfSQL, orders),
+		readAll(b, &r.Cancellations, scanEsimCancel, esimCancelsOfSQL, esim.CancelJob, orders),
+	)
 	return r, err
 }
 

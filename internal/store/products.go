@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/reconcile"
 )
@@ -30,6 +31,8 @@ type Product struct {
 	// ownersSQL selects the owners of its rows by the provider's names of them, $1, and by our references, $2; empty when
 	// it has none.
 	ownersSQL string
+	// jobs are the kinds of its jobs whose unique key is an order.
+	jobs []job.Kind
 }
 
 // goods is what is compared with the books of some orders; nil when there is nothing.

@@ -116,6 +116,14 @@ func (e ESIMs) Profile(ctx context.Context, orderID string) (*roamcardv1.EsimPro
 	return res.GetProfile(), err
 }
 
+// Cancel gives an eSIM that was never installed back, for the refund that its supplier grants: it goes back on chain to
+// who paid, once the supplier has taken the eSIM back. It needs the wallet's session; Profile tells how far it is.
+// Asked again it answers with how far it is, and nothing is refunded twice.
+func (e ESIMs) Cancel(ctx context.Context, orderID string) (*roamcardv1.EsimCancellation, error) {
+	res, err := e.client.Services.Esim.CancelEsim(ctx, &roamcardv1.CancelEsimRequest{OrderId: orderID})
+	return res.GetCancellation(), err
+}
+
 // Install shows the eSIM of a fulfilled order through a presenter: the caller learns whether it was seen,
 // and nothing else. It is read by the delivery token of ctx or the wallet's session.
 func (e ESIMs) Install(ctx context.Context, orderID string, to ESIMPresenter) (Presented, error) {

@@ -20,7 +20,8 @@ from roamcard.v1 import activity_pb, auth_pb, card_pb, esim_pb, operator_pb, ord
 
 RESULTS = (
     order_pb.Order, card_pb.Card, card_pb.GetCardBalanceResponse, card_pb.CardTransaction, esim_pb.EsimPlan,
-    esim_pb.EsimProfile, auth_pb.GetSessionResponse, service_pb.GetConfigResponse, card_pb.GetCardDiscoveryResponse,
+    esim_pb.EsimProfile, esim_pb.EsimCancellation, auth_pb.GetSessionResponse, service_pb.GetConfigResponse,
+    card_pb.GetCardDiscoveryResponse,
     card_pb.GetTopupDiscoveryResponse, esim_pb.GetEsimDiscoveryResponse, operator_pb.FeeJob, operator_pb.CardClosing,
     operator_pb.Finding, operator_pb.Reconciliation, operator_pb.QueuedOrder,
     operator_pb.InspectOrderResponse, operator_pb.Switch, operator_pb.StrayTransfer,
@@ -46,6 +47,7 @@ UNIONS = {
         "verification_failed", "suspected_fraud", "other",
     ),
     "PlanType": ("country", "region"),
+    "CancellationStatus": ("cancelling", "refunding", "refunded", "kept", "review"),
     "ProfileStatus": ("not_installed", "installed", "active", "used_up", "expired", "cancelled", "unknown"),
     "FeeJobStatus": ("queued", "processing", "succeeded", "failed", "operator_review"),
     "ReviewStatus": ("open", "resolved"),
@@ -59,7 +61,8 @@ MEMBERS = {
     "Topup.status": "TopupStatus", "Refund.status": "RefundStatus", "EsimDelivery.status": "DeliveryStatus",
     "Card.status": "CardStatus", "CardTransaction.kind": "TransactionKind",
     "CardTransaction.status": "TransactionStatus", "CardTransaction.decline_reason": "DeclineReason",
-    "EsimPlan.type": "PlanType", "EsimProfile.status": "ProfileStatus", "FeeJob.status": "FeeJobStatus",
+    "EsimPlan.type": "PlanType", "EsimProfile.status": "ProfileStatus",
+    "EsimCancellation.status": "CancellationStatus", "FeeJob.status": "FeeJobStatus",
     "Finding.product": "OrderKind", "Finding.status": "ReviewStatus", "StrayTransfer.status": "ReviewStatus",
     "StrayTransfer.resolution": "TransferResolution", "QueuedOrder.kind": "OrderKind",
     "QueuedOrder.status": "OrderStatus", "RefundRecord.status": "RefundRecordStatus", "Switch.product": "OrderKind",
@@ -68,7 +71,8 @@ MEMBERS = {
 ALWAYS = {
     "GetConfigResponse": ("*",), "GetCardDiscoveryResponse": ("*",), "GetTopupDiscoveryResponse": ("*",),
     "GetEsimDiscoveryResponse": ("*",), "Card": ("created_at",), "GetCardBalanceResponse": ("as_of",),
-    "CardTransaction": ("at", "merchant"), "EsimProfile": ("read_at",), "GetSessionResponse": ("expires_at",),
+    "CardTransaction": ("at", "merchant"), "EsimProfile": ("read_at",), "EsimCancellation": ("since",),
+    "GetSessionResponse": ("expires_at",),
 }  # fmt: skip
 """Members that every answer has, although a message could be without: all of a result, or some."""
 

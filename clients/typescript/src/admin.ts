@@ -4,7 +4,7 @@ import { type Connection, keyHeader, present } from "./connection.js";
 import type { PruneActivityResponse } from "./gen/roamcard/v1/activity_pb.js";
 import type { GetChallengeRetentionResponse, PruneChallengesResponse } from "./gen/roamcard/v1/operator_pb.js";
 import {
-  type Activity, type CardClosing, type ClosingStatus, type FeeJob, type Finding, type JobStatus,
+  type Activity, type CardClosing, type ClosingStatus, type EsimCancellation, type FeeJob, type Finding, type JobStatus,
   type OrderInspection, type OrderStatus, type Plain, plain, type Product, type QueuedOrder,
   type Reconciliation, type StrayTransfer, type Switch, type TransferResolution,
 } from "./results.js";
@@ -90,6 +90,19 @@ export class Admin {
     return this.#connection.call(
       options,
       async (wire) => present((await this.#connection.operator.retryCardClosing({ id, reason }, wire)).closing),
+      { [keyHeader]: idempotencyKey },
+    );
+  }
+
+  /** Lets the cancellation of an order's eSIM that waits for an operator go on from its stage. */
+  retryEsimCancellation(
+    orderId: string,
+    { reason, idempotencyKey, ...options }: ActOptions,
+  ): Call<EsimCancellation> {
+    return this.#connection.call(
+      options,
+      async (wire) =>
+        plain(present((await this.#connection.operator.retryEsimCancellation({ orderId, reason }, wire)).cancellation)),
       { [keyHeader]: idempotencyKey },
     );
   }

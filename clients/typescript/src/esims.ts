@@ -3,7 +3,9 @@ import { type Call, type CallOptions, type Listing, listing } from "./call.js";
 import { type Connection, deliveryHeader, newKey, present } from "./connection.js";
 import { type Orders, type Paid, paid, PaidOrder, type PurchaseOptions } from "./orders.js";
 import type { EsimPresenter, Presented } from "./presenter.js";
-import { type EsimCredentials, type EsimPlan, type EsimProfile, type Order, plain } from "./results.js";
+import {
+  type EsimCancellation, type EsimCredentials, type EsimPlan, type EsimProfile, type Order, plain,
+} from "./results.js";
 import { Secret } from "./secret.js";
 
 /** Which plans are listed. */
@@ -83,6 +85,18 @@ export class Esims {
       options,
       async (wire) => plain(present((await this.#connection.esims.getEsimProfile({ orderId }, wire)).profile)),
       opening(deliveryToken),
+    );
+  }
+
+  /**
+   * Gives an eSIM that was never installed back, for the refund that its supplier grants: it goes back on chain to who
+   * paid, once the supplier has taken the eSIM back. It needs the wallet's session; profile tells how far it is. Asked
+   * again it answers with how far it is, and nothing is refunded twice.
+   */
+  cancel(orderId: string, options: CallOptions = {}): Call<EsimCancellation> {
+    return this.#connection.call(
+      options,
+      async (wire) => plain(present((await this.#connection.esims.cancelEsim({ orderId }, wire)).cancellation)),
     );
   }
 

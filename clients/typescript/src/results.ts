@@ -53,6 +53,7 @@ export type ProfileStatus =
   | "expired"
   | "cancelled"
   | "unknown";
+export type CancellationStatus = "cancelling" | "refunding" | "refunded" | "kept" | "review";
 export type ClosingStatus = "queued" | "processing" | "succeeded" | "operator_review";
 export type ClosingStage = "locking" | "withdrawing" | "refunding" | "ending" | "closed";
 export type JobStatus = "queued" | "processing" | "succeeded" | "failed" | "operator_review";
@@ -72,6 +73,7 @@ interface Literals {
   "roamcard.v1.CardTransaction.declineReason": DeclineReason;
   "roamcard.v1.EsimPlan.type": "country" | "region";
   "roamcard.v1.EsimProfile.status": ProfileStatus;
+  "roamcard.v1.EsimCancellation.status": CancellationStatus;
   "roamcard.v1.FeeJob.status": JobStatus;
   "roamcard.v1.CardClosing.status": ClosingStatus;
   "roamcard.v1.CardClosing.stage": ClosingStage;
@@ -146,6 +148,8 @@ export interface TopupDiscovery extends Plain<card.GetTopupDiscoveryResponse> {}
 export interface EsimPlan extends Plain<esim.EsimPlan> {}
 /** How an eSIM stands at its supplier, without what installs it. Bytes are decimal numbers in text. */
 export interface EsimProfile extends Plain<esim.EsimProfile> {}
+/** The cancellation of one eSIM. */
+export interface EsimCancellation extends Plain<esim.EsimCancellation> {}
 export interface EsimDiscovery extends Plain<esim.GetEsimDiscoveryResponse> {}
 /** The network, the payee, the fees and the limits. */
 export interface Config extends Plain<service.GetConfigResponse> {}

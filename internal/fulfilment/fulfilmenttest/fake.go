@@ -110,6 +110,19 @@ func (f *Fake) Answer(ctx context.Context, op Op) error {
 	return err
 }
 
+// Play counts a call that has an effect, which do makes unless the call fails before, and fails it if it is to fail.
+// The Fake is locked.
+func (f *Fake) Play(ctx context.Context, op Op, do func() error) error {
+	mode, err := f.before(ctx, op)
+	if err == nil {
+		err = do()
+	}
+	if err == nil {
+		err = after(mode)
+	}
+	return err
+}
+
 // Complete ends a call that has taken effect, at once or by Settle, unless its mode or the scenario keeps it pending:
 // end is told whether it is rejected. The Fake is locked, then too.
 func (f *Fake) Complete(mode Mode, scenario string, end func(rejected bool)) {

@@ -12,13 +12,17 @@ import (
 	"github.com/roamcard/roamcard/internal/order"
 )
 
-// Records are the profiles of some orders that their supplier made. They implement reconcile.Goods.
-type Records struct{ Profiles []Profile }
+// Records are the profiles of some orders that their supplier made, and the cancellations of these orders. They
+// implement reconcile.Goods.
+type Records struct {
+	Profiles      []Profile
+	Cancellations []CancelArgs
+}
 
 // Differs finds nothing: a plan's price is whatever it was offered at.
 func (r Records) Differs(order.Sale) string { return "" }
 
-// Postings are the sales that were delivered, and what the supplier charged.
+// Postings are the sales that were delivered, what the supplier charged, and what it took back.
 func (r Records) Postings(sales []order.Sale) (all []ledger.Posting) {
 	for _, s := range sales {
 		if s.Kind == Kind && s.Status == order.Fulfilled {
@@ -27,6 +31,9 @@ func (r Records) Postings(sales []order.Sale) (all []ledger.Posting) {
 	}
 	for _, p := range r.Profiles {
 		all = append(all, p.Postings()...)
+	}
+	for _, c := range r.Cancellations {
+		all = append(all, c.Postings()...)
 	}
 	return all
 }

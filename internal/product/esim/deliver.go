@@ -43,7 +43,7 @@ func (e *Esims) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order
 	faultpoint.Reach("esim.reserved")
 	attempt := e.attempt(at, o, p)
 	switch p.Status {
-	case Ready:
+	case Ready, Cancelled:
 		return attempt.Delivered(ready), nil
 	case Failed:
 		return order.Progress{

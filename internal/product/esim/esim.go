@@ -89,6 +89,8 @@ const (
 	Ready Status = "ready"
 	// Failed: the supplier refused the order.
 	Failed Status = "failed"
+	// Cancelled: the supplier has taken a ready profile back, and the activation data is erased.
+	Cancelled Status = "cancelled"
 )
 
 // Profile is the eSIM of one order, of one attempt at its delivery.
@@ -111,7 +113,7 @@ type Profile struct {
 	UpdatedAt      time.Time
 }
 
-// Postings are the ledger postings of a ready profile: its cost, if known.
+// Postings are the ledger postings of a profile that was made: its cost, if known.
 func (p Profile) Postings() []ledger.Posting {
 	if p.Cost <= 0 {
 		return nil

@@ -20,12 +20,23 @@ type Capabilities struct {
 	// Status: owners may read how their profile stands. Usage: they may read how much of its data is used; it needs
 	// Status.
 	Status, Usage bool
+	// Cancel: a profile that no device has can be given back, for what the supplier credits; it needs Status.
+	Cancel bool
 }
 
 // Controls are what an owner learns of a delivered profile at its supplier, as far as Capabilities say so.
 type Controls interface {
 	// State reads how a profile stands. It changes nothing, and says nothing that installs it.
 	State(ctx context.Context, h Held) (State, error)
+}
+
+// Canceller takes profiles back, where Capabilities have Cancel.
+type Canceller interface {
+	// Cancel gives a profile that no device has back, and says what the supplier has credited for it, which is at most
+	// what it charged. A profile that is cancelled is cancelled again, with the same credit. A *fulfilment.Refusal with
+	// RefusedInstalled says that the supplier does not take it back, and nothing happened. Any other error leaves the
+	// outcome unknown; calling again is safe.
+	Cancel(ctx context.Context, h Held) (credit money.USDC, err error)
 }
 
 // Held is a delivered profile, as its supplier knows it.
@@ -99,9 +110,12 @@ const (
 // Condition reads how the profile of an order stands. The caller checks who may see it. However often it is called, the
 // supplier is asked at most once in ConditionTTL about an order by each process.
 func (e *Esims) Condition(ctx context.Context, o order.Order) (Condition, error) {
-	p, err := e.delivered(ctx, o)
-	if err != nil {
+	p, err := e.made(ctx, o)
+	switch {
+	case err != nil:
 		return Condition{}, err
+	case p.Status == Cancelled:
+		return Condition{State: State{Status: ProfileCancelled}, ReadAt: p.UpdatedAt}, nil
 	}
 	at, err := e.at(p.Provider)
 	if err != nil {
@@ -157,8 +171,17 @@ func (e *Esims) held(ctx context.Context, p Profile) (Held, error) {
 	return Held{ID: p.Account, Code: plan.Code, ICCID: m.ICCID, Cost: p.Cost}, nil
 }
 
-// delivered finds the ready profile of a fulfilled order.
+// delivered finds the ready profile of a fulfilled order. One that was given back is an esim_cancelled.
 func (e *Esims) delivered(ctx context.Context, o order.Order) (Profile, error) {
+	p, err := e.made(ctx, o)
+	if err == nil && p.Status == Cancelled {
+		err = fault.New(fault.EsimCancelled, "The eSIM was cancelled.").About(string(o.ID))
+	}
+	return p, err
+}
+
+// made finds the profile of a fulfilled order, ready or given back.
+func (e *Esims) made(ctx context.Context, o order.Order) (Profile, error) {
 	notYet := fault.New(fault.OrderNotFulfilled,
 		"The eSIM is not ready yet. Follow the order until it is fulfilled.").About(string(o.ID))
 	if o.Status != order.Fulfilled {
@@ -169,7 +192,7 @@ func (e *Esims) delivered(ctx context.Context, o order.Order) (Profile, error) {
 		return Profile{}, fmt.Errorf("find the profile: %w", err)
 	}
 	p, ok := found[o.ID]
-	if !ok || p.Status != Ready {
+	if !ok || p.Status != Ready && p.Status != Cancelled {
 		return Profile{}, notYet
 	}
 	return p, nil

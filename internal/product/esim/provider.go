@@ -24,6 +24,8 @@ type Provider struct {
 	// Capabilities are the supplier's, and Controls what they promise; nil when they promise nothing.
 	Capabilities Capabilities
 	Controls     Controls
+	// Canceller takes profiles back; nil when the supplier does not.
+	Canceller Canceller
 	// CallTimeout bounds one call to the supplier; Config.CallTimeout if zero.
 	CallTimeout time.Duration
 	// Retired says that nothing is sold over it any more. It serves what it has sold.
@@ -61,10 +63,11 @@ func (e *Esims) timeout(p *provider) time.Duration { return cmp.Or(p.CallTimeout
 // Capabilities are those that a buyer can rely on before a plan is chosen: those of all providers that sell.
 func (e *Esims) Capabilities() Capabilities {
 	selling := e.selling()
-	all := Capabilities{Status: len(selling) > 0, Usage: len(selling) > 0}
+	all := Capabilities{Status: len(selling) > 0, Usage: len(selling) > 0, Cancel: len(selling) > 0}
 	for _, p := range selling {
 		all.Status = all.Status && p.Capabilities.Status
 		all.Usage = all.Usage && p.Capabilities.Usage
+		all.Cancel = all.Cancel && p.Capabilities.Cancel
 	}
 	return all
 }

@@ -54,18 +54,22 @@ func story(t *testing.T, traits fulfilment.Traits, tell func(s *shop)) {
 	})
 }
 
-func newShop(t *testing.T, traits fulfilment.Traits) *shop {
+func newShop(t *testing.T, traits fulfilment.Traits, changes ...func(*esim.Provider)) *shop {
 	t.Helper()
 	s := &shop{
 		T: t, supplier: esimtest.NewSupplier(true, traits), store: esimtest.NewStore(),
 		made: fulfilmenttest.NewDeliveries(),
 	}
 	s.made.Ended = s.decided
+	over := esim.Provider{
+		Supplier: s.supplier, Traits: traits, Capabilities: s.supplier.Capabilities(), Controls: s.supplier,
+		Canceller: s.supplier,
+	}
+	for _, change := range changes {
+		change(&over)
+	}
 	s.Esims = esim.New(esim.Config{
-		Store: s.store,
-		Providers: []esim.Provider{{
-			Supplier: s.supplier, Traits: traits, Capabilities: s.supplier.Capabilities(), Controls: s.supplier,
-		}},
+		Store: s.store, Providers: []esim.Provider{over},
 		Keys: keyring(t, "k1:"+strings.Repeat("01", 32)), TokenKey: make([]byte, 32),
 		Log: slog.New(slog.DiscardHandler), Now: time.Now, MarginBPS: 2500, StaleAfter: stale,
 		Workers: working(nil), Poll: time.Second, CallTimeout: callTimeout, Deadline: deadline, Waiters: 100,

@@ -17,6 +17,8 @@ const (
 	RefusedStock = "out_of_stock"
 	RefusedPlan  = "plan_gone"
 	RefusedPrice = "price_changed"
+	// RefusedInstalled is the refusal to take back a profile that a device has, or had.
+	RefusedInstalled = "profile_installed"
 )
 
 // Supplier sells profiles to us. Order is a call as package fulfilment makes it: it has our reference, and a refusal is

@@ -5,21 +5,19 @@ import (
 	"fmt"
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/product/esim"
 )
 
-// RefusedInstalled is the refusal to cancel a profile that a device has fetched, or that is no longer the vendor's to
-// take back.
-const RefusedInstalled = "profile_installed"
+var _ esim.Canceller = (*Supplier)(nil)
 
-// Cancel gives a profile that was never installed back, by its esimTranNo; the vendor credits its price to the balance.
-// It is done when the profile is cancelled, by whomever. Its error is a *fulfilment.Refusal when the profile cannot be
-// cancelled and nothing happened. Any other error leaves the outcome unknown: calling again is safe, because the vendor
-// credits a profile once, when it leaves GOT_RESOURCE.
-func (s *Supplier) Cancel(ctx context.Context, id string) error {
-	if err := s.cancel(ctx, id); err != nil {
-		return fmt.Errorf("cancel an eSIM: %w", err)
+// Cancel implements esim.Canceller, by the esimTranNo. The vendor credits the price that the order was made at, and
+// does not say how much that is. Calling again is safe, because it credits a profile once, when it leaves GOT_RESOURCE.
+func (s *Supplier) Cancel(ctx context.Context, h esim.Held) (money.USDC, error) {
+	if err := s.cancel(ctx, h.ID); err != nil {
+		return 0, fmt.Errorf("cancel an eSIM: %w", err)
 	}
-	return nil
+	return h.Cost, nil
 }
 
 func (s *Supplier) cancel(ctx context.Context, id string) error {
@@ -35,14 +33,14 @@ func (s *Supplier) cancel(ctx context.Context, id string) error {
 		return nil
 	case a.ESIMStatus != gotResource || a.SMDPStatus != released:
 		return &fulfilment.Refusal{
-			Code: RefusedInstalled, Message: quote("the profile is " + a.ESIMStatus + " and " + a.SMDPStatus),
+			Code: esim.RefusedInstalled, Message: quote("the profile is " + a.ESIMStatus + " and " + a.SMDPStatus),
 		}
 	}
 	return s.send(ctx, request{
 		op: "cancel", path: "esim/cancel", body: map[string]string{"esimTranNo": id},
 		known: func(code, message string) error {
 			if code == codeStatus {
-				return &fulfilment.Refusal{Code: RefusedInstalled, Message: code + ": " + quote(message)}
+				return &fulfilment.Refusal{Code: esim.RefusedInstalled, Message: code + ": " + quote(message)}
 			}
 			return nil
 		},

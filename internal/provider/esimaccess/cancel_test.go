@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/provider/esimaccess"
 	"github.com/roamcard/roamcard/internal/provider/esimaccess/esimaccessfake"
@@ -19,6 +20,18 @@ func (b *bench) profile() (fulfilment.Ref, esimaccessfake.Order) {
 	return ref, all[len(all)-1]
 }
 
+// cancel cancels a profile that cost 0.75 dollars, all of which is credited.
+func (b *bench) cancel(id string) error { return cancelled(b.T, b.Supplier, id) }
+
+func cancelled(t *testing.T, s *esimaccess.Supplier, id string) error {
+	const cost = 750_000
+	credit, err := s.Cancel(t.Context(), esim.Held{ID: id, Cost: cost})
+	if want := map[bool]money.USDC{true: cost}[err == nil]; credit != want {
+		t.Errorf("credited %s, want %s", credit.Dollars(), want.Dollars())
+	}
+	return err
+}
+
 func TestUnusedProfileIsCancelledOnce(t *testing.T) {
 	b := start(t, esimaccessfake.Config{})
 	before := b.fake.Balance()
@@ -26,13 +39,13 @@ func TestUnusedProfileIsCancelledOnce(t *testing.T) {
 	var asked sync.WaitGroup
 	for range 8 {
 		asked.Go(func() {
-			if err := b.Cancel(t.Context(), made.ProfileNo); err != nil && refusal(err) == nil {
+			if err := b.cancel(made.ProfileNo); err != nil && refusal(err) == nil {
 				t.Errorf("Cancel: %v", err)
 			}
 		})
 	}
 	asked.Wait()
-	if err := b.Cancel(t.Context(), made.ProfileNo); err != nil || b.fake.Balance() != before {
+	if err := b.cancel(made.ProfileNo); err != nil || b.fake.Balance() != before {
 		t.Errorf("Cancel again = %v, a balance of %d, want %d", err, b.fake.Balance(), before)
 	}
 	if got, err := b.Ordered(t.Context(), ref); err != nil || got.State != esim.PurchaseRejected {
@@ -53,18 +66,18 @@ func TestOnlyAnUnusedProfileIsCancelled(t *testing.T) {
 		b := start(t, esimaccessfake.Config{})
 		_, made := b.profile()
 		b.fake.Edit(made.No, change)
-		err := b.Cancel(t.Context(), made.ProfileNo)
-		if refusalCode(err) != esimaccess.RefusedInstalled || b.fake.Requests()["cancel"] != 0 {
+		err := b.cancel(made.ProfileNo)
+		if refusalCode(err) != esim.RefusedInstalled || b.fake.Requests()["cancel"] != 0 {
 			t.Errorf("%s: Cancel = %v after %v", name, err, b.fake.Requests())
 		}
 	}
 	b := start(t, esimaccessfake.Config{})
 	for _, id := range []string{"", "../x", "a b"} {
-		if err := b.Cancel(t.Context(), id); refusalCode(err) != fulfilment.RefusedRequest {
+		if err := b.cancel(id); refusalCode(err) != fulfilment.RefusedRequest {
 			t.Errorf("Cancel(%q) = %v", id, err)
 		}
 	}
-	err := b.Cancel(t.Context(), "no-such-profile")
+	err := b.cancel("no-such-profile")
 	b.handles().WantUnknown(t, err)
 }
 
@@ -75,10 +88,10 @@ func TestVendorHasTheLastWordOnACancellation(t *testing.T) {
 			`"esimStatus":"GOT_RESOURCE","smdpStatus":"RELEASED"}]}}`,
 		"cancel": `{"success":false,"errorCode":"200002","errorMsg":"not allowed"}`,
 	}))
-	if err := s.Cancel(t.Context(), "231"); refusalCode(err) != esimaccess.RefusedInstalled {
+	if err := cancelled(t, s, "231"); refusalCode(err) != esim.RefusedInstalled {
 		t.Errorf("Cancel = %v", err)
 	}
-	if err := s.Cancel(t.Context(), "232"); err == nil || refusal(err) != nil {
+	if err := cancelled(t, s, "232"); err == nil || refusal(err) != nil {
 		t.Errorf("Cancel of another = %v", err)
 	}
 }
@@ -94,13 +107,13 @@ func TestLostCancellationIsReadBack(t *testing.T) {
 		before := b.fake.Balance()
 		_, made := b.profile()
 		b.fake.Fault("cancel", mode)
-		err := b.Cancel(t.Context(), made.ProfileNo)
+		err := b.cancel(made.ProfileNo)
 		b.handles().WantUnknown(t, err)
 		if credited := b.fake.Balance() == before; credited != done {
 			t.Errorf("%s: credited %v", mode, credited)
 		}
 		want := map[bool]int{true: 1, false: 2}[done]
-		if err := b.Cancel(t.Context(), made.ProfileNo); err != nil || b.fake.Balance() != before ||
+		if err := b.cancel(made.ProfileNo); err != nil || b.fake.Balance() != before ||
 			b.fake.Requests()["cancel"] != want {
 			t.Errorf("%s: Cancel again = %v after %v", mode, err, b.fake.Requests())
 		}

@@ -221,7 +221,7 @@ func TestOnlyADocumentedRefusalIsOne(t *testing.T) {
 		if err == nil || errors.Is(err, fulfilment.ErrNoRef) || refusal(err) != nil {
 			t.Errorf("%d %s: Ordered = %v, want an error that settles nothing", c.status, c.body, err)
 		}
-		err = s.Cancel(t.Context(), "26033119290005")
+		err = cancelled(t, s, "26033119290005")
 		if err == nil || refusal(err) != nil {
 			t.Errorf("%d %s: Cancel = %v, want an error that settles nothing", c.status, c.body, err)
 		}

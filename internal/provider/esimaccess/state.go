@@ -14,7 +14,7 @@ var _ esim.Controls = (*Supplier)(nil)
 
 // Capabilities implements provider.SupplierClient.
 func (s *Supplier) Capabilities() esim.Capabilities {
-	return esim.Capabilities{Status: true, Usage: true}
+	return esim.Capabilities{Status: true, Usage: true, Cancel: true}
 }
 
 // State implements esim.Controls. What is used is the vendor's last measurement, which lags by hours.

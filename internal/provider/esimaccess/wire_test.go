@@ -186,7 +186,7 @@ func TestSecretsStayOutOfErrorsLogsAndSpans(t *testing.T) {
 			"check":   func() error { _, err := s.Check(t.Context(), france); return err },
 			"order":   func() error { _, err := s.Order(t.Context(), request(france)); return err },
 			"ordered": func() error { _, err := s.Ordered(t.Context(), fulfilmenttest.NewRef()); return err },
-			"cancel":  func() error { return s.Cancel(t.Context(), "231") },
+			"cancel":  func() error { return cancelled(t, s, "231") },
 		} {
 			err := call()
 			if err == nil {

@@ -16,10 +16,11 @@ const (
 	codeOutOfStock   = "out_of_stock"
 	codePriceChanged = "price_changed"
 	codeFloatLow     = "float_low"
+	codeInstalled    = "profile_installed"
 )
 
 // supplierOps are the calls of the supplier's API, as faults name them.
-var supplierOps = []string{"*", "plans", "check", "order", "ordered", "profile", "statement", "history"}
+var supplierOps = []string{"*", "plans", "check", "order", "ordered", "profile", "cancel", "statement", "history"}
 
 // defaultSupplierFloat is 100,000 dollars.
 const defaultSupplierFloat money.USDC = 100_000_000_000
@@ -50,6 +51,7 @@ func (s *supplier) routes(mux *http.ServeMux) {
 	mux.HandleFunc("POST /esim/v1/orders", s.vendor("order", s.postOrder))
 	mux.HandleFunc("GET /esim/v1/orders", s.vendor("ordered", s.getOrders))
 	mux.HandleFunc("GET /esim/v1/profiles/{id}", s.vendor("profile", s.getProfile))
+	mux.HandleFunc("POST /esim/v1/profiles/{id}/cancel", s.vendor("cancel", s.postCancel))
 	mux.HandleFunc("GET /esim/v1/statement", s.vendor("statement", s.getStatement))
 
 	mux.HandleFunc("GET /control/esim/books", s.control(s.showBooks))

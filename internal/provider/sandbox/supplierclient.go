@@ -147,6 +147,8 @@ func supplierRefusals(code string) (neutral string, definite bool) {
 		return esim.RefusedPlan, true
 	case codePriceChanged:
 		return esim.RefusedPrice, true
+	case codeInstalled:
+		return esim.RefusedInstalled, true
 	case codeFloatLow:
 		return fulfilment.RefusedFloat, true
 	case codeInvalidRequest:

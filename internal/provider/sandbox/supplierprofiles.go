@@ -26,6 +26,9 @@ type profileBody struct {
 	MeasuredAt time.Time `json:"measuredAt"`
 	// InstallBy is when a profile that was never installed ends.
 	InstallBy time.Time `json:"installBy"`
+	// Credit is what was given back for a cancelled profile.
+	Credit   int64  `json:"creditMicros"`
+	Currency string `json:"currency"`
 }
 
 // installWithin is how long a profile may be left without being installed.
@@ -56,11 +59,11 @@ func (s *supplier) getProfile(c call) (any, error) {
 func (s *supplier) profileBody(row esimRow, plan planRow) profileBody {
 	b := profileBody{
 		ID: row.ID, Status: profileReleased, Used: row.Used, MeasuredAt: s.books.clock(),
-		InstallBy: row.CreatedAt.Add(installWithin),
+		InstallBy: row.CreatedAt.Add(installWithin), Currency: currencyUSD,
 	}
 	switch {
 	case row.Status == cancelled:
-		b.Status = profileCancelled
+		b.Status, b.Credit = profileCancelled, row.Cost
 	case row.Profile != "":
 		b.Status = row.Profile
 	}
@@ -69,6 +72,26 @@ func (s *supplier) profileBody(row esimRow, plan planRow) profileBody {
 		b.Total = &total
 	}
 	return b
+}
+
+// postCancel takes a profile back that no device has, once, and credits what it cost.
+func (s *supplier) postCancel(c call) (any, error) {
+	b := s.books
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	row, plan, err := b.profile(c.request.PathValue("id"))
+	switch {
+	case err != nil:
+		return nil, err
+	case row.Status == cancelled:
+		return s.profileBody(row, plan), nil
+	case row.Profile != "":
+		return nil, &problem{http.StatusUnprocessableEntity, codeInstalled, "a device has the profile"}
+	}
+	row.Status = cancelled
+	return s.profileBody(row, plan), b.write(supplierEntry{
+		At: b.clock(), Float: b.float + row.Cost, Esims: []esimRow{row},
+	})
 }
 
 // setProfile does what the device of a profile's owner would do.

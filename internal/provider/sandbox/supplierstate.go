@@ -2,19 +2,25 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/provider/wire"
 )
 
-var _ esim.Controls = (*Supplier)(nil)
+var (
+	_ esim.Controls  = (*Supplier)(nil)
+	_ esim.Canceller = (*Supplier)(nil)
+)
 
 // Capabilities are those of the server that is dialled.
 func (s *Supplier) Capabilities() esim.Capabilities {
-	return esim.Capabilities{Status: true, Usage: true}
+	return esim.Capabilities{Status: true, Usage: true, Cancel: true}
 }
 
 type profileAnswer struct {
@@ -24,6 +30,8 @@ type profileAnswer struct {
 	Total      *int64    `json:"totalBytes"`
 	MeasuredAt time.Time `json:"measuredAt"`
 	InstallBy  time.Time `json:"installBy"`
+	Credit     *int64    `json:"creditMicros"`
+	Currency   string    `json:"currency"`
 }
 
 // State implements esim.Controls.
@@ -41,6 +49,26 @@ func (s *Supplier) State(ctx context.Context, h esim.Held) (esim.State, error) {
 		return esim.State{}, fmt.Errorf("read a profile: %w", err)
 	}
 	return state, nil
+}
+
+// Cancel implements esim.Canceller.
+func (s *Supplier) Cancel(ctx context.Context, h esim.Held) (money.USDC, error) {
+	var got profileAnswer
+	err := s.call(ctx, request{
+		op: "cancel", method: http.MethodPost, under: supplierAPI, path: []string{"profiles", h.ID, "cancel"},
+		route: "/esim/v1/profiles/{id}/cancel",
+	}, &got)
+	if no, refused := errors.AsType[*fulfilment.Refusal](err); refused && no.Code != esim.RefusedInstalled {
+		err = wire.Unclear("the profile is not there: " + no.Message)
+	}
+	if err == nil && (got.ID != h.ID || got.Status != profileCancelled || got.Credit == nil || *got.Credit < 0 ||
+		money.USDC(*got.Credit) > h.Cost || got.Currency != currencyUSD) {
+		err = wire.Unclear("the answer does not say what is credited for the profile")
+	}
+	if err != nil {
+		return 0, fmt.Errorf("cancel a profile: %w", err)
+	}
+	return money.USDC(*got.Credit), nil
 }
 
 func (a profileAnswer) state(id string) (esim.State, error) {

@@ -62,7 +62,8 @@ func passes(flow, settler, point string) int {
 	case area == "owe", area == "observe": // nothing of an ordinary purchase
 		return 0
 	// they have tests of their own
-	case slices.Contains([]string{"void", "expire", "bump", "arrive", "prove", "catchup", "recover", "close", "return"},
+	case slices.Contains([]string{"void", "expire", "bump", "arrive", "prove", "catchup", "recover", "close", "return",
+		"cancel"},
 		area):
 		return 0
 	case area == "create" && flow != later:

@@ -20,29 +20,36 @@ import (
 	"github.com/roamcard/roamcard/internal/testing/invariants"
 )
 
-// open signs the buyer in and opens its order, under the purchase's key.
-func (b *buyer) open(ctx context.Context) error {
+// signIn is a session of the buyer.
+func (b *buyer) signIn(ctx context.Context) (session string, err error) {
 	var ch struct{ IntentID, Message string }
 	if err := b.call(ctx, "/api/auth/challenge", map[string]string{"address": b.address.String()}, nil, &ch); err != nil {
-		return err
+		return "", err
 	}
 	digest := handshake.PersonalDigest(ch.Message)
 	signature, err := crypto.Sign(digest[:], b.key)
 	if err != nil {
-		return err
+		return "", err
 	}
 	signature[64] += 27
-	var session struct{ AccessToken string }
-	if err := b.call(ctx, "/api/auth/verify", map[string]string{
+	var made struct{ AccessToken string }
+	err = b.call(ctx, "/api/auth/verify", map[string]string{
 		"address": b.address.String(), "intentId": ch.IntentID, "message": ch.Message,
 		"signature": "0x" + hex.EncodeToString(signature),
-	}, nil, &session); err != nil {
+	}, nil, &made)
+	return made.AccessToken, err
+}
+
+// open signs the buyer in and opens its order, under the purchase's key.
+func (b *buyer) open(ctx context.Context) error {
+	session, err := b.signIn(ctx)
+	if err != nil {
 		return err
 	}
 	var order struct {
 		PayableURL string `json:"payable_url"`
 	}
-	header := http.Header{"Authorization": {"Bearer " + session.AccessToken}, "Idempotency-Key": {b.purchase}}
+	header := http.Header{"Authorization": {"Bearer " + session}, "Idempotency-Key": {b.purchase}}
 	if err := b.call(ctx, "/api/card-issue/orders", nil, header, &order); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
 	"regexp"
 	"slices"
@@ -124,6 +125,7 @@ func (m *matrix) rows() map[string]row {
 		"GetEsimOrder":          {ids: travels, good: 200, other: 404},
 		"GetEsimCredentials":    {ids: travels, good: 200, other: 404},
 		"GetEsimProfile":        {ids: travels, good: 200, other: 404},
+		"CancelEsim":            {ids: travels, good: 409, other: 404}, // a device has it
 		"RotateEsimToken":       {ids: travels, good: 200, other: 404},
 		"PurchaseCard":          {body: purchaseBody("matrix"), good: 402},
 		"TopUpCard":             {body: purchaseBody("matrix"), good: 402},
@@ -149,6 +151,8 @@ func (m *matrix) rows() map[string]row {
 		"WriteOffFeeJob":   {ids: job, body: `{"reason":"the matrix"}`, good: 409},
 		"ListCardClosings": {good: 200},
 		"CloseCard": {ids: map[string]string{"id": uuid.NewString()}, body: `{"reason":"the matrix"}`,
+			good: 404},
+		"RetryEsimCancellation": {ids: map[string]string{"orderId": "ord_none"}, body: `{"reason":"the matrix"}`,
 			good: 404},
 		"RetryCardClosing": {ids: map[string]string{"id": uuid.NewString()}, body: `{"reason":"the matrix"}`,
 			good: 404},
@@ -213,7 +217,9 @@ func newMatrix(t *testing.T) *matrix {
 		analyst: &buyer{w: w, key: key, address: addressOf(key)}}
 	m.sold = m.owner.buyCard("matrix")
 	w.awaitEsimReady(nil)
-	m.travels, m.foreign = m.owner.buyEsim("matrix-esim"), m.other.buyEsim("matrix-esim")
+	m.travels = m.owner.buyEsim("matrix-esim")
+	w.issuer.call(http.MethodPost, "esim/profiles/"+w.newestEsim(), map[string]any{"status": "enabled", "usedBytes": 7})
+	m.foreign = m.other.buyEsim("matrix-esim")
 	for _, b := range []*buyer{m.other, m.expired, m.revoked, m.analyst} {
 		b.signIn()
 	}

@@ -22,6 +22,7 @@ type database struct {
 	jobs         []jobRow
 	fees         []feeRow
 	closings     []closingRow
+	cancels      []cancelRow
 	challenges   []challengeRow
 	audit        []auditRow
 	postings     []postingRow
@@ -199,6 +200,10 @@ func readDatabase(ctx context.Context, url string) (d database, err error) {
 			`SELECT id::text, unique_key, payload->>'order', status, payload->>'stage',
 			(payload->>'remainderUsdCents')::bigint, coalesce(payload->>'reference', '')
 			FROM jobs WHERE kind = '`+closeJob+`'`),
+		table(ctx, tx, &d.cancels,
+			`SELECT id::text, payload->>'order', payload->>'profile', status, payload->>'stage',
+			coalesce((payload->>'creditMicros')::bigint, 0), coalesce((payload->>'refundMicros')::bigint, 0)
+			FROM jobs WHERE kind = '`+cancelJob+`'`),
 		table(ctx, tx, &d.challenges, `SELECT id::text, purpose, issued_at, expires_at, consumed_at FROM challenges`),
 		table(ctx, tx, &d.audit, `SELECT actor, action, subject, reason, idempotency_key FROM audit`),
 		table(ctx, tx, &d.postings, `SELECT id, order_id, kind FROM ledger_postings ORDER BY id`),
@@ -235,7 +240,7 @@ func atRest(ctx context.Context, url string) (bool, error) {
 	var busy bool
 	err = conn.QueryRow(ctx, `SELECT
 		EXISTS (SELECT FROM orders WHERE status IN ('settling', 'settled', 'provisioning', 'refund_pending')) OR
-		EXISTS (SELECT FROM jobs WHERE kind IN ('`+fulfillJob+`', '`+feeJob+`', '`+closeJob+`')
+		EXISTS (SELECT FROM jobs WHERE kind IN ('`+fulfillJob+`', '`+feeJob+`', '`+closeJob+`', '`+cancelJob+`')
 			AND status IN ('queued', 'processing'))`).Scan(&busy)
 	if err != nil {
 		return false, fmt.Errorf("look for what is on its way: %w", err)

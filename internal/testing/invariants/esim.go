@@ -116,11 +116,23 @@ func eachEsimOnce(r *records) []string {
 func esimsAreThere(r *records) []string {
 	var f findings
 	byOrder := group(r.profiles, func(p profileRow) string { return p.Order })
-	released := map[string]string{}
+	at, cancels := map[string]supplierEsim{}, r.cancelsByOrder()
 	for _, e := range r.supplier.Esims {
-		if e.Status == "released" {
-			released[lower(e.Reference)] = e.ID
+		at[lower(e.Reference)] = e
+	}
+	// has reports whether an order has what was delivered. While a cancellation is not decided, the supplier may have it
+	// back; see I27 for those that are.
+	has := func(p profileRow, e supplierEsim) bool {
+		c, cancelling := cancels[p.Order]
+		switch {
+		case p.Account == "" || p.Account != e.ID:
+			return false
+		case cancelling && c.granted():
+			return p.Status == "cancelled"
+		case p.Status != "ready":
+			return false
 		}
+		return e.Status == "released" || cancelling && c.Stage == "cancelling" && e.Status == "cancelled"
 	}
 	for _, o := range r.orders {
 		if o.Kind != "esim" || o.Status != "fulfilled" {
@@ -128,7 +140,7 @@ func esimsAreThere(r *records) []string {
 		}
 		ready := 0
 		for _, p := range byOrder[o.ID] {
-			if p.Status == "ready" && p.Account != "" && released[lower(p.Reference)] == p.Account {
+			if has(p, at[lower(p.Reference)]) {
 				ready++
 			}
 		}

@@ -171,6 +171,23 @@ func closeCard(r *records) {
 		entryRow{"", "customer:ord_a", 14_000_000})
 }
 
+// cancelEsim gives the eSIM of Bob back, for the 4.00 that it cost.
+func cancelEsim(r *records) {
+	back, at := "0xf2", int64(7)
+	sellEsim(r)
+	r.profiles[0].Status, r.supplier.Esims[0].Status = "cancelled", "cancelled"
+	r.cancels = []cancelRow{{"job_y", "ord_e", "profile_e", "succeeded", "refunded", 4_000_000, 4_000_000}}
+	r.jobs = append(r.jobs, jobRow{"job_y", cancelJob, "ord_e", "ord_e", "succeeded", 1, 1, false},
+		jobRow{"job_ry", refundConfirmJob, "ref_y", "ord_e", "queued", 1, 1, false})
+	r.refunds = append(r.refunds, refundRow{"ref_y", "ord_e", "paid", usdc, bank, bob, 4_000_000, "0x2e", &back, &at})
+	r.chain.payouts = append(r.chain.payouts, payout{back, at, bank, bob, 4_000_000})
+	r.chain.used = append(r.chain.used, use{back, at - 1, bank, "0x2e"})
+	r.posted("cancelled", "ord_e", entryRow{"", "supplier:float", 4_000_000}, entryRow{"", "cost:esim", -4_000_000},
+		entryRow{"", "revenue:esim", 4_000_000}, entryRow{"", "customer:ord_e", -4_000_000})
+	r.posted("remainder_returned", "ord_e", entryRow{"", "treasury:usdc", -4_000_000},
+		entryRow{"", "customer:ord_e", 4_000_000})
+}
+
 // postUnmatched posts money that belongs to nobody.
 func postUnmatched(r *records, transfer string, units int64) {
 	id := "unmatched/" + transfer

@@ -172,6 +172,8 @@ func invariants() []invariant {
 		{"I24", "while something that a sale needs is down, a new purchase gets 503 and claims nothing", downMeansClosed},
 		{"I25", "every row of an order has its owner", rowsHaveTheirOwner},
 		{"I26", "a closed card is empty, and its remainder was withdrawn and refunded once", closedCardsAreEmptied},
+		{"I27", "a cancelled eSIM is the supplier's again, and what it credited was refunded once",
+			cancelledEsimsAreGivenBack},
 	}
 }
 

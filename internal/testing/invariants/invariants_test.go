@@ -13,9 +13,15 @@ import (
 )
 
 func TestGoodBooksBreakNothing(t *testing.T) {
-	closed := good()
+	closed, cancelled, asking, kept := good(), good(), good(), good()
 	closeCard(closed)
-	for _, r := range []*records{good(), closed} {
+	cancelEsim(cancelled)
+	sellEsim(asking)
+	asking.supplier.Esims[0].Status = "cancelled" // its answer is lost
+	asking.cancels = []cancelRow{{"job_y", "ord_e", "profile_e", "operator_review", "cancelling", 0, 0}}
+	sellEsim(kept)
+	kept.cancels = []cancelRow{{"job_y", "ord_e", "profile_e", "succeeded", "kept", 0, 0}}
+	for _, r := range []*records{good(), closed, cancelled, asking, kept} {
 		for _, v := range r.check() {
 			t.Error(v)
 		}
@@ -65,12 +71,59 @@ var corruptClosings = corruptions{
 	}, []string{"I10"}},
 }
 
+// corruptCancels are cancellations of eSIMs that did not happen as they are recorded.
+var corruptCancels = corruptions{
+	"a cancelled eSIM that the supplier still has out": {func(r *records) {
+		cancelEsim(r)
+		r.supplier.Esims[0].Status = "released"
+	}, []string{"I27"}},
+	"a refund before the supplier's grant": {func(r *records) {
+		cancelEsim(r)
+		r.cancels[0].Stage, r.cancels[0].Status, r.cancels[0].Credit, r.cancels[0].Refund = "cancelling", "operator_review",
+			0, 0
+		r.profiles[0].Status, r.supplier.Esims[0].Status = "ready", "released"
+	}, []string{"I9", "I10", "I27"}},
+	"a cancelled eSIM that was never refunded": {func(r *records) {
+		cancelEsim(r)
+		r.refunds, r.chain.payouts, r.chain.used = r.refunds[:1], r.chain.payouts[:1], r.chain.used[:5]
+	}, []string{"I27"}},
+	"a refund of more than the supplier credited": {func(r *records) {
+		cancelEsim(r)
+		r.refunds[1].Value++
+		r.chain.payouts[1].Value++
+	}, []string{"I9", "I27"}},
+	"a second refund of an eSIM": {func(r *records) {
+		cancelEsim(r)
+		r.chain.payouts = append(r.chain.payouts, payout{"0xf3", 7, bank, bob, 4_000_000})
+	}, []string{"I9"}},
+	"a credit of more than the eSIM cost": {func(r *records) {
+		cancelEsim(r)
+		r.supplier.Esims[0].Cost--
+	}, []string{"I10", "I27"}},
+	"a cancelled profile that nobody gave back": {func(r *records) {
+		sellEsim(r)
+		r.profiles[0].Status, r.supplier.Esims[0].Status = "cancelled", "cancelled"
+	}, []string{"I8", "I27"}},
+	"an eSIM that was refused and is gone": {func(r *records) {
+		cancelEsim(r)
+		r.cancels[0].Stage = "kept"
+	}, []string{"I8", "I9", "I10", "I27"}},
+	"a cancellation that nobody works on": {func(r *records) {
+		cancelEsim(r)
+		r.cancels[0].Status = "queued"
+	}, []string{"I27"}},
+	"a credit that is not in the ledger": {func(r *records) {
+		cancelEsim(r)
+		r.entries, r.postings = r.entries[:len(r.entries)-6], r.postings[:len(r.postings)-2]
+	}, []string{"I10"}},
+}
+
 // The test corrupts a copy of good books in every way, and expects the invariants named, and no others.
 func TestEveryCheckFires(t *testing.T) {
 	fired := map[string]bool{}
 	for _, group := range []corruptions{
 		corruptPayments, corruptDeliveries, corruptRefunds, corruptAmounts, corruptRecords, corruptTransactions,
-		corruptTopups, corruptOutages, corruptPostings, corruptUnmatched, corruptClosings,
+		corruptTopups, corruptOutages, corruptPostings, corruptUnmatched, corruptClosings, corruptCancels,
 	} {
 		for name, tt := range group {
 			t.Run(name, func(t *testing.T) {

@@ -60,7 +60,7 @@ func ledgerIsWhatHappened(r *records) []string {
 	}
 	profiles := r.profilesByReference()
 	for _, e := range r.supplier.Esims {
-		if profiles[lower(e.Reference)].Status == "ready" {
+		if s := profiles[lower(e.Reference)].Status; s == "ready" || s == "cancelled" {
 			move(e.Cost, "supplier:float", "cost:esim")
 		}
 	}
@@ -79,6 +79,15 @@ func ledgerIsWhatHappened(r *records) []string {
 			move(c.LeftCents*unitsPerCent, "treasury:usdc", "customer:"+c.Order)
 		}
 	}
+	for _, c := range r.cancels {
+		if c.granted() {
+			move(c.Credit, "cost:esim", "supplier:float")
+			move(c.Refund, "customer:"+c.Order, "revenue:esim")
+		}
+		if c.returned() {
+			move(c.Refund, "treasury:usdc", "customer:"+c.Order)
+		}
+	}
 	unordered := map[string]bool{}
 	for _, p := range r.postings {
 		unordered[p.ID] = p.Kind == "unmatched" || p.Kind == "matched" || p.Kind == "resolved"
@@ -93,7 +102,11 @@ func ledgerIsWhatHappened(r *records) []string {
 			f.add("the ledger has %d units in %s, what happened comes to %d", got[account], account, want[account])
 		}
 	}
+	cancels := r.cancelsByOrder()
 	for _, o := range r.orders {
+		if c := cancels[o.ID]; c.granted() && !c.returned() {
+			continue
+		}
 		// A card that an operator delivered by hand is posted when it becomes active, if ever.
 		ended := o.Status == "refunded" || o.Status == "fulfilled" && o.Kind != "card_issue"
 		if owed := got["customer:"+o.ID]; ended && owed != 0 {

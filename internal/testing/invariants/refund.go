@@ -40,8 +40,11 @@ func refundsAreProven(r *records) []string {
 			f.add("the treasury paid %d to %s in %s, which no refund records", p.Value, p.To, p.Transaction)
 		}
 	}
-	closings := r.closingsByOrder()
+	closings, cancels := r.closingsByOrder(), r.cancelsByOrder()
 	for _, o := range orders {
+		if cancels[o.ID].granted() {
+			continue // the refund is of what the supplier credited for the order's eSIM, see I27
+		}
 		if c, closing := closings[o.ID]; closing && c.LeftCents > 0 {
 			continue // the refund is of what was left on the order's card, see I26
 		}
@@ -58,7 +61,7 @@ func refundsMatchPayments(r *records) []string {
 	var f findings
 	paid, closings, orders := group(r.paidPayments(), func(p paymentRow) string { return p.Order }), r.closingsByOrder(),
 		r.ordersByID()
-	loaded := map[string]int64{}
+	cancels, loaded := r.cancelsByOrder(), map[string]int64{}
 	for _, o := range r.orders {
 		if o.Kind == "card_topup" && o.Status == "fulfilled" {
 			loaded[o.Card] += creditOf(o.PriceCents) * unitsPerCent
@@ -73,6 +76,11 @@ func refundsMatchPayments(r *records) []string {
 			most = most - feeCents*unitsPerCent + loaded[c.Card]
 			if b.Value != c.LeftCents*unitsPerCent || orders[b.Order].Status != "fulfilled" {
 				f.add("refund %s is of %d, and %d cents were left on card %s", b.ID, b.Value, c.LeftCents, c.Card)
+			}
+		}
+		if c, cancelling := cancels[b.Order]; cancelling {
+			if b.Value != c.Refund || orders[b.Order].Status != "fulfilled" {
+				f.add("refund %s is of %d, and %d goes back for the eSIM of order %s", b.ID, b.Value, c.Refund, c.Order)
 			}
 		}
 		switch {

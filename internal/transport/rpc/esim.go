@@ -14,6 +14,7 @@ import (
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
@@ -30,6 +31,8 @@ type EsimService struct {
 	Plans    EsimPlans
 	Delivery EsimDelivery
 	Profiles EsimProfiles
+	// Cancellations give eSIMs back.
+	Cancellations EsimCancellations
 	// Capabilities are the supplier's.
 	Capabilities esim.Capabilities
 	// Session reports whether a session of the wallet came with the call, see rpcx.SessionOf.
@@ -68,6 +71,14 @@ type EsimProfiles interface {
 	// Condition is an order_not_fulfilled before there is a profile, and an esim_control_missing where the supplier does
 	// not tell.
 	Condition(ctx context.Context, o order.Order) (esim.Condition, error)
+}
+
+// EsimCancellations give eSIMs that were never installed back to their supplier, for a refund.
+type EsimCancellations interface {
+	// Begin is an esim_installed when a device has the eSIM. Asked again, it tells how far the cancellation is.
+	Begin(ctx context.Context, o order.Order) (esim.Cancellation, error)
+	// Cancellation is that of an order, if there is one.
+	Cancellation(ctx context.Context, id order.ID) (c esim.Cancellation, ok bool, err error)
 }
 
 // GetEsimDiscovery implements roamcardv1connect.EsimServiceHandler.
@@ -115,6 +126,9 @@ func profileTerms(of esim.Capabilities) *roamcardv1.EsimProfileTerms {
 	}
 	if of.Status {
 		m.Status = proto.String("GET /api/esim/orders/{orderId}/profile")
+	}
+	if of.Cancel {
+		m.Cancel = proto.String("POST /api/esim/orders/{orderId}/cancel")
 	}
 	for _, s := range esim.ProfileStatuses() {
 		m.Statuses = append(m.Statuses, string(s))
@@ -280,7 +294,60 @@ func (s EsimService) GetEsimProfile(
 	if err != nil {
 		return nil, err
 	}
-	return &roamcardv1.GetEsimProfileResponse{Profile: esimProfile(paid.Order.ID, c)}, nil
+	m := esimProfile(paid.Order.ID, c)
+	switch cancelling, ok, err := s.Cancellations.Cancellation(ctx, paid.Order.ID); {
+	case err != nil:
+		return nil, err
+	case ok:
+		m.Cancellation = esimCancellation(cancelling)
+	}
+	return &roamcardv1.GetEsimProfileResponse{Profile: m}, nil
+}
+
+// CancelEsim implements roamcardv1connect.EsimServiceHandler.
+func (s EsimService) CancelEsim(
+	ctx context.Context, req *roamcardv1.CancelEsimRequest,
+) (*roamcardv1.CancelEsimResponse, error) {
+	paid, err := s.owned(ctx, req.GetOrderId())
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.Cancellations.Begin(ctx, paid.Order)
+	if err != nil {
+		return nil, err
+	}
+	return &roamcardv1.CancelEsimResponse{Cancellation: esimCancellation(c)}, nil
+}
+
+func esimCancellation(c esim.Cancellation) *roamcardv1.EsimCancellation {
+	m := &roamcardv1.EsimCancellation{OrderId: string(c.Order), Status: string(c.Stage), Since: timestamp(c.Since)}
+	if c.Job == job.OperatorReview {
+		m.Status = "review"
+	}
+	if c.Refund > 0 {
+		m.RefundAmount = proto.String(c.Refund.String())
+	}
+	if c.Transaction != (x402.Hash{}) {
+		m.Transaction = proto.String(c.Transaction.String())
+	}
+	return m
+}
+
+// Cancellations let operators go on with what owners have begun.
+type Cancellations interface {
+	// Retry lets a cancellation that waits for an operator go on with its stage.
+	Retry(ctx context.Context, id order.ID, act order.Act) (esim.Cancellation, error)
+}
+
+// RetryEsimCancellation implements roamcardv1connect.OperatorServiceHandler.
+func (s OperatorService) RetryEsimCancellation(
+	ctx context.Context, req *roamcardv1.RetryEsimCancellationRequest,
+) (*roamcardv1.RetryEsimCancellationResponse, error) {
+	c, err := s.Cancellations.Retry(ctx, order.ID(req.GetOrderId()), actOnce(ctx, req.GetReason()))
+	if err != nil {
+		return nil, err
+	}
+	return &roamcardv1.RetryEsimCancellationResponse{Cancellation: esimCancellation(c)}, nil
 }
 
 func esimProfile(id order.ID, c esim.Condition) *roamcardv1.EsimProfile {

@@ -21,6 +21,7 @@ type OperatorService struct {
 	Queue          OrderQueue
 	Switches       Switches
 	FeeJobs        FeeJobs
+	Cancellations  Cancellations
 	Closings       Closings
 	Reconciliation Reconciliation
 	Findings       Findings

@@ -27,6 +27,8 @@ type order struct {
 	created                                       time.Time
 	payment                                       *Transfer
 	card                                          *card
+	// cancelled says that its eSIM was given back.
+	cancelled bool
 }
 
 type card struct {
@@ -166,7 +168,7 @@ func (s *Service) serveOwner(c call) answer {
 	case "OrderService/ListOrders":
 		return s.listOrders(c, wallet)
 	case "OrderService/GetOrder", "EsimService/GetEsimOrder", "EsimService/GetEsimCredentials",
-		"EsimService/GetEsimProfile":
+		"EsimService/GetEsimProfile", "EsimService/CancelEsim":
 		o := s.order(c.text("orderId"))
 		if o == nil || o.owner != wallet {
 			return c.problem("order_not_found", "There is no such order.")
@@ -183,24 +185,46 @@ func (s *Service) serveOwner(c call) answer {
 
 // serveESIM answers with an order, or with the eSIM that it bought.
 func (s *Service) serveESIM(c call, o *order) answer {
-	if c.method != "EsimService/GetEsimCredentials" && c.method != "EsimService/GetEsimProfile" {
+	if !strings.HasPrefix(c.method, "EsimService/") || c.method == "EsimService/GetEsimOrder" {
 		return c.ok(map[string]any{"order": s.look(o)})
 	}
 	if o.kind != "esim" || o.status != "fulfilled" {
 		return c.problem("order_not_fulfilled", "The order has no eSIM.")
 	}
-	if c.method == "EsimService/GetEsimProfile" {
+	switch {
+	case c.method == "EsimService/GetEsimProfile":
 		return c.ok(map[string]any{"profile": s.profile(o)})
+	case c.method == "EsimService/CancelEsim":
+		shown := s.cancellation(o)
+		o.cancelled = true
+		return c.ok(map[string]any{"cancellation": shown})
+	case o.cancelled:
+		return c.problem("esim_cancelled", "The eSIM was cancelled.")
 	}
 	return c.ok(map[string]any{"credentials": s.published.raw("esim")})
 }
 
 // profile is the eSIM of an order, which nobody installs.
 func (s *Service) profile(o *order) map[string]any {
+	if o.cancelled {
+		return map[string]any{
+			"orderId": o.id, "status": "cancelled", "readAt": s.stamp(0), "cancellation": s.cancellation(o),
+		}
+	}
 	return map[string]any{
 		"orderId": o.id, "status": "not_installed", "readAt": s.stamp(0), "expiresAt": s.stamp(180 * 24 * time.Hour),
 		"usage": map[string]any{"usedBytes": "0", "totalBytes": "524288000", "measuredAt": s.stamp(0)},
 	}
+}
+
+// cancellation of an order's eSIM is done by the second look. The supplier grants all that was paid.
+func (s *Service) cancellation(o *order) map[string]any {
+	shown := map[string]any{"orderId": o.id, "status": "cancelling", "since": s.stamp(0)}
+	if o.cancelled {
+		shown["status"], shown["refundAmount"] = "refunded", strconv.FormatInt(o.payment.Amount, 10)
+		shown["transaction"] = "0x" + strings.Repeat("f", 64)
+	}
+	return shown
 }
 
 func (s *Service) serveCard(c call, held *card) answer {

@@ -19,6 +19,7 @@ from ._gen.models import (
     Card,
     CardConfig,
     CardTransaction,
+    EsimCancellation,
     EsimPlan,
     EsimProfile,
     GetCardBalanceResponse,
@@ -42,6 +43,7 @@ from ._gen.roamcard.v1.card_pb import (
     UnfreezeCardRequest,
 )
 from ._gen.roamcard.v1.esim_pb import (
+    CancelEsimRequest,
     CreateEsimOrderRequest,
     GetEsimCredentialsRequest,
     GetEsimOrderRequest,
@@ -425,6 +427,10 @@ class Core:
             "get_esim_profile", GetEsimProfileRequest(order_id=id_of(order)), token or token_of(order)
         )
         return read(EsimProfile, answer.profile)
+
+    def cancel_esim(self, order: Order | PaidOrder | str) -> Program[EsimCancellation]:
+        answer = yield from owned("esims", "cancel_esim", CancelEsimRequest(order_id=id_of(order)))
+        return read(EsimCancellation, answer.cancellation)
 
     def install_esim(
         self, order: Order | PaidOrder | str, presenter: EsimPresenter, token: Secret[str] | None

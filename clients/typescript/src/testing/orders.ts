@@ -29,6 +29,8 @@ export interface FakeOrder {
   card?: FakeCard;
   /** Opens the order without a session. */
   delivery?: string;
+  /** Whether its eSIM was given back. */
+  cancelled?: boolean;
 }
 
 /** The card of a wallet. */

@@ -95,7 +95,7 @@ export class Shop {
         return ok({ orders: orders.map((o) => this.orders.look(o)) });
       }
       case "OrderService/GetOrder": case "EsimService/GetEsimOrder": case "EsimService/GetEsimCredentials":
-      case "EsimService/GetEsimProfile": {
+      case "EsimService/GetEsimProfile": case "EsimService/CancelEsim": {
         const order = this.orders.of(wallet).find((o) => o.id === members.orderId);
         return order ? this.#esim(asked, order) : problem(asked, "order_not_found", "There is no such order.");
       }
@@ -134,20 +134,48 @@ export class Shop {
   }
 
   #esim(asked: Asked, order: FakeOrder): Told {
-    const profile = asked.method === "EsimService/GetEsimProfile";
-    if (!profile && asked.method !== "EsimService/GetEsimCredentials") return ok({ order: this.orders.look(order) });
+    if (/GetOrder$|GetEsimOrder$/.test(asked.method)) return ok({ order: this.orders.look(order) });
     if (order.kind !== "esim" || order.status !== "fulfilled")
       return problem(asked, "order_not_fulfilled", "The order has no eSIM.");
-    return ok(profile ? { profile: this.#profile(order) } : { credentials: this.said.esim });
+    switch (asked.method) {
+      case "EsimService/GetEsimProfile":
+        return ok({ profile: this.#profile(order) });
+      case "EsimService/CancelEsim": {
+        const cancellation = this.#cancellation(order);
+        order.cancelled = true;
+        return ok({ cancellation });
+      }
+    }
+    return order.cancelled
+      ? problem(asked, "esim_cancelled", "The eSIM was cancelled.")
+      : ok({ credentials: this.said.esim });
   }
 
   // profile is the eSIM of an order, which nobody installs.
-  #profile({ id }: FakeOrder): Members {
+  #profile(order: FakeOrder): Members {
+    const { id } = order;
     const now = this.orders.now();
     const readAt = now.toISOString();
+    if (order.cancelled) {
+      return { orderId: id, status: "cancelled", readAt, cancellation: this.#cancellation(order) };
+    }
     const expiresAt = new Date(now.getTime() + 180 * 24 * 3_600_000).toISOString();
     const usage = { usedBytes: "0", totalBytes: "524288000", measuredAt: readAt };
     return { orderId: id, status: "not_installed", readAt, expiresAt, usage };
+  }
+
+  // cancellation of an order's eSIM is done by the second look. The supplier grants all that was paid.
+  #cancellation({ id, cancelled, payment }: FakeOrder): Members {
+    const since = this.orders.now().toISOString();
+    return cancelled
+      ? {
+          orderId: id,
+          status: "refunded",
+          since,
+          refundAmount: String(payment?.amount),
+          transaction: `0x${"f".repeat(64)}`,
+        }
+      : { orderId: id, status: "cancelling", since };
   }
 
   // open opens an order that is paid later; the same key gives the same one.

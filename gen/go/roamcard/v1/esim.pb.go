@@ -175,7 +175,9 @@ type EsimProfileTerms struct {
 	// How old an answer may be.
 	MaxAgeSeconds uint32 `protobuf:"varint,3,opt,name=max_age_seconds,json=maxAgeSeconds,proto3" json:"max_age_seconds,omitempty"`
 	// not_installed, installed, active, used_up, expired, cancelled and unknown.
-	Statuses      []string `protobuf:"bytes,4,rep,name=statuses,proto3" json:"statuses,omitempty"`
+	Statuses []string `protobuf:"bytes,4,rep,name=statuses,proto3" json:"statuses,omitempty"`
+	// Gives an eSIM that was never installed back, for the refund that the supplier grants.
+	Cancel        *string `protobuf:"bytes,5,opt,name=cancel,proto3,oneof" json:"cancel,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -236,6 +238,13 @@ func (x *EsimProfileTerms) GetStatuses() []string {
 		return x.Statuses
 	}
 	return nil
+}
+
+func (x *EsimProfileTerms) GetCancel() string {
+	if x != nil && x.Cancel != nil {
+		return *x.Cancel
+	}
+	return ""
 }
 
 // What is sold.
@@ -1473,7 +1482,9 @@ type EsimProfile struct {
 	// When it cannot be used any more; before it is installed, the end of the time to install it. Absent when unknown.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	// When the supplier was asked.
-	ReadAt        *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=read_at,json=readAt,proto3" json:"read_at,omitempty"`
+	ReadAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=read_at,json=readAt,proto3" json:"read_at,omitempty"`
+	// How far the eSIM's cancellation is. Absent when its owner has not asked for one.
+	Cancellation  *EsimCancellation `protobuf:"bytes,6,opt,name=cancellation,proto3" json:"cancellation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1543,6 +1554,95 @@ func (x *EsimProfile) GetReadAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *EsimProfile) GetCancellation() *EsimCancellation {
+	if x != nil {
+		return x.Cancellation
+	}
+	return nil
+}
+
+// The cancellation of one eSIM.
+type EsimCancellation struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	OrderId string                 `protobuf:"bytes,1,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
+	// cancelling while the supplier is asked; refunding once it has taken the eSIM back, and refunded once the chain shows
+	// the refund; kept when it has refused, and the eSIM is usable as before; review while an operator has to look.
+	Status string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
+	// What goes back to who paid, in USDC's atomic units. Absent until the supplier has granted it.
+	RefundAmount *string `protobuf:"bytes,3,opt,name=refund_amount,json=refundAmount,proto3,oneof" json:"refund_amount,omitempty"`
+	// When that status began.
+	Since *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
+	// The hash of the transaction that moved the refund. Absent before it is refunded.
+	Transaction   *string `protobuf:"bytes,5,opt,name=transaction,proto3,oneof" json:"transaction,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EsimCancellation) Reset() {
+	*x = EsimCancellation{}
+	mi := &file_roamcard_v1_esim_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EsimCancellation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EsimCancellation) ProtoMessage() {}
+
+func (x *EsimCancellation) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_esim_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EsimCancellation.ProtoReflect.Descriptor instead.
+func (*EsimCancellation) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *EsimCancellation) GetOrderId() string {
+	if x != nil {
+		return x.OrderId
+	}
+	return ""
+}
+
+func (x *EsimCancellation) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *EsimCancellation) GetRefundAmount() string {
+	if x != nil && x.RefundAmount != nil {
+		return *x.RefundAmount
+	}
+	return ""
+}
+
+func (x *EsimCancellation) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *EsimCancellation) GetTransaction() string {
+	if x != nil && x.Transaction != nil {
+		return *x.Transaction
+	}
+	return ""
+}
+
 // How much data of an eSIM is used.
 type EsimUsage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1558,7 +1658,7 @@ type EsimUsage struct {
 
 func (x *EsimUsage) Reset() {
 	*x = EsimUsage{}
-	mi := &file_roamcard_v1_esim_proto_msgTypes[24]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1570,7 +1670,7 @@ func (x *EsimUsage) String() string {
 func (*EsimUsage) ProtoMessage() {}
 
 func (x *EsimUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_esim_proto_msgTypes[24]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1583,7 +1683,7 @@ func (x *EsimUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EsimUsage.ProtoReflect.Descriptor instead.
 func (*EsimUsage) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{24}
+	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *EsimUsage) GetUsedBytes() string {
@@ -1607,6 +1707,94 @@ func (x *EsimUsage) GetMeasuredAt() *timestamppb.Timestamp {
 	return nil
 }
 
+type CancelEsimRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	OrderId       string                 `protobuf:"bytes,1,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CancelEsimRequest) Reset() {
+	*x = CancelEsimRequest{}
+	mi := &file_roamcard_v1_esim_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CancelEsimRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CancelEsimRequest) ProtoMessage() {}
+
+func (x *CancelEsimRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_esim_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CancelEsimRequest.ProtoReflect.Descriptor instead.
+func (*CancelEsimRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *CancelEsimRequest) GetOrderId() string {
+	if x != nil {
+		return x.OrderId
+	}
+	return ""
+}
+
+type CancelEsimResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Cancellation  *EsimCancellation      `protobuf:"bytes,1,opt,name=cancellation,proto3" json:"cancellation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CancelEsimResponse) Reset() {
+	*x = CancelEsimResponse{}
+	mi := &file_roamcard_v1_esim_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CancelEsimResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CancelEsimResponse) ProtoMessage() {}
+
+func (x *CancelEsimResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_esim_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CancelEsimResponse.ProtoReflect.Descriptor instead.
+func (*CancelEsimResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *CancelEsimResponse) GetCancellation() *EsimCancellation {
+	if x != nil {
+		return x.Cancellation
+	}
+	return nil
+}
+
 type RotateEsimTokenRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	OrderId       string                 `protobuf:"bytes,1,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
@@ -1616,7 +1804,7 @@ type RotateEsimTokenRequest struct {
 
 func (x *RotateEsimTokenRequest) Reset() {
 	*x = RotateEsimTokenRequest{}
-	mi := &file_roamcard_v1_esim_proto_msgTypes[25]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1628,7 +1816,7 @@ func (x *RotateEsimTokenRequest) String() string {
 func (*RotateEsimTokenRequest) ProtoMessage() {}
 
 func (x *RotateEsimTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_esim_proto_msgTypes[25]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1641,7 +1829,7 @@ func (x *RotateEsimTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateEsimTokenRequest.ProtoReflect.Descriptor instead.
 func (*RotateEsimTokenRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{25}
+	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *RotateEsimTokenRequest) GetOrderId() string {
@@ -1660,7 +1848,7 @@ type RotateEsimTokenResponse struct {
 
 func (x *RotateEsimTokenResponse) Reset() {
 	*x = RotateEsimTokenResponse{}
-	mi := &file_roamcard_v1_esim_proto_msgTypes[26]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1672,7 +1860,7 @@ func (x *RotateEsimTokenResponse) String() string {
 func (*RotateEsimTokenResponse) ProtoMessage() {}
 
 func (x *RotateEsimTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_esim_proto_msgTypes[26]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1685,7 +1873,7 @@ func (x *RotateEsimTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateEsimTokenResponse.ProtoReflect.Descriptor instead.
 func (*RotateEsimTokenResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{26}
+	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RotateEsimTokenResponse) GetDelivery() *EsimDelivery {
@@ -1709,13 +1897,15 @@ const file_roamcard_v1_esim_proto_rawDesc = "" +
 	"\vfulfillment\x18\x05 \x01(\v2!.roamcard.v1.EsimFulfillmentTermsR\vfulfillment\x12B\n" +
 	"\vcredentials\x18\x06 \x01(\v2 .roamcard.v1.EsimCredentialTermsR\vcredentials\x12\x16\n" +
 	"\x06paused\x18\a \x01(\bR\x06paused\x127\n" +
-	"\aprofile\x18\b \x01(\v2\x1d.roamcard.v1.EsimProfileTermsR\aprofile\"\x94\x01\n" +
+	"\aprofile\x18\b \x01(\v2\x1d.roamcard.v1.EsimProfileTermsR\aprofile\"\xbc\x01\n" +
 	"\x10EsimProfileTerms\x12\x1b\n" +
 	"\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12\x14\n" +
 	"\x05usage\x18\x02 \x01(\bR\x05usage\x12&\n" +
 	"\x0fmax_age_seconds\x18\x03 \x01(\rR\rmaxAgeSeconds\x12\x1a\n" +
-	"\bstatuses\x18\x04 \x03(\tR\bstatusesB\t\n" +
-	"\a_status\"{\n" +
+	"\bstatuses\x18\x04 \x03(\tR\bstatuses\x12\x1b\n" +
+	"\x06cancel\x18\x05 \x01(\tH\x01R\x06cancel\x88\x01\x01B\t\n" +
+	"\a_statusB\t\n" +
+	"\a_cancel\"{\n" +
 	"\x10EsimCatalogTerms\x12\x14\n" +
 	"\x05plans\x18\x01 \x01(\tR\x05plans\x12\x18\n" +
 	"\afilters\x18\x02 \x03(\tR\afilters\x12\x14\n" +
@@ -1807,14 +1997,23 @@ const file_roamcard_v1_esim_proto_rawDesc = "" +
 	"\x15GetEsimProfileRequest\x12$\n" +
 	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\"L\n" +
 	"\x16GetEsimProfileResponse\x122\n" +
-	"\aprofile\x18\x01 \x01(\v2\x18.roamcard.v1.EsimProfileR\aprofile\"\xde\x01\n" +
+	"\aprofile\x18\x01 \x01(\v2\x18.roamcard.v1.EsimProfileR\aprofile\"\xa1\x02\n" +
 	"\vEsimProfile\x12\x19\n" +
 	"\border_id\x18\x01 \x01(\tR\aorderId\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\tR\x06status\x12,\n" +
 	"\x05usage\x18\x03 \x01(\v2\x16.roamcard.v1.EsimUsageR\x05usage\x129\n" +
 	"\n" +
 	"expires_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x123\n" +
-	"\aread_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x06readAt\"\x9d\x01\n" +
+	"\aread_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x06readAt\x12A\n" +
+	"\fcancellation\x18\x06 \x01(\v2\x1d.roamcard.v1.EsimCancellationR\fcancellation\"\xea\x01\n" +
+	"\x10EsimCancellation\x12\x19\n" +
+	"\border_id\x18\x01 \x01(\tR\aorderId\x12\x16\n" +
+	"\x06status\x18\x02 \x01(\tR\x06status\x12(\n" +
+	"\rrefund_amount\x18\x03 \x01(\tH\x00R\frefundAmount\x88\x01\x01\x120\n" +
+	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12%\n" +
+	"\vtransaction\x18\x05 \x01(\tH\x01R\vtransaction\x88\x01\x01B\x10\n" +
+	"\x0e_refund_amountB\x0e\n" +
+	"\f_transaction\"\x9d\x01\n" +
 	"\tEsimUsage\x12\x1d\n" +
 	"\n" +
 	"used_bytes\x18\x01 \x01(\tR\tusedBytes\x12$\n" +
@@ -1822,20 +2021,26 @@ const file_roamcard_v1_esim_proto_rawDesc = "" +
 	"totalBytes\x88\x01\x01\x12;\n" +
 	"\vmeasured_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"measuredAtB\x0e\n" +
-	"\f_total_bytes\">\n" +
+	"\f_total_bytes\"9\n" +
+	"\x11CancelEsimRequest\x12$\n" +
+	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\"W\n" +
+	"\x12CancelEsimResponse\x12A\n" +
+	"\fcancellation\x18\x01 \x01(\v2\x1d.roamcard.v1.EsimCancellationR\fcancellation\">\n" +
 	"\x16RotateEsimTokenRequest\x12$\n" +
 	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\"P\n" +
 	"\x17RotateEsimTokenResponse\x125\n" +
-	"\bdelivery\x18\x01 \x01(\v2\x19.roamcard.v1.EsimDeliveryR\bdelivery2\x98\x11\n" +
+	"\bdelivery\x18\x01 \x01(\v2\x19.roamcard.v1.EsimDeliveryR\bdelivery2\xb1\x13\n" +
 	"\vEsimService\x12\x96\x01\n" +
 	"\x10GetEsimDiscovery\x12$.roamcard.v1.GetEsimDiscoveryRequest\x1a%.roamcard.v1.GetEsimDiscoveryResponse\"5\x8a\xb5\x18\x13\b\x01:\x0fdependency_down\x82\xd3\xe4\x93\x02\x15\x12\x13/api/esim/discovery\x90\x02\x01\x12\x8e\x01\n" +
 	"\x10GetEsimReadiness\x12$.roamcard.v1.GetEsimReadinessRequest\x1a%.roamcard.v1.GetEsimReadinessResponse\"-\x8a\xb5\x18\x0f\b\x01(\x01:\tnot_ready\x82\xd3\xe4\x93\x02\x11\x12\x0f/api/esim/ready\x90\x02\x01\x12\x89\x01\n" +
 	"\rListEsimPlans\x12!.roamcard.v1.ListEsimPlansRequest\x1a\".roamcard.v1.ListEsimPlansResponse\"1\x8a\xb5\x18\x13\b\x01:\x0fdependency_down\x82\xd3\xe4\x93\x02\x11\x12\x0f/api/esim/plans\x90\x02\x01\x12\x97\x04\n" +
 	"\fPurchaseEsim\x12 .roamcard.v1.PurchaseEsimRequest\x1a!.roamcard.v1.PurchaseEsimResponse\"\xc1\x03\x8a\xb5\x18\x98\x03\b\x02\x18\x01(\x010\x80 :\x10payment_required:\x10payment_rejected:\x11payment_unclaimed:\x11payment_malformed:\rterms_changed:\x11order_not_payable:\x16idempotency_key_reused:\x1aauthorization_already_used:\vesim_paused:\x13workers_unavailable:\x11float_unavailable:\x0efloat_reserved:\x12payments_undecided:\x12settlement_unknown:\x0fdependency_down:\x11payer_blacklisted:\x12payer_not_accepted:\ftoken_paused:\x0faccount_blocked:\x10facilitator_down:\x0fchain_unsettledB\x06\b\x01\x10\xa8\xc3\x01\x82\xd3\xe4\x93\x02\x1e:\x01*b\x05order\"\x12/api/esim/purchase\x12\xa9\x02\n" +
 	"\x0fCreateEsimOrder\x12#.roamcard.v1.CreateEsimOrderRequest\x1a$.roamcard.v1.CreateEsimOrderResponse\"\xca\x01\x8a\xb5\x18\xa3\x01\b\x03\x12\x06orders \x02(\x010\x80 :\x0fsession_invalid:\rterms_changed:\x16idempotency_key_reused:\vesim_paused:\x13workers_unavailable:\x11float_unavailable:\x0fdependency_down:\x12payer_not_accepted\x82\xd3\xe4\x93\x02\x1c:\x01*b\x05order\"\x10/api/esim/orders\x12\xb4\x01\n" +
-	"\fGetEsimOrder\x12 .roamcard.v1.GetEsimOrderRequest\x1a!.roamcard.v1.GetEsimOrderResponse\"_\x8a\xb5\x18.\b\x05\x12\x06orders(\x01:\x0fsession_invalid:\x0forder_not_found\x82\xd3\xe4\x93\x02$b\x05order\x12\x1b/api/esim/orders/{order_id}\x90\x02\x01\x12\xee\x01\n" +
-	"\x12GetEsimCredentials\x12&.roamcard.v1.GetEsimCredentialsRequest\x1a'.roamcard.v1.GetEsimCredentialsResponse\"\x86\x01\x8a\xb5\x18C\b\x05\x12\x06orders(\x01:\x0fsession_invalid:\x0forder_not_found:\x13order_not_fulfilled\x82\xd3\xe4\x93\x026b\vcredentials\x12'/api/esim/orders/{order_id}/credentials\x90\x02\x01\x12\x81\x02\n" +
-	"\x0eGetEsimProfile\x12\".roamcard.v1.GetEsimProfileRequest\x1a#.roamcard.v1.GetEsimProfileResponse\"\xa5\x01\x8a\xb5\x18j\b\x05\x12\x06orders(\x01:\x0fsession_invalid:\x0forder_not_found:\x13order_not_fulfilled:\x14esim_control_missing:\x0fdependency_down\x82\xd3\xe4\x93\x02.b\aprofile\x12#/api/esim/orders/{order_id}/profile\x90\x02\x01\x12\xe0\x01\n" +
+	"\fGetEsimOrder\x12 .roamcard.v1.GetEsimOrderRequest\x1a!.roamcard.v1.GetEsimOrderResponse\"_\x8a\xb5\x18.\b\x05\x12\x06orders(\x01:\x0fsession_invalid:\x0forder_not_found\x82\xd3\xe4\x93\x02$b\x05order\x12\x1b/api/esim/orders/{order_id}\x90\x02\x01\x12\xfe\x01\n" +
+	"\x12GetEsimCredentials\x12&.roamcard.v1.GetEsimCredentialsRequest\x1a'.roamcard.v1.GetEsimCredentialsResponse\"\x96\x01\x8a\xb5\x18S\b\x05\x12\x06orders(\x01:\x0fsession_invalid:\x0forder_not_found:\x13order_not_fulfilled:\x0eesim_cancelled\x82\xd3\xe4\x93\x026b\vcredentials\x12'/api/esim/orders/{order_id}/credentials\x90\x02\x01\x12\x81\x02\n" +
+	"\x0eGetEsimProfile\x12\".roamcard.v1.GetEsimProfileRequest\x1a#.roamcard.v1.GetEsimProfileResponse\"\xa5\x01\x8a\xb5\x18j\b\x05\x12\x06orders(\x01:\x0fsession_invalid:\x0forder_not_found:\x13order_not_fulfilled:\x14esim_control_missing:\x0fdependency_down\x82\xd3\xe4\x93\x02.b\aprofile\x12#/api/esim/orders/{order_id}/profile\x90\x02\x01\x12\x86\x02\n" +
+	"\n" +
+	"CancelEsim\x12\x1e.roamcard.v1.CancelEsimRequest\x1a\x1f.roamcard.v1.CancelEsimResponse\"\xb6\x01\x8a\xb5\x18z\b\x03\x12\x06orders(\x01:\x0fsession_invalid:\x0forder_not_found:\x13order_not_fulfilled:\x14esim_control_missing:\x0eesim_installed:\x0fdependency_down\x82\xd3\xe4\x93\x022b\fcancellation\"\"/api/esim/orders/{order_id}/cancel\x12\xe0\x01\n" +
 	"\x0fRotateEsimToken\x12#.roamcard.v1.RotateEsimTokenRequest\x1a$.roamcard.v1.RotateEsimTokenResponse\"\x81\x01\x8a\xb5\x18C\b\x03\x12\x06orders(\x01:\x0fsession_invalid:\x0forder_not_found:\x13order_not_fulfilled\x82\xd3\xe4\x93\x024b\bdelivery\"(/api/esim/orders/{order_id}/rotate-tokenB\xa5\x01\n" +
 	"\x0fcom.roamcard.v1B\tEsimProtoP\x01Z:github.com/roamcard/roamcard/gen/go/roamcard/v1;roamcardv1\xa2\x02\x03RXX\xaa\x02\vRoamcard.V1\xca\x02\vRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\fRoamcard::V1b\x06proto3"
 
@@ -1851,7 +2056,7 @@ func file_roamcard_v1_esim_proto_rawDescGZIP() []byte {
 	return file_roamcard_v1_esim_proto_rawDescData
 }
 
-var file_roamcard_v1_esim_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_roamcard_v1_esim_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_roamcard_v1_esim_proto_goTypes = []any{
 	(*GetEsimDiscoveryRequest)(nil),    // 0: roamcard.v1.GetEsimDiscoveryRequest
 	(*GetEsimDiscoveryResponse)(nil),   // 1: roamcard.v1.GetEsimDiscoveryResponse
@@ -1877,14 +2082,17 @@ var file_roamcard_v1_esim_proto_goTypes = []any{
 	(*GetEsimProfileRequest)(nil),      // 21: roamcard.v1.GetEsimProfileRequest
 	(*GetEsimProfileResponse)(nil),     // 22: roamcard.v1.GetEsimProfileResponse
 	(*EsimProfile)(nil),                // 23: roamcard.v1.EsimProfile
-	(*EsimUsage)(nil),                  // 24: roamcard.v1.EsimUsage
-	(*RotateEsimTokenRequest)(nil),     // 25: roamcard.v1.RotateEsimTokenRequest
-	(*RotateEsimTokenResponse)(nil),    // 26: roamcard.v1.RotateEsimTokenResponse
-	(*ReadinessCheck)(nil),             // 27: roamcard.v1.ReadinessCheck
-	(*Order)(nil),                      // 28: roamcard.v1.Order
-	(*EsimCredentials)(nil),            // 29: roamcard.v1.EsimCredentials
-	(*timestamppb.Timestamp)(nil),      // 30: google.protobuf.Timestamp
-	(*EsimDelivery)(nil),               // 31: roamcard.v1.EsimDelivery
+	(*EsimCancellation)(nil),           // 24: roamcard.v1.EsimCancellation
+	(*EsimUsage)(nil),                  // 25: roamcard.v1.EsimUsage
+	(*CancelEsimRequest)(nil),          // 26: roamcard.v1.CancelEsimRequest
+	(*CancelEsimResponse)(nil),         // 27: roamcard.v1.CancelEsimResponse
+	(*RotateEsimTokenRequest)(nil),     // 28: roamcard.v1.RotateEsimTokenRequest
+	(*RotateEsimTokenResponse)(nil),    // 29: roamcard.v1.RotateEsimTokenResponse
+	(*ReadinessCheck)(nil),             // 30: roamcard.v1.ReadinessCheck
+	(*Order)(nil),                      // 31: roamcard.v1.Order
+	(*EsimCredentials)(nil),            // 32: roamcard.v1.EsimCredentials
+	(*timestamppb.Timestamp)(nil),      // 33: google.protobuf.Timestamp
+	(*EsimDelivery)(nil),               // 34: roamcard.v1.EsimDelivery
 }
 var file_roamcard_v1_esim_proto_depIdxs = []int32{
 	3,  // 0: roamcard.v1.GetEsimDiscoveryResponse.catalog:type_name -> roamcard.v1.EsimCatalogTerms
@@ -1893,41 +2101,46 @@ var file_roamcard_v1_esim_proto_depIdxs = []int32{
 	6,  // 3: roamcard.v1.GetEsimDiscoveryResponse.fulfillment:type_name -> roamcard.v1.EsimFulfillmentTerms
 	7,  // 4: roamcard.v1.GetEsimDiscoveryResponse.credentials:type_name -> roamcard.v1.EsimCredentialTerms
 	2,  // 5: roamcard.v1.GetEsimDiscoveryResponse.profile:type_name -> roamcard.v1.EsimProfileTerms
-	27, // 6: roamcard.v1.GetEsimReadinessResponse.checks:type_name -> roamcard.v1.ReadinessCheck
+	30, // 6: roamcard.v1.GetEsimReadinessResponse.checks:type_name -> roamcard.v1.ReadinessCheck
 	12, // 7: roamcard.v1.ListEsimPlansResponse.plans:type_name -> roamcard.v1.EsimPlan
-	28, // 8: roamcard.v1.PurchaseEsimResponse.order:type_name -> roamcard.v1.Order
-	28, // 9: roamcard.v1.CreateEsimOrderResponse.order:type_name -> roamcard.v1.Order
-	28, // 10: roamcard.v1.GetEsimOrderResponse.order:type_name -> roamcard.v1.Order
-	29, // 11: roamcard.v1.GetEsimCredentialsResponse.credentials:type_name -> roamcard.v1.EsimCredentials
+	31, // 8: roamcard.v1.PurchaseEsimResponse.order:type_name -> roamcard.v1.Order
+	31, // 9: roamcard.v1.CreateEsimOrderResponse.order:type_name -> roamcard.v1.Order
+	31, // 10: roamcard.v1.GetEsimOrderResponse.order:type_name -> roamcard.v1.Order
+	32, // 11: roamcard.v1.GetEsimCredentialsResponse.credentials:type_name -> roamcard.v1.EsimCredentials
 	23, // 12: roamcard.v1.GetEsimProfileResponse.profile:type_name -> roamcard.v1.EsimProfile
-	24, // 13: roamcard.v1.EsimProfile.usage:type_name -> roamcard.v1.EsimUsage
-	30, // 14: roamcard.v1.EsimProfile.expires_at:type_name -> google.protobuf.Timestamp
-	30, // 15: roamcard.v1.EsimProfile.read_at:type_name -> google.protobuf.Timestamp
-	30, // 16: roamcard.v1.EsimUsage.measured_at:type_name -> google.protobuf.Timestamp
-	31, // 17: roamcard.v1.RotateEsimTokenResponse.delivery:type_name -> roamcard.v1.EsimDelivery
-	0,  // 18: roamcard.v1.EsimService.GetEsimDiscovery:input_type -> roamcard.v1.GetEsimDiscoveryRequest
-	8,  // 19: roamcard.v1.EsimService.GetEsimReadiness:input_type -> roamcard.v1.GetEsimReadinessRequest
-	10, // 20: roamcard.v1.EsimService.ListEsimPlans:input_type -> roamcard.v1.ListEsimPlansRequest
-	13, // 21: roamcard.v1.EsimService.PurchaseEsim:input_type -> roamcard.v1.PurchaseEsimRequest
-	15, // 22: roamcard.v1.EsimService.CreateEsimOrder:input_type -> roamcard.v1.CreateEsimOrderRequest
-	17, // 23: roamcard.v1.EsimService.GetEsimOrder:input_type -> roamcard.v1.GetEsimOrderRequest
-	19, // 24: roamcard.v1.EsimService.GetEsimCredentials:input_type -> roamcard.v1.GetEsimCredentialsRequest
-	21, // 25: roamcard.v1.EsimService.GetEsimProfile:input_type -> roamcard.v1.GetEsimProfileRequest
-	25, // 26: roamcard.v1.EsimService.RotateEsimToken:input_type -> roamcard.v1.RotateEsimTokenRequest
-	1,  // 27: roamcard.v1.EsimService.GetEsimDiscovery:output_type -> roamcard.v1.GetEsimDiscoveryResponse
-	9,  // 28: roamcard.v1.EsimService.GetEsimReadiness:output_type -> roamcard.v1.GetEsimReadinessResponse
-	11, // 29: roamcard.v1.EsimService.ListEsimPlans:output_type -> roamcard.v1.ListEsimPlansResponse
-	14, // 30: roamcard.v1.EsimService.PurchaseEsim:output_type -> roamcard.v1.PurchaseEsimResponse
-	16, // 31: roamcard.v1.EsimService.CreateEsimOrder:output_type -> roamcard.v1.CreateEsimOrderResponse
-	18, // 32: roamcard.v1.EsimService.GetEsimOrder:output_type -> roamcard.v1.GetEsimOrderResponse
-	20, // 33: roamcard.v1.EsimService.GetEsimCredentials:output_type -> roamcard.v1.GetEsimCredentialsResponse
-	22, // 34: roamcard.v1.EsimService.GetEsimProfile:output_type -> roamcard.v1.GetEsimProfileResponse
-	26, // 35: roamcard.v1.EsimService.RotateEsimToken:output_type -> roamcard.v1.RotateEsimTokenResponse
-	27, // [27:36] is the sub-list for method output_type
-	18, // [18:27] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	25, // 13: roamcard.v1.EsimProfile.usage:type_name -> roamcard.v1.EsimUsage
+	33, // 14: roamcard.v1.EsimProfile.expires_at:type_name -> google.protobuf.Timestamp
+	33, // 15: roamcard.v1.EsimProfile.read_at:type_name -> google.protobuf.Timestamp
+	24, // 16: roamcard.v1.EsimProfile.cancellation:type_name -> roamcard.v1.EsimCancellation
+	33, // 17: roamcard.v1.EsimCancellation.since:type_name -> google.protobuf.Timestamp
+	33, // 18: roamcard.v1.EsimUsage.measured_at:type_name -> google.protobuf.Timestamp
+	24, // 19: roamcard.v1.CancelEsimResponse.cancellation:type_name -> roamcard.v1.EsimCancellation
+	34, // 20: roamcard.v1.RotateEsimTokenResponse.delivery:type_name -> roamcard.v1.EsimDelivery
+	0,  // 21: roamcard.v1.EsimService.GetEsimDiscovery:input_type -> roamcard.v1.GetEsimDiscoveryRequest
+	8,  // 22: roamcard.v1.EsimService.GetEsimReadiness:input_type -> roamcard.v1.GetEsimReadinessRequest
+	10, // 23: roamcard.v1.EsimService.ListEsimPlans:input_type -> roamcard.v1.ListEsimPlansRequest
+	13, // 24: roamcard.v1.EsimService.PurchaseEsim:input_type -> roamcard.v1.PurchaseEsimRequest
+	15, // 25: roamcard.v1.EsimService.CreateEsimOrder:input_type -> roamcard.v1.CreateEsimOrderRequest
+	17, // 26: roamcard.v1.EsimService.GetEsimOrder:input_type -> roamcard.v1.GetEsimOrderRequest
+	19, // 27: roamcard.v1.EsimService.GetEsimCredentials:input_type -> roamcard.v1.GetEsimCredentialsRequest
+	21, // 28: roamcard.v1.EsimService.GetEsimProfile:input_type -> roamcard.v1.GetEsimProfileRequest
+	26, // 29: roamcard.v1.EsimService.CancelEsim:input_type -> roamcard.v1.CancelEsimRequest
+	28, // 30: roamcard.v1.EsimService.RotateEsimToken:input_type -> roamcard.v1.RotateEsimTokenRequest
+	1,  // 31: roamcard.v1.EsimService.GetEsimDiscovery:output_type -> roamcard.v1.GetEsimDiscoveryResponse
+	9,  // 32: roamcard.v1.EsimService.GetEsimReadiness:output_type -> roamcard.v1.GetEsimReadinessResponse
+	11, // 33: roamcard.v1.EsimService.ListEsimPlans:output_type -> roamcard.v1.ListEsimPlansResponse
+	14, // 34: roamcard.v1.EsimService.PurchaseEsim:output_type -> roamcard.v1.PurchaseEsimResponse
+	16, // 35: roamcard.v1.EsimService.CreateEsimOrder:output_type -> roamcard.v1.CreateEsimOrderResponse
+	18, // 36: roamcard.v1.EsimService.GetEsimOrder:output_type -> roamcard.v1.GetEsimOrderResponse
+	20, // 37: roamcard.v1.EsimService.GetEsimCredentials:output_type -> roamcard.v1.GetEsimCredentialsResponse
+	22, // 38: roamcard.v1.EsimService.GetEsimProfile:output_type -> roamcard.v1.GetEsimProfileResponse
+	27, // 39: roamcard.v1.EsimService.CancelEsim:output_type -> roamcard.v1.CancelEsimResponse
+	29, // 40: roamcard.v1.EsimService.RotateEsimToken:output_type -> roamcard.v1.RotateEsimTokenResponse
+	31, // [31:41] is the sub-list for method output_type
+	21, // [21:31] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_roamcard_v1_esim_proto_init() }
@@ -1944,13 +2157,14 @@ func file_roamcard_v1_esim_proto_init() {
 	file_roamcard_v1_esim_proto_msgTypes[13].OneofWrappers = []any{}
 	file_roamcard_v1_esim_proto_msgTypes[15].OneofWrappers = []any{}
 	file_roamcard_v1_esim_proto_msgTypes[24].OneofWrappers = []any{}
+	file_roamcard_v1_esim_proto_msgTypes[25].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_roamcard_v1_esim_proto_rawDesc), len(file_roamcard_v1_esim_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   27,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -718,10 +718,28 @@ func (x *EsimProfile) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
 func (x *EsimProfile) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
 
 // MarshalJSON implements json.Marshaler: the documented names, and no secrets.
+func (x *EsimCancellation) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (x *EsimCancellation) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
+
+// MarshalJSON implements json.Marshaler: the documented names, and no secrets.
 func (x *EsimUsage) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (x *EsimUsage) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
+
+// MarshalJSON implements json.Marshaler: the documented names, and no secrets.
+func (x *CancelEsimRequest) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (x *CancelEsimRequest) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
+
+// MarshalJSON implements json.Marshaler: the documented names, and no secrets.
+func (x *CancelEsimResponse) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (x *CancelEsimResponse) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
 
 // MarshalJSON implements json.Marshaler: the documented names, and no secrets.
 func (x *RotateEsimTokenRequest) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
@@ -852,6 +870,22 @@ func (x *RetryCardClosingResponse) MarshalJSON() ([]byte, error) { return marsha
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (x *RetryCardClosingResponse) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
+
+// MarshalJSON implements json.Marshaler: the documented names, and no secrets.
+func (x *RetryEsimCancellationRequest) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (x *RetryEsimCancellationRequest) UnmarshalJSON(data []byte) error {
+	return unmarshalJSON(data, x)
+}
+
+// MarshalJSON implements json.Marshaler: the documented names, and no secrets.
+func (x *RetryEsimCancellationResponse) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (x *RetryEsimCancellationResponse) UnmarshalJSON(data []byte) error {
+	return unmarshalJSON(data, x)
+}
 
 // MarshalJSON implements json.Marshaler: the documented names, and no secrets.
 func (x *CardClosing) MarshalJSON() ([]byte, error) { return marshalJSON(x) }

@@ -1070,6 +1070,103 @@ func (x *RetryCardClosingResponse) GetClosing() *CardClosing {
 	return nil
 }
 
+type RetryEsimCancellationRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	OrderId string                 `protobuf:"bytes,1,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
+	// Why, for the audit trail; 1 to 500 characters.
+	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RetryEsimCancellationRequest) Reset() {
+	*x = RetryEsimCancellationRequest{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RetryEsimCancellationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RetryEsimCancellationRequest) ProtoMessage() {}
+
+func (x *RetryEsimCancellationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RetryEsimCancellationRequest.ProtoReflect.Descriptor instead.
+func (*RetryEsimCancellationRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *RetryEsimCancellationRequest) GetOrderId() string {
+	if x != nil {
+		return x.OrderId
+	}
+	return ""
+}
+
+func (x *RetryEsimCancellationRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type RetryEsimCancellationResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Cancellation  *EsimCancellation      `protobuf:"bytes,1,opt,name=cancellation,proto3" json:"cancellation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RetryEsimCancellationResponse) Reset() {
+	*x = RetryEsimCancellationResponse{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RetryEsimCancellationResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RetryEsimCancellationResponse) ProtoMessage() {}
+
+func (x *RetryEsimCancellationResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RetryEsimCancellationResponse.ProtoReflect.Descriptor instead.
+func (*RetryEsimCancellationResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *RetryEsimCancellationResponse) GetCancellation() *EsimCancellation {
+	if x != nil {
+		return x.Cancellation
+	}
+	return nil
+}
+
 // The closing of one card.
 type CardClosing struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1097,7 +1194,7 @@ type CardClosing struct {
 
 func (x *CardClosing) Reset() {
 	*x = CardClosing{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[19]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1109,7 +1206,7 @@ func (x *CardClosing) String() string {
 func (*CardClosing) ProtoMessage() {}
 
 func (x *CardClosing) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[19]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1122,7 +1219,7 @@ func (x *CardClosing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CardClosing.ProtoReflect.Descriptor instead.
 func (*CardClosing) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{19}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CardClosing) GetId() string {
@@ -1210,7 +1307,7 @@ type ReconcileRequest struct {
 
 func (x *ReconcileRequest) Reset() {
 	*x = ReconcileRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[20]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1222,7 +1319,7 @@ func (x *ReconcileRequest) String() string {
 func (*ReconcileRequest) ProtoMessage() {}
 
 func (x *ReconcileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[20]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1235,7 +1332,7 @@ func (x *ReconcileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReconcileRequest.ProtoReflect.Descriptor instead.
 func (*ReconcileRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{20}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{22}
 }
 
 type ReconcileResponse struct {
@@ -1247,7 +1344,7 @@ type ReconcileResponse struct {
 
 func (x *ReconcileResponse) Reset() {
 	*x = ReconcileResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[21]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1259,7 +1356,7 @@ func (x *ReconcileResponse) String() string {
 func (*ReconcileResponse) ProtoMessage() {}
 
 func (x *ReconcileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[21]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1272,7 +1369,7 @@ func (x *ReconcileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReconcileResponse.ProtoReflect.Descriptor instead.
 func (*ReconcileResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{21}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ReconcileResponse) GetReport() *Reconciliation {
@@ -1290,7 +1387,7 @@ type GetReconciliationRequest struct {
 
 func (x *GetReconciliationRequest) Reset() {
 	*x = GetReconciliationRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[22]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1302,7 +1399,7 @@ func (x *GetReconciliationRequest) String() string {
 func (*GetReconciliationRequest) ProtoMessage() {}
 
 func (x *GetReconciliationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[22]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1315,7 +1412,7 @@ func (x *GetReconciliationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReconciliationRequest.ProtoReflect.Descriptor instead.
 func (*GetReconciliationRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{22}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{24}
 }
 
 type GetReconciliationResponse struct {
@@ -1327,7 +1424,7 @@ type GetReconciliationResponse struct {
 
 func (x *GetReconciliationResponse) Reset() {
 	*x = GetReconciliationResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[23]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1339,7 +1436,7 @@ func (x *GetReconciliationResponse) String() string {
 func (*GetReconciliationResponse) ProtoMessage() {}
 
 func (x *GetReconciliationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[23]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1352,7 +1449,7 @@ func (x *GetReconciliationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReconciliationResponse.ProtoReflect.Descriptor instead.
 func (*GetReconciliationResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{23}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *GetReconciliationResponse) GetReport() *Reconciliation {
@@ -1390,7 +1487,7 @@ type Reconciliation struct {
 
 func (x *Reconciliation) Reset() {
 	*x = Reconciliation{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[24]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1402,7 +1499,7 @@ func (x *Reconciliation) String() string {
 func (*Reconciliation) ProtoMessage() {}
 
 func (x *Reconciliation) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[24]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1415,7 +1512,7 @@ func (x *Reconciliation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reconciliation.ProtoReflect.Descriptor instead.
 func (*Reconciliation) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{24}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Reconciliation) GetAt() *timestamppb.Timestamp {
@@ -1501,7 +1598,7 @@ type FindingSum struct {
 
 func (x *FindingSum) Reset() {
 	*x = FindingSum{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[25]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1513,7 +1610,7 @@ func (x *FindingSum) String() string {
 func (*FindingSum) ProtoMessage() {}
 
 func (x *FindingSum) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[25]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1526,7 +1623,7 @@ func (x *FindingSum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindingSum.ProtoReflect.Descriptor instead.
 func (*FindingSum) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{25}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *FindingSum) GetCode() string {
@@ -1569,7 +1666,7 @@ type ReconciledBooks struct {
 
 func (x *ReconciledBooks) Reset() {
 	*x = ReconciledBooks{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[26]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1581,7 +1678,7 @@ func (x *ReconciledBooks) String() string {
 func (*ReconciledBooks) ProtoMessage() {}
 
 func (x *ReconciledBooks) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[26]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1594,7 +1691,7 @@ func (x *ReconciledBooks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReconciledBooks.ProtoReflect.Descriptor instead.
 func (*ReconciledBooks) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{26}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ReconciledBooks) GetOrders() uint32 {
@@ -1651,7 +1748,7 @@ type LedgerBalance struct {
 
 func (x *LedgerBalance) Reset() {
 	*x = LedgerBalance{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[27]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1663,7 +1760,7 @@ func (x *LedgerBalance) String() string {
 func (*LedgerBalance) ProtoMessage() {}
 
 func (x *LedgerBalance) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[27]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1676,7 +1773,7 @@ func (x *LedgerBalance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerBalance.ProtoReflect.Descriptor instead.
 func (*LedgerBalance) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{27}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *LedgerBalance) GetAccount() string {
@@ -1727,7 +1824,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[28]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1739,7 +1836,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[28]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1752,7 +1849,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{28}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Finding) GetCode() string {
@@ -1877,7 +1974,7 @@ type ResolvedDifference struct {
 
 func (x *ResolvedDifference) Reset() {
 	*x = ResolvedDifference{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[29]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1889,7 +1986,7 @@ func (x *ResolvedDifference) String() string {
 func (*ResolvedDifference) ProtoMessage() {}
 
 func (x *ResolvedDifference) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[29]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1902,7 +1999,7 @@ func (x *ResolvedDifference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolvedDifference.ProtoReflect.Descriptor instead.
 func (*ResolvedDifference) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{29}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ResolvedDifference) GetSubject() string {
@@ -1949,7 +2046,7 @@ type ListFindingsRequest struct {
 
 func (x *ListFindingsRequest) Reset() {
 	*x = ListFindingsRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[30]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1961,7 +2058,7 @@ func (x *ListFindingsRequest) String() string {
 func (*ListFindingsRequest) ProtoMessage() {}
 
 func (x *ListFindingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[30]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1974,7 +2071,7 @@ func (x *ListFindingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFindingsRequest.ProtoReflect.Descriptor instead.
 func (*ListFindingsRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{30}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListFindingsRequest) GetStatus() string {
@@ -2016,7 +2113,7 @@ type ListFindingsResponse struct {
 
 func (x *ListFindingsResponse) Reset() {
 	*x = ListFindingsResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[31]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2028,7 +2125,7 @@ func (x *ListFindingsResponse) String() string {
 func (*ListFindingsResponse) ProtoMessage() {}
 
 func (x *ListFindingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[31]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2041,7 +2138,7 @@ func (x *ListFindingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFindingsResponse.ProtoReflect.Descriptor instead.
 func (*ListFindingsResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{31}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListFindingsResponse) GetFindings() []*Finding {
@@ -2070,7 +2167,7 @@ type ResolveFindingRequest struct {
 
 func (x *ResolveFindingRequest) Reset() {
 	*x = ResolveFindingRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[32]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2082,7 +2179,7 @@ func (x *ResolveFindingRequest) String() string {
 func (*ResolveFindingRequest) ProtoMessage() {}
 
 func (x *ResolveFindingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[32]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2095,7 +2192,7 @@ func (x *ResolveFindingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveFindingRequest.ProtoReflect.Descriptor instead.
 func (*ResolveFindingRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{32}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ResolveFindingRequest) GetId() string {
@@ -2121,7 +2218,7 @@ type ResolveFindingResponse struct {
 
 func (x *ResolveFindingResponse) Reset() {
 	*x = ResolveFindingResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[33]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2133,7 +2230,7 @@ func (x *ResolveFindingResponse) String() string {
 func (*ResolveFindingResponse) ProtoMessage() {}
 
 func (x *ResolveFindingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[33]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2146,7 +2243,7 @@ func (x *ResolveFindingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveFindingResponse.ProtoReflect.Descriptor instead.
 func (*ResolveFindingResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{33}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ResolveFindingResponse) GetFinding() *Finding {
@@ -2170,7 +2267,7 @@ type ListTransfersRequest struct {
 
 func (x *ListTransfersRequest) Reset() {
 	*x = ListTransfersRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[34]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2182,7 +2279,7 @@ func (x *ListTransfersRequest) String() string {
 func (*ListTransfersRequest) ProtoMessage() {}
 
 func (x *ListTransfersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[34]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2195,7 +2292,7 @@ func (x *ListTransfersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTransfersRequest.ProtoReflect.Descriptor instead.
 func (*ListTransfersRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{34}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListTransfersRequest) GetStatus() string {
@@ -2230,7 +2327,7 @@ type ListTransfersResponse struct {
 
 func (x *ListTransfersResponse) Reset() {
 	*x = ListTransfersResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[35]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2242,7 +2339,7 @@ func (x *ListTransfersResponse) String() string {
 func (*ListTransfersResponse) ProtoMessage() {}
 
 func (x *ListTransfersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[35]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2255,7 +2352,7 @@ func (x *ListTransfersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTransfersResponse.ProtoReflect.Descriptor instead.
 func (*ListTransfersResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{35}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListTransfersResponse) GetTransfers() []*StrayTransfer {
@@ -2289,7 +2386,7 @@ type ResolveTransferRequest struct {
 
 func (x *ResolveTransferRequest) Reset() {
 	*x = ResolveTransferRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[36]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2301,7 +2398,7 @@ func (x *ResolveTransferRequest) String() string {
 func (*ResolveTransferRequest) ProtoMessage() {}
 
 func (x *ResolveTransferRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[36]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2314,7 +2411,7 @@ func (x *ResolveTransferRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveTransferRequest.ProtoReflect.Descriptor instead.
 func (*ResolveTransferRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{36}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ResolveTransferRequest) GetTransaction() string {
@@ -2354,7 +2451,7 @@ type ResolveTransferResponse struct {
 
 func (x *ResolveTransferResponse) Reset() {
 	*x = ResolveTransferResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[37]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2366,7 +2463,7 @@ func (x *ResolveTransferResponse) String() string {
 func (*ResolveTransferResponse) ProtoMessage() {}
 
 func (x *ResolveTransferResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[37]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2379,7 +2476,7 @@ func (x *ResolveTransferResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveTransferResponse.ProtoReflect.Descriptor instead.
 func (*ResolveTransferResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{37}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ResolveTransferResponse) GetTransfer() *StrayTransfer {
@@ -2415,7 +2512,7 @@ type StrayTransfer struct {
 
 func (x *StrayTransfer) Reset() {
 	*x = StrayTransfer{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[38]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2427,7 +2524,7 @@ func (x *StrayTransfer) String() string {
 func (*StrayTransfer) ProtoMessage() {}
 
 func (x *StrayTransfer) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[38]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2440,7 +2537,7 @@ func (x *StrayTransfer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StrayTransfer.ProtoReflect.Descriptor instead.
 func (*StrayTransfer) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{38}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *StrayTransfer) GetTransaction() string {
@@ -2534,7 +2631,7 @@ type ListOrderQueueRequest struct {
 
 func (x *ListOrderQueueRequest) Reset() {
 	*x = ListOrderQueueRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[39]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2546,7 +2643,7 @@ func (x *ListOrderQueueRequest) String() string {
 func (*ListOrderQueueRequest) ProtoMessage() {}
 
 func (x *ListOrderQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[39]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2559,7 +2656,7 @@ func (x *ListOrderQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOrderQueueRequest.ProtoReflect.Descriptor instead.
 func (*ListOrderQueueRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{39}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ListOrderQueueRequest) GetStatus() string {
@@ -2594,7 +2691,7 @@ type ListOrderQueueResponse struct {
 
 func (x *ListOrderQueueResponse) Reset() {
 	*x = ListOrderQueueResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[40]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2606,7 +2703,7 @@ func (x *ListOrderQueueResponse) String() string {
 func (*ListOrderQueueResponse) ProtoMessage() {}
 
 func (x *ListOrderQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[40]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2619,7 +2716,7 @@ func (x *ListOrderQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOrderQueueResponse.ProtoReflect.Descriptor instead.
 func (*ListOrderQueueResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{40}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ListOrderQueueResponse) GetOrders() []*QueuedOrder {
@@ -2657,7 +2754,7 @@ type QueuedOrder struct {
 
 func (x *QueuedOrder) Reset() {
 	*x = QueuedOrder{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[41]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2669,7 +2766,7 @@ func (x *QueuedOrder) String() string {
 func (*QueuedOrder) ProtoMessage() {}
 
 func (x *QueuedOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[41]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2682,7 +2779,7 @@ func (x *QueuedOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuedOrder.ProtoReflect.Descriptor instead.
 func (*QueuedOrder) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{41}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *QueuedOrder) GetOrderId() string {
@@ -2750,7 +2847,7 @@ type InspectOrderRequest struct {
 
 func (x *InspectOrderRequest) Reset() {
 	*x = InspectOrderRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[42]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2762,7 +2859,7 @@ func (x *InspectOrderRequest) String() string {
 func (*InspectOrderRequest) ProtoMessage() {}
 
 func (x *InspectOrderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[42]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2775,7 +2872,7 @@ func (x *InspectOrderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InspectOrderRequest.ProtoReflect.Descriptor instead.
 func (*InspectOrderRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{42}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *InspectOrderRequest) GetOrderId() string {
@@ -2807,7 +2904,7 @@ type InspectOrderResponse struct {
 
 func (x *InspectOrderResponse) Reset() {
 	*x = InspectOrderResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[43]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2819,7 +2916,7 @@ func (x *InspectOrderResponse) String() string {
 func (*InspectOrderResponse) ProtoMessage() {}
 
 func (x *InspectOrderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[43]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2832,7 +2929,7 @@ func (x *InspectOrderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InspectOrderResponse.ProtoReflect.Descriptor instead.
 func (*InspectOrderResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{43}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *InspectOrderResponse) GetOrder() *Order {
@@ -2907,7 +3004,7 @@ type PaymentRecord struct {
 
 func (x *PaymentRecord) Reset() {
 	*x = PaymentRecord{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[44]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2919,7 +3016,7 @@ func (x *PaymentRecord) String() string {
 func (*PaymentRecord) ProtoMessage() {}
 
 func (x *PaymentRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[44]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2932,7 +3029,7 @@ func (x *PaymentRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaymentRecord.ProtoReflect.Descriptor instead.
 func (*PaymentRecord) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{44}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *PaymentRecord) GetId() string {
@@ -3024,7 +3121,7 @@ type RefundRecord struct {
 
 func (x *RefundRecord) Reset() {
 	*x = RefundRecord{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[45]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3036,7 +3133,7 @@ func (x *RefundRecord) String() string {
 func (*RefundRecord) ProtoMessage() {}
 
 func (x *RefundRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[45]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3049,7 +3146,7 @@ func (x *RefundRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefundRecord.ProtoReflect.Descriptor instead.
 func (*RefundRecord) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{45}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *RefundRecord) GetId() string {
@@ -3150,7 +3247,7 @@ type JobRecord struct {
 
 func (x *JobRecord) Reset() {
 	*x = JobRecord{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[46]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3162,7 +3259,7 @@ func (x *JobRecord) String() string {
 func (*JobRecord) ProtoMessage() {}
 
 func (x *JobRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[46]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3175,7 +3272,7 @@ func (x *JobRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRecord.ProtoReflect.Descriptor instead.
 func (*JobRecord) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{46}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *JobRecord) GetId() string {
@@ -3256,7 +3353,7 @@ type ProviderReference struct {
 
 func (x *ProviderReference) Reset() {
 	*x = ProviderReference{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[47]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3268,7 +3365,7 @@ func (x *ProviderReference) String() string {
 func (*ProviderReference) ProtoMessage() {}
 
 func (x *ProviderReference) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[47]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3281,7 +3378,7 @@ func (x *ProviderReference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProviderReference.ProtoReflect.Descriptor instead.
 func (*ProviderReference) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{47}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ProviderReference) GetStep() string {
@@ -3324,7 +3421,7 @@ type OrderMove struct {
 
 func (x *OrderMove) Reset() {
 	*x = OrderMove{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[48]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3336,7 +3433,7 @@ func (x *OrderMove) String() string {
 func (*OrderMove) ProtoMessage() {}
 
 func (x *OrderMove) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[48]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3349,7 +3446,7 @@ func (x *OrderMove) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrderMove.ProtoReflect.Descriptor instead.
 func (*OrderMove) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{48}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *OrderMove) GetVersion() uint32 {
@@ -3412,7 +3509,7 @@ type Evidence struct {
 
 func (x *Evidence) Reset() {
 	*x = Evidence{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[49]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3424,7 +3521,7 @@ func (x *Evidence) String() string {
 func (*Evidence) ProtoMessage() {}
 
 func (x *Evidence) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[49]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3437,7 +3534,7 @@ func (x *Evidence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Evidence.ProtoReflect.Descriptor instead.
 func (*Evidence) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{49}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Evidence) GetName() string {
@@ -3468,7 +3565,7 @@ type DecideOrderRequest struct {
 
 func (x *DecideOrderRequest) Reset() {
 	*x = DecideOrderRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[50]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3480,7 +3577,7 @@ func (x *DecideOrderRequest) String() string {
 func (*DecideOrderRequest) ProtoMessage() {}
 
 func (x *DecideOrderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[50]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3493,7 +3590,7 @@ func (x *DecideOrderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecideOrderRequest.ProtoReflect.Descriptor instead.
 func (*DecideOrderRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{50}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *DecideOrderRequest) GetOrderId() string {
@@ -3526,7 +3623,7 @@ type DecideOrderResponse struct {
 
 func (x *DecideOrderResponse) Reset() {
 	*x = DecideOrderResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[51]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3538,7 +3635,7 @@ func (x *DecideOrderResponse) String() string {
 func (*DecideOrderResponse) ProtoMessage() {}
 
 func (x *DecideOrderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[51]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3551,7 +3648,7 @@ func (x *DecideOrderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecideOrderResponse.ProtoReflect.Descriptor instead.
 func (*DecideOrderResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{51}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *DecideOrderResponse) GetOrder() *QueuedOrder {
@@ -3574,7 +3671,7 @@ type ProvePaymentRequest struct {
 
 func (x *ProvePaymentRequest) Reset() {
 	*x = ProvePaymentRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[52]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3586,7 +3683,7 @@ func (x *ProvePaymentRequest) String() string {
 func (*ProvePaymentRequest) ProtoMessage() {}
 
 func (x *ProvePaymentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[52]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3599,7 +3696,7 @@ func (x *ProvePaymentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProvePaymentRequest.ProtoReflect.Descriptor instead.
 func (*ProvePaymentRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{52}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ProvePaymentRequest) GetOrderId() string {
@@ -3632,7 +3729,7 @@ type ProvePaymentResponse struct {
 
 func (x *ProvePaymentResponse) Reset() {
 	*x = ProvePaymentResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[53]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3644,7 +3741,7 @@ func (x *ProvePaymentResponse) String() string {
 func (*ProvePaymentResponse) ProtoMessage() {}
 
 func (x *ProvePaymentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[53]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3657,7 +3754,7 @@ func (x *ProvePaymentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProvePaymentResponse.ProtoReflect.Descriptor instead.
 func (*ProvePaymentResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{53}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ProvePaymentResponse) GetOrder() *QueuedOrder {
@@ -3675,7 +3772,7 @@ type ListSwitchesRequest struct {
 
 func (x *ListSwitchesRequest) Reset() {
 	*x = ListSwitchesRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[54]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3687,7 +3784,7 @@ func (x *ListSwitchesRequest) String() string {
 func (*ListSwitchesRequest) ProtoMessage() {}
 
 func (x *ListSwitchesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[54]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3700,7 +3797,7 @@ func (x *ListSwitchesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSwitchesRequest.ProtoReflect.Descriptor instead.
 func (*ListSwitchesRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{54}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{56}
 }
 
 type ListSwitchesResponse struct {
@@ -3712,7 +3809,7 @@ type ListSwitchesResponse struct {
 
 func (x *ListSwitchesResponse) Reset() {
 	*x = ListSwitchesResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[55]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3724,7 +3821,7 @@ func (x *ListSwitchesResponse) String() string {
 func (*ListSwitchesResponse) ProtoMessage() {}
 
 func (x *ListSwitchesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[55]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3737,7 +3834,7 @@ func (x *ListSwitchesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSwitchesResponse.ProtoReflect.Descriptor instead.
 func (*ListSwitchesResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{55}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ListSwitchesResponse) GetSwitches() []*Switch {
@@ -3761,7 +3858,7 @@ type SetSwitchRequest struct {
 
 func (x *SetSwitchRequest) Reset() {
 	*x = SetSwitchRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[56]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3773,7 +3870,7 @@ func (x *SetSwitchRequest) String() string {
 func (*SetSwitchRequest) ProtoMessage() {}
 
 func (x *SetSwitchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[56]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3786,7 +3883,7 @@ func (x *SetSwitchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetSwitchRequest.ProtoReflect.Descriptor instead.
 func (*SetSwitchRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{56}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *SetSwitchRequest) GetProduct() string {
@@ -3819,7 +3916,7 @@ type SetSwitchResponse struct {
 
 func (x *SetSwitchResponse) Reset() {
 	*x = SetSwitchResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[57]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3831,7 +3928,7 @@ func (x *SetSwitchResponse) String() string {
 func (*SetSwitchResponse) ProtoMessage() {}
 
 func (x *SetSwitchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[57]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3844,7 +3941,7 @@ func (x *SetSwitchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetSwitchResponse.ProtoReflect.Descriptor instead.
 func (*SetSwitchResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{57}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *SetSwitchResponse) GetSwitch() *Switch {
@@ -3871,7 +3968,7 @@ type Switch struct {
 
 func (x *Switch) Reset() {
 	*x = Switch{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[58]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3883,7 +3980,7 @@ func (x *Switch) String() string {
 func (*Switch) ProtoMessage() {}
 
 func (x *Switch) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[58]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3896,7 +3993,7 @@ func (x *Switch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Switch.ProtoReflect.Descriptor instead.
 func (*Switch) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{58}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Switch) GetProduct() string {
@@ -3938,7 +4035,7 @@ var File_roamcard_v1_operator_proto protoreflect.FileDescriptor
 
 const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\n" +
-	"\x1aroamcard/v1/operator.proto\x12\vroamcard.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17roamcard/v1/order.proto\x1a\x18roamcard/v1/policy.proto\"\x1e\n" +
+	"\x1aroamcard/v1/operator.proto\x12\vroamcard.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16roamcard/v1/esim.proto\x1a\x17roamcard/v1/order.proto\x1a\x18roamcard/v1/policy.proto\"\x1e\n" +
 	"\x1cGetChallengeRetentionRequest\"\x97\x01\n" +
 	"\x1dGetChallengeRetentionResponse\x12+\n" +
 	"\x11retention_seconds\x18\x01 \x01(\rR\x10retentionSeconds\x12\x14\n" +
@@ -4023,7 +4120,13 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x06reason\x18\x02 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\"N\n" +
 	"\x18RetryCardClosingResponse\x122\n" +
-	"\aclosing\x18\x01 \x01(\v2\x18.roamcard.v1.CardClosingR\aclosing\"\xa4\x03\n" +
+	"\aclosing\x18\x01 \x01(\v2\x18.roamcard.v1.CardClosingR\aclosing\"h\n" +
+	"\x1cRetryEsimCancellationRequest\x12$\n" +
+	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\x12\"\n" +
+	"\x06reason\x18\x02 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\"b\n" +
+	"\x1dRetryEsimCancellationResponse\x12A\n" +
+	"\fcancellation\x18\x01 \x01(\v2\x1d.roamcard.v1.EsimCancellationR\fcancellation\"\xa4\x03\n" +
 	"\vCardClosing\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n" +
 	"\border_id\x18\x02 \x01(\tR\aorderId\x12\x17\n" +
@@ -4306,7 +4409,7 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\n" +
 	"changed_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAtB\t\n" +
 	"\a_reasonB\v\n" +
-	"\t_operator2\xd7 \n" +
+	"\t_operator2\xc2\"\n" +
 	"\x0fOperatorService\x12\x9b\x01\n" +
 	"\vListFeeJobs\x12\x1f.roamcard.v1.ListFeeJobsRequest\x1a .roamcard.v1.ListFeeJobsResponse\"I\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02 \x12\x1e/api/admin/card-issue-fee/jobs\x90\x02\x01\x12\xd8\x01\n" +
 	"\x0fReconcileFeeJob\x12#.roamcard.v1.ReconcileFeeJobRequest\x1a$.roamcard.v1.ReconcileFeeJobResponse\"z\x8a\xb5\x18<\b\x04(\x01:\x16operator_token_invalid:\rjob_not_found:\x0fdependency_down\x82\xd3\xe4\x93\x024b\x03job\"-/api/admin/card-issue-fee/jobs/{id}/reconcile\x12\xf3\x01\n" +
@@ -4314,7 +4417,8 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x0eWriteOffFeeJob\x12\".roamcard.v1.WriteOffFeeJobRequest\x1a#.roamcard.v1.WriteOffFeeJobResponse\"\xa4\x01\x8a\xb5\x18c\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x1cprovider_failure_unconfirmed:\x16idempotency_key_reused\x82\xd3\xe4\x93\x027:\x01*b\x03job\"-/api/admin/card-issue-fee/jobs/{id}/write-off\x12\xe6\x01\n" +
 	"\tCloseCard\x12\x1d.roamcard.v1.CloseCardRequest\x1a\x1e.roamcard.v1.CloseCardResponse\"\x99\x01\x8a\xb5\x18f\b\x04 \x02(\x01:\x16operator_token_invalid:\x0ecard_not_found:\x0fcard_not_active:\x0ffee_outstanding:\x14card_control_missing\x82\xd3\xe4\x93\x02):\x01*b\aclosing\"\x1b/api/admin/cards/{id}/close\x12\xa4\x01\n" +
 	"\x10ListCardClosings\x12$.roamcard.v1.ListCardClosingsRequest\x1a%.roamcard.v1.ListCardClosingsResponse\"C\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02\x1a\x12\x18/api/admin/card-closings\x90\x02\x01\x12\xc9\x01\n" +
-	"\x10RetryCardClosing\x12$.roamcard.v1.RetryCardClosingRequest\x1a%.roamcard.v1.RetryCardClosingResponse\"h\x8a\xb5\x18-\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found\x82\xd3\xe4\x93\x021:\x01*b\aclosing\"#/api/admin/card-closings/{id}/retry\x12\xa1\x01\n" +
+	"\x10RetryCardClosing\x12$.roamcard.v1.RetryCardClosingRequest\x1a%.roamcard.v1.RetryCardClosingResponse\"h\x8a\xb5\x18-\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found\x82\xd3\xe4\x93\x021:\x01*b\aclosing\"#/api/admin/card-closings/{id}/retry\x12\xe8\x01\n" +
+	"\x15RetryEsimCancellation\x12).roamcard.v1.RetryEsimCancellationRequest\x1a*.roamcard.v1.RetryEsimCancellationResponse\"x\x8a\xb5\x18-\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found\x82\xd3\xe4\x93\x02A:\x01*b\fcancellation\"./api/admin/esim/orders/{order_id}/retry-cancel\x12\xa1\x01\n" +
 	"\tReconcile\x12\x1d.roamcard.v1.ReconcileRequest\x1a\x1e.roamcard.v1.ReconcileResponse\"U\x8a\xb5\x18-\b\x04(\x01:\x16operator_token_invalid:\x0fdependency_down\x82\xd3\xe4\x93\x02\x1eb\x06report\"\x14/api/admin/reconcile\x12\xbd\x01\n" +
 	"\x11GetReconciliation\x12%.roamcard.v1.GetReconciliationRequest\x1a&.roamcard.v1.GetReconciliationResponse\"Y\x8a\xb5\x18.\b\x04(\x01:\x16operator_token_invalid:\x10report_not_found\x82\xd3\xe4\x93\x02\x1eb\x06report\x12\x14/api/admin/reconcile\x90\x02\x01\x12\x93\x01\n" +
 	"\fListFindings\x12 .roamcard.v1.ListFindingsRequest\x1a!.roamcard.v1.ListFindingsResponse\">\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02\x15\x12\x13/api/admin/findings\x90\x02\x01\x12\xef\x01\n" +
@@ -4343,7 +4447,7 @@ func file_roamcard_v1_operator_proto_rawDescGZIP() []byte {
 	return file_roamcard_v1_operator_proto_rawDescData
 }
 
-var file_roamcard_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
+var file_roamcard_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
 var file_roamcard_v1_operator_proto_goTypes = []any{
 	(*GetChallengeRetentionRequest)(nil),  // 0: roamcard.v1.GetChallengeRetentionRequest
 	(*GetChallengeRetentionResponse)(nil), // 1: roamcard.v1.GetChallengeRetentionResponse
@@ -4364,151 +4468,157 @@ var file_roamcard_v1_operator_proto_goTypes = []any{
 	(*ListCardClosingsResponse)(nil),      // 16: roamcard.v1.ListCardClosingsResponse
 	(*RetryCardClosingRequest)(nil),       // 17: roamcard.v1.RetryCardClosingRequest
 	(*RetryCardClosingResponse)(nil),      // 18: roamcard.v1.RetryCardClosingResponse
-	(*CardClosing)(nil),                   // 19: roamcard.v1.CardClosing
-	(*ReconcileRequest)(nil),              // 20: roamcard.v1.ReconcileRequest
-	(*ReconcileResponse)(nil),             // 21: roamcard.v1.ReconcileResponse
-	(*GetReconciliationRequest)(nil),      // 22: roamcard.v1.GetReconciliationRequest
-	(*GetReconciliationResponse)(nil),     // 23: roamcard.v1.GetReconciliationResponse
-	(*Reconciliation)(nil),                // 24: roamcard.v1.Reconciliation
-	(*FindingSum)(nil),                    // 25: roamcard.v1.FindingSum
-	(*ReconciledBooks)(nil),               // 26: roamcard.v1.ReconciledBooks
-	(*LedgerBalance)(nil),                 // 27: roamcard.v1.LedgerBalance
-	(*Finding)(nil),                       // 28: roamcard.v1.Finding
-	(*ResolvedDifference)(nil),            // 29: roamcard.v1.ResolvedDifference
-	(*ListFindingsRequest)(nil),           // 30: roamcard.v1.ListFindingsRequest
-	(*ListFindingsResponse)(nil),          // 31: roamcard.v1.ListFindingsResponse
-	(*ResolveFindingRequest)(nil),         // 32: roamcard.v1.ResolveFindingRequest
-	(*ResolveFindingResponse)(nil),        // 33: roamcard.v1.ResolveFindingResponse
-	(*ListTransfersRequest)(nil),          // 34: roamcard.v1.ListTransfersRequest
-	(*ListTransfersResponse)(nil),         // 35: roamcard.v1.ListTransfersResponse
-	(*ResolveTransferRequest)(nil),        // 36: roamcard.v1.ResolveTransferRequest
-	(*ResolveTransferResponse)(nil),       // 37: roamcard.v1.ResolveTransferResponse
-	(*StrayTransfer)(nil),                 // 38: roamcard.v1.StrayTransfer
-	(*ListOrderQueueRequest)(nil),         // 39: roamcard.v1.ListOrderQueueRequest
-	(*ListOrderQueueResponse)(nil),        // 40: roamcard.v1.ListOrderQueueResponse
-	(*QueuedOrder)(nil),                   // 41: roamcard.v1.QueuedOrder
-	(*InspectOrderRequest)(nil),           // 42: roamcard.v1.InspectOrderRequest
-	(*InspectOrderResponse)(nil),          // 43: roamcard.v1.InspectOrderResponse
-	(*PaymentRecord)(nil),                 // 44: roamcard.v1.PaymentRecord
-	(*RefundRecord)(nil),                  // 45: roamcard.v1.RefundRecord
-	(*JobRecord)(nil),                     // 46: roamcard.v1.JobRecord
-	(*ProviderReference)(nil),             // 47: roamcard.v1.ProviderReference
-	(*OrderMove)(nil),                     // 48: roamcard.v1.OrderMove
-	(*Evidence)(nil),                      // 49: roamcard.v1.Evidence
-	(*DecideOrderRequest)(nil),            // 50: roamcard.v1.DecideOrderRequest
-	(*DecideOrderResponse)(nil),           // 51: roamcard.v1.DecideOrderResponse
-	(*ProvePaymentRequest)(nil),           // 52: roamcard.v1.ProvePaymentRequest
-	(*ProvePaymentResponse)(nil),          // 53: roamcard.v1.ProvePaymentResponse
-	(*ListSwitchesRequest)(nil),           // 54: roamcard.v1.ListSwitchesRequest
-	(*ListSwitchesResponse)(nil),          // 55: roamcard.v1.ListSwitchesResponse
-	(*SetSwitchRequest)(nil),              // 56: roamcard.v1.SetSwitchRequest
-	(*SetSwitchResponse)(nil),             // 57: roamcard.v1.SetSwitchResponse
-	(*Switch)(nil),                        // 58: roamcard.v1.Switch
-	(*timestamppb.Timestamp)(nil),         // 59: google.protobuf.Timestamp
-	(*Order)(nil),                         // 60: roamcard.v1.Order
+	(*RetryEsimCancellationRequest)(nil),  // 19: roamcard.v1.RetryEsimCancellationRequest
+	(*RetryEsimCancellationResponse)(nil), // 20: roamcard.v1.RetryEsimCancellationResponse
+	(*CardClosing)(nil),                   // 21: roamcard.v1.CardClosing
+	(*ReconcileRequest)(nil),              // 22: roamcard.v1.ReconcileRequest
+	(*ReconcileResponse)(nil),             // 23: roamcard.v1.ReconcileResponse
+	(*GetReconciliationRequest)(nil),      // 24: roamcard.v1.GetReconciliationRequest
+	(*GetReconciliationResponse)(nil),     // 25: roamcard.v1.GetReconciliationResponse
+	(*Reconciliation)(nil),                // 26: roamcard.v1.Reconciliation
+	(*FindingSum)(nil),                    // 27: roamcard.v1.FindingSum
+	(*ReconciledBooks)(nil),               // 28: roamcard.v1.ReconciledBooks
+	(*LedgerBalance)(nil),                 // 29: roamcard.v1.LedgerBalance
+	(*Finding)(nil),                       // 30: roamcard.v1.Finding
+	(*ResolvedDifference)(nil),            // 31: roamcard.v1.ResolvedDifference
+	(*ListFindingsRequest)(nil),           // 32: roamcard.v1.ListFindingsRequest
+	(*ListFindingsResponse)(nil),          // 33: roamcard.v1.ListFindingsResponse
+	(*ResolveFindingRequest)(nil),         // 34: roamcard.v1.ResolveFindingRequest
+	(*ResolveFindingResponse)(nil),        // 35: roamcard.v1.ResolveFindingResponse
+	(*ListTransfersRequest)(nil),          // 36: roamcard.v1.ListTransfersRequest
+	(*ListTransfersResponse)(nil),         // 37: roamcard.v1.ListTransfersResponse
+	(*ResolveTransferRequest)(nil),        // 38: roamcard.v1.ResolveTransferRequest
+	(*ResolveTransferResponse)(nil),       // 39: roamcard.v1.ResolveTransferResponse
+	(*StrayTransfer)(nil),                 // 40: roamcard.v1.StrayTransfer
+	(*ListOrderQueueRequest)(nil),         // 41: roamcard.v1.ListOrderQueueRequest
+	(*ListOrderQueueResponse)(nil),        // 42: roamcard.v1.ListOrderQueueResponse
+	(*QueuedOrder)(nil),                   // 43: roamcard.v1.QueuedOrder
+	(*InspectOrderRequest)(nil),           // 44: roamcard.v1.InspectOrderRequest
+	(*InspectOrderResponse)(nil),          // 45: roamcard.v1.InspectOrderResponse
+	(*PaymentRecord)(nil),                 // 46: roamcard.v1.PaymentRecord
+	(*RefundRecord)(nil),                  // 47: roamcard.v1.RefundRecord
+	(*JobRecord)(nil),                     // 48: roamcard.v1.JobRecord
+	(*ProviderReference)(nil),             // 49: roamcard.v1.ProviderReference
+	(*OrderMove)(nil),                     // 50: roamcard.v1.OrderMove
+	(*Evidence)(nil),                      // 51: roamcard.v1.Evidence
+	(*DecideOrderRequest)(nil),            // 52: roamcard.v1.DecideOrderRequest
+	(*DecideOrderResponse)(nil),           // 53: roamcard.v1.DecideOrderResponse
+	(*ProvePaymentRequest)(nil),           // 54: roamcard.v1.ProvePaymentRequest
+	(*ProvePaymentResponse)(nil),          // 55: roamcard.v1.ProvePaymentResponse
+	(*ListSwitchesRequest)(nil),           // 56: roamcard.v1.ListSwitchesRequest
+	(*ListSwitchesResponse)(nil),          // 57: roamcard.v1.ListSwitchesResponse
+	(*SetSwitchRequest)(nil),              // 58: roamcard.v1.SetSwitchRequest
+	(*SetSwitchResponse)(nil),             // 59: roamcard.v1.SetSwitchResponse
+	(*Switch)(nil),                        // 60: roamcard.v1.Switch
+	(*timestamppb.Timestamp)(nil),         // 61: google.protobuf.Timestamp
+	(*EsimCancellation)(nil),              // 62: roamcard.v1.EsimCancellation
+	(*Order)(nil),                         // 63: roamcard.v1.Order
 }
 var file_roamcard_v1_operator_proto_depIdxs = []int32{
 	12, // 0: roamcard.v1.ListFeeJobsResponse.jobs:type_name -> roamcard.v1.FeeJob
 	12, // 1: roamcard.v1.ReconcileFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
 	12, // 2: roamcard.v1.RetryFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
 	12, // 3: roamcard.v1.WriteOffFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
-	59, // 4: roamcard.v1.FeeJob.created_at:type_name -> google.protobuf.Timestamp
-	59, // 5: roamcard.v1.FeeJob.finished_at:type_name -> google.protobuf.Timestamp
-	19, // 6: roamcard.v1.CloseCardResponse.closing:type_name -> roamcard.v1.CardClosing
-	19, // 7: roamcard.v1.ListCardClosingsResponse.closings:type_name -> roamcard.v1.CardClosing
-	19, // 8: roamcard.v1.RetryCardClosingResponse.closing:type_name -> roamcard.v1.CardClosing
-	59, // 9: roamcard.v1.CardClosing.created_at:type_name -> google.protobuf.Timestamp
-	59, // 10: roamcard.v1.CardClosing.finished_at:type_name -> google.protobuf.Timestamp
-	24, // 11: roamcard.v1.ReconcileResponse.report:type_name -> roamcard.v1.Reconciliation
-	24, // 12: roamcard.v1.GetReconciliationResponse.report:type_name -> roamcard.v1.Reconciliation
-	59, // 13: roamcard.v1.Reconciliation.at:type_name -> google.protobuf.Timestamp
-	26, // 14: roamcard.v1.Reconciliation.checked:type_name -> roamcard.v1.ReconciledBooks
-	27, // 15: roamcard.v1.Reconciliation.balances:type_name -> roamcard.v1.LedgerBalance
-	28, // 16: roamcard.v1.Reconciliation.findings:type_name -> roamcard.v1.Finding
-	29, // 17: roamcard.v1.Reconciliation.resolved:type_name -> roamcard.v1.ResolvedDifference
-	25, // 18: roamcard.v1.Reconciliation.sums:type_name -> roamcard.v1.FindingSum
-	59, // 19: roamcard.v1.Reconciliation.complete_at:type_name -> google.protobuf.Timestamp
-	59, // 20: roamcard.v1.Finding.first_seen_at:type_name -> google.protobuf.Timestamp
-	59, // 21: roamcard.v1.Finding.last_seen_at:type_name -> google.protobuf.Timestamp
-	59, // 22: roamcard.v1.Finding.resolved_at:type_name -> google.protobuf.Timestamp
-	28, // 23: roamcard.v1.ListFindingsResponse.findings:type_name -> roamcard.v1.Finding
-	28, // 24: roamcard.v1.ResolveFindingResponse.finding:type_name -> roamcard.v1.Finding
-	38, // 25: roamcard.v1.ListTransfersResponse.transfers:type_name -> roamcard.v1.StrayTransfer
-	38, // 26: roamcard.v1.ResolveTransferResponse.transfer:type_name -> roamcard.v1.StrayTransfer
-	59, // 27: roamcard.v1.StrayTransfer.seen_at:type_name -> google.protobuf.Timestamp
-	59, // 28: roamcard.v1.StrayTransfer.resolved_at:type_name -> google.protobuf.Timestamp
-	41, // 29: roamcard.v1.ListOrderQueueResponse.orders:type_name -> roamcard.v1.QueuedOrder
-	59, // 30: roamcard.v1.QueuedOrder.since:type_name -> google.protobuf.Timestamp
-	59, // 31: roamcard.v1.QueuedOrder.created_at:type_name -> google.protobuf.Timestamp
-	60, // 32: roamcard.v1.InspectOrderResponse.order:type_name -> roamcard.v1.Order
-	44, // 33: roamcard.v1.InspectOrderResponse.payments:type_name -> roamcard.v1.PaymentRecord
-	45, // 34: roamcard.v1.InspectOrderResponse.refund:type_name -> roamcard.v1.RefundRecord
-	46, // 35: roamcard.v1.InspectOrderResponse.jobs:type_name -> roamcard.v1.JobRecord
-	47, // 36: roamcard.v1.InspectOrderResponse.references:type_name -> roamcard.v1.ProviderReference
-	48, // 37: roamcard.v1.InspectOrderResponse.timeline:type_name -> roamcard.v1.OrderMove
-	59, // 38: roamcard.v1.PaymentRecord.created_at:type_name -> google.protobuf.Timestamp
-	59, // 39: roamcard.v1.PaymentRecord.settled_at:type_name -> google.protobuf.Timestamp
-	59, // 40: roamcard.v1.RefundRecord.valid_before:type_name -> google.protobuf.Timestamp
-	59, // 41: roamcard.v1.RefundRecord.created_at:type_name -> google.protobuf.Timestamp
-	59, // 42: roamcard.v1.RefundRecord.signed_at:type_name -> google.protobuf.Timestamp
-	59, // 43: roamcard.v1.RefundRecord.settled_at:type_name -> google.protobuf.Timestamp
-	59, // 44: roamcard.v1.JobRecord.run_at:type_name -> google.protobuf.Timestamp
-	59, // 45: roamcard.v1.JobRecord.created_at:type_name -> google.protobuf.Timestamp
-	59, // 46: roamcard.v1.JobRecord.finished_at:type_name -> google.protobuf.Timestamp
-	59, // 47: roamcard.v1.OrderMove.at:type_name -> google.protobuf.Timestamp
-	49, // 48: roamcard.v1.OrderMove.evidence:type_name -> roamcard.v1.Evidence
-	41, // 49: roamcard.v1.DecideOrderResponse.order:type_name -> roamcard.v1.QueuedOrder
-	41, // 50: roamcard.v1.ProvePaymentResponse.order:type_name -> roamcard.v1.QueuedOrder
-	58, // 51: roamcard.v1.ListSwitchesResponse.switches:type_name -> roamcard.v1.Switch
-	58, // 52: roamcard.v1.SetSwitchResponse.switch:type_name -> roamcard.v1.Switch
-	59, // 53: roamcard.v1.Switch.changed_at:type_name -> google.protobuf.Timestamp
-	4,  // 54: roamcard.v1.OperatorService.ListFeeJobs:input_type -> roamcard.v1.ListFeeJobsRequest
-	6,  // 55: roamcard.v1.OperatorService.ReconcileFeeJob:input_type -> roamcard.v1.ReconcileFeeJobRequest
-	8,  // 56: roamcard.v1.OperatorService.RetryFeeJob:input_type -> roamcard.v1.RetryFeeJobRequest
-	10, // 57: roamcard.v1.OperatorService.WriteOffFeeJob:input_type -> roamcard.v1.WriteOffFeeJobRequest
-	13, // 58: roamcard.v1.OperatorService.CloseCard:input_type -> roamcard.v1.CloseCardRequest
-	15, // 59: roamcard.v1.OperatorService.ListCardClosings:input_type -> roamcard.v1.ListCardClosingsRequest
-	17, // 60: roamcard.v1.OperatorService.RetryCardClosing:input_type -> roamcard.v1.RetryCardClosingRequest
-	20, // 61: roamcard.v1.OperatorService.Reconcile:input_type -> roamcard.v1.ReconcileRequest
-	22, // 62: roamcard.v1.OperatorService.GetReconciliation:input_type -> roamcard.v1.GetReconciliationRequest
-	30, // 63: roamcard.v1.OperatorService.ListFindings:input_type -> roamcard.v1.ListFindingsRequest
-	32, // 64: roamcard.v1.OperatorService.ResolveFinding:input_type -> roamcard.v1.ResolveFindingRequest
-	34, // 65: roamcard.v1.OperatorService.ListTransfers:input_type -> roamcard.v1.ListTransfersRequest
-	36, // 66: roamcard.v1.OperatorService.ResolveTransfer:input_type -> roamcard.v1.ResolveTransferRequest
-	39, // 67: roamcard.v1.OperatorService.ListOrderQueue:input_type -> roamcard.v1.ListOrderQueueRequest
-	42, // 68: roamcard.v1.OperatorService.InspectOrder:input_type -> roamcard.v1.InspectOrderRequest
-	50, // 69: roamcard.v1.OperatorService.DecideOrder:input_type -> roamcard.v1.DecideOrderRequest
-	52, // 70: roamcard.v1.OperatorService.ProvePayment:input_type -> roamcard.v1.ProvePaymentRequest
-	54, // 71: roamcard.v1.OperatorService.ListSwitches:input_type -> roamcard.v1.ListSwitchesRequest
-	56, // 72: roamcard.v1.OperatorService.SetSwitch:input_type -> roamcard.v1.SetSwitchRequest
-	0,  // 73: roamcard.v1.OperatorService.GetChallengeRetention:input_type -> roamcard.v1.GetChallengeRetentionRequest
-	2,  // 74: roamcard.v1.OperatorService.PruneChallenges:input_type -> roamcard.v1.PruneChallengesRequest
-	5,  // 75: roamcard.v1.OperatorService.ListFeeJobs:output_type -> roamcard.v1.ListFeeJobsResponse
-	7,  // 76: roamcard.v1.OperatorService.ReconcileFeeJob:output_type -> roamcard.v1.ReconcileFeeJobResponse
-	9,  // 77: roamcard.v1.OperatorService.RetryFeeJob:output_type -> roamcard.v1.RetryFeeJobResponse
-	11, // 78: roamcard.v1.OperatorService.WriteOffFeeJob:output_type -> roamcard.v1.WriteOffFeeJobResponse
-	14, // 79: roamcard.v1.OperatorService.CloseCard:output_type -> roamcard.v1.CloseCardResponse
-	16, // 80: roamcard.v1.OperatorService.ListCardClosings:output_type -> roamcard.v1.ListCardClosingsResponse
-	18, // 81: roamcard.v1.OperatorService.RetryCardClosing:output_type -> roamcard.v1.RetryCardClosingResponse
-	21, // 82: roamcard.v1.OperatorService.Reconcile:output_type -> roamcard.v1.ReconcileResponse
-	23, // 83: roamcard.v1.OperatorService.GetReconciliation:output_type -> roamcard.v1.GetReconciliationResponse
-	31, // 84: roamcard.v1.OperatorService.ListFindings:output_type -> roamcard.v1.ListFindingsResponse
-	33, // 85: roamcard.v1.OperatorService.ResolveFinding:output_type -> roamcard.v1.ResolveFindingResponse
-	35, // 86: roamcard.v1.OperatorService.ListTransfers:output_type -> roamcard.v1.ListTransfersResponse
-	37, // 87: roamcard.v1.OperatorService.ResolveTransfer:output_type -> roamcard.v1.ResolveTransferResponse
-	40, // 88: roamcard.v1.OperatorService.ListOrderQueue:output_type -> roamcard.v1.ListOrderQueueResponse
-	43, // 89: roamcard.v1.OperatorService.InspectOrder:output_type -> roamcard.v1.InspectOrderResponse
-	51, // 90: roamcard.v1.OperatorService.DecideOrder:output_type -> roamcard.v1.DecideOrderResponse
-	53, // 91: roamcard.v1.OperatorService.ProvePayment:output_type -> roamcard.v1.ProvePaymentResponse
-	55, // 92: roamcard.v1.OperatorService.ListSwitches:output_type -> roamcard.v1.ListSwitchesResponse
-	57, // 93: roamcard.v1.OperatorService.SetSwitch:output_type -> roamcard.v1.SetSwitchResponse
-	1,  // 94: roamcard.v1.OperatorService.GetChallengeRetention:output_type -> roamcard.v1.GetChallengeRetentionResponse
-	3,  // 95: roamcard.v1.OperatorService.PruneChallenges:output_type -> roamcard.v1.PruneChallengesResponse
-	75, // [75:96] is the sub-list for method output_type
-	54, // [54:75] is the sub-list for method input_type
-	54, // [54:54] is the sub-list for extension type_name
-	54, // [54:54] is the sub-list for extension extendee
-	0,  // [0:54] is the sub-list for field type_name
+	61, // 4: roamcard.v1.FeeJob.created_at:type_name -> google.protobuf.Timestamp
+	61, // 5: roamcard.v1.FeeJob.finished_at:type_name -> google.protobuf.Timestamp
+	21, // 6: roamcard.v1.CloseCardResponse.closing:type_name -> roamcard.v1.CardClosing
+	21, // 7: roamcard.v1.ListCardClosingsResponse.closings:type_name -> roamcard.v1.CardClosing
+	21, // 8: roamcard.v1.RetryCardClosingResponse.closing:type_name -> roamcard.v1.CardClosing
+	62, // 9: roamcard.v1.RetryEsimCancellationResponse.cancellation:type_name -> roamcard.v1.EsimCancellation
+	61, // 10: roamcard.v1.CardClosing.created_at:type_name -> google.protobuf.Timestamp
+	61, // 11: roamcard.v1.CardClosing.finished_at:type_name -> google.protobuf.Timestamp
+	26, // 12: roamcard.v1.ReconcileResponse.report:type_name -> roamcard.v1.Reconciliation
+	26, // 13: roamcard.v1.GetReconciliationResponse.report:type_name -> roamcard.v1.Reconciliation
+	61, // 14: roamcard.v1.Reconciliation.at:type_name -> google.protobuf.Timestamp
+	28, // 15: roamcard.v1.Reconciliation.checked:type_name -> roamcard.v1.ReconciledBooks
+	29, // 16: roamcard.v1.Reconciliation.balances:type_name -> roamcard.v1.LedgerBalance
+	30, // 17: roamcard.v1.Reconciliation.findings:type_name -> roamcard.v1.Finding
+	31, // 18: roamcard.v1.Reconciliation.resolved:type_name -> roamcard.v1.ResolvedDifference
+	27, // 19: roamcard.v1.Reconciliation.sums:type_name -> roamcard.v1.FindingSum
+	61, // 20: roamcard.v1.Reconciliation.complete_at:type_name -> google.protobuf.Timestamp
+	61, // 21: roamcard.v1.Finding.first_seen_at:type_name -> google.protobuf.Timestamp
+	61, // 22: roamcard.v1.Finding.last_seen_at:type_name -> google.protobuf.Timestamp
+	61, // 23: roamcard.v1.Finding.resolved_at:type_name -> google.protobuf.Timestamp
+	30, // 24: roamcard.v1.ListFindingsResponse.findings:type_name -> roamcard.v1.Finding
+	30, // 25: roamcard.v1.ResolveFindingResponse.finding:type_name -> roamcard.v1.Finding
+	40, // 26: roamcard.v1.ListTransfersResponse.transfers:type_name -> roamcard.v1.StrayTransfer
+	40, // 27: roamcard.v1.ResolveTransferResponse.transfer:type_name -> roamcard.v1.StrayTransfer
+	61, // 28: roamcard.v1.StrayTransfer.seen_at:type_name -> google.protobuf.Timestamp
+	61, // 29: roamcard.v1.StrayTransfer.resolved_at:type_name -> google.protobuf.Timestamp
+	43, // 30: roamcard.v1.ListOrderQueueResponse.orders:type_name -> roamcard.v1.QueuedOrder
+	61, // 31: roamcard.v1.QueuedOrder.since:type_name -> google.protobuf.Timestamp
+	61, // 32: roamcard.v1.QueuedOrder.created_at:type_name -> google.protobuf.Timestamp
+	63, // 33: roamcard.v1.InspectOrderResponse.order:type_name -> roamcard.v1.Order
+	46, // 34: roamcard.v1.InspectOrderResponse.payments:type_name -> roamcard.v1.PaymentRecord
+	47, // 35: roamcard.v1.InspectOrderResponse.refund:type_name -> roamcard.v1.RefundRecord
+	48, // 36: roamcard.v1.InspectOrderResponse.jobs:type_name -> roamcard.v1.JobRecord
+	49, // 37: roamcard.v1.InspectOrderResponse.references:type_name -> roamcard.v1.ProviderReference
+	50, // 38: roamcard.v1.InspectOrderResponse.timeline:type_name -> roamcard.v1.OrderMove
+	61, // 39: roamcard.v1.PaymentRecord.created_at:type_name -> google.protobuf.Timestamp
+	61, // 40: roamcard.v1.PaymentRecord.settled_at:type_name -> google.protobuf.Timestamp
+	61, // 41: roamcard.v1.RefundRecord.valid_before:type_name -> google.protobuf.Timestamp
+	61, // 42: roamcard.v1.RefundRecord.created_at:type_name -> google.protobuf.Timestamp
+	61, // 43: roamcard.v1.RefundRecord.signed_at:type_name -> google.protobuf.Timestamp
+	61, // 44: roamcard.v1.RefundRecord.settled_at:type_name -> google.protobuf.Timestamp
+	61, // 45: roamcard.v1.JobRecord.run_at:type_name -> google.protobuf.Timestamp
+	61, // 46: roamcard.v1.JobRecord.created_at:type_name -> google.protobuf.Timestamp
+	61, // 47: roamcard.v1.JobRecord.finished_at:type_name -> google.protobuf.Timestamp
+	61, // 48: roamcard.v1.OrderMove.at:type_name -> google.protobuf.Timestamp
+	51, // 49: roamcard.v1.OrderMove.evidence:type_name -> roamcard.v1.Evidence
+	43, // 50: roamcard.v1.DecideOrderResponse.order:type_name -> roamcard.v1.QueuedOrder
+	43, // 51: roamcard.v1.ProvePaymentResponse.order:type_name -> roamcard.v1.QueuedOrder
+	60, // 52: roamcard.v1.ListSwitchesResponse.switches:type_name -> roamcard.v1.Switch
+	60, // 53: roamcard.v1.SetSwitchResponse.switch:type_name -> roamcard.v1.Switch
+	61, // 54: roamcard.v1.Switch.changed_at:type_name -> google.protobuf.Timestamp
+	4,  // 55: roamcard.v1.OperatorService.ListFeeJobs:input_type -> roamcard.v1.ListFeeJobsRequest
+	6,  // 56: roamcard.v1.OperatorService.ReconcileFeeJob:input_type -> roamcard.v1.ReconcileFeeJobRequest
+	8,  // 57: roamcard.v1.OperatorService.RetryFeeJob:input_type -> roamcard.v1.RetryFeeJobRequest
+	10, // 58: roamcard.v1.OperatorService.WriteOffFeeJob:input_type -> roamcard.v1.WriteOffFeeJobRequest
+	13, // 59: roamcard.v1.OperatorService.CloseCard:input_type -> roamcard.v1.CloseCardRequest
+	15, // 60: roamcard.v1.OperatorService.ListCardClosings:input_type -> roamcard.v1.ListCardClosingsRequest
+	17, // 61: roamcard.v1.OperatorService.RetryCardClosing:input_type -> roamcard.v1.RetryCardClosingRequest
+	19, // 62: roamcard.v1.OperatorService.RetryEsimCancellation:input_type -> roamcard.v1.RetryEsimCancellationRequest
+	22, // 63: roamcard.v1.OperatorService.Reconcile:input_type -> roamcard.v1.ReconcileRequest
+	24, // 64: roamcard.v1.OperatorService.GetReconciliation:input_type -> roamcard.v1.GetReconciliationRequest
+	32, // 65: roamcard.v1.OperatorService.ListFindings:input_type -> roamcard.v1.ListFindingsRequest
+	34, // 66: roamcard.v1.OperatorService.ResolveFinding:input_type -> roamcard.v1.ResolveFindingRequest
+	36, // 67: roamcard.v1.OperatorService.ListTransfers:input_type -> roamcard.v1.ListTransfersRequest
+	38, // 68: roamcard.v1.OperatorService.ResolveTransfer:input_type -> roamcard.v1.ResolveTransferRequest
+	41, // 69: roamcard.v1.OperatorService.ListOrderQueue:input_type -> roamcard.v1.ListOrderQueueRequest
+	44, // 70: roamcard.v1.OperatorService.InspectOrder:input_type -> roamcard.v1.InspectOrderRequest
+	52, // 71: roamcard.v1.OperatorService.DecideOrder:input_type -> roamcard.v1.DecideOrderRequest
+	54, // 72: roamcard.v1.OperatorService.ProvePayment:input_type -> roamcard.v1.ProvePaymentRequest
+	56, // 73: roamcard.v1.OperatorService.ListSwitches:input_type -> roamcard.v1.ListSwitchesRequest
+	58, // 74: roamcard.v1.OperatorService.SetSwitch:input_type -> roamcard.v1.SetSwitchRequest
+	0,  // 75: roamcard.v1.OperatorService.GetChallengeRetention:input_type -> roamcard.v1.GetChallengeRetentionRequest
+	2,  // 76: roamcard.v1.OperatorService.PruneChallenges:input_type -> roamcard.v1.PruneChallengesRequest
+	5,  // 77: roamcard.v1.OperatorService.ListFeeJobs:output_type -> roamcard.v1.ListFeeJobsResponse
+	7,  // 78: roamcard.v1.OperatorService.ReconcileFeeJob:output_type -> roamcard.v1.ReconcileFeeJobResponse
+	9,  // 79: roamcard.v1.OperatorService.RetryFeeJob:output_type -> roamcard.v1.RetryFeeJobResponse
+	11, // 80: roamcard.v1.OperatorService.WriteOffFeeJob:output_type -> roamcard.v1.WriteOffFeeJobResponse
+	14, // 81: roamcard.v1.OperatorService.CloseCard:output_type -> roamcard.v1.CloseCardResponse
+	16, // 82: roamcard.v1.OperatorService.ListCardClosings:output_type -> roamcard.v1.ListCardClosingsResponse
+	18, // 83: roamcard.v1.OperatorService.RetryCardClosing:output_type -> roamcard.v1.RetryCardClosingResponse
+	20, // 84: roamcard.v1.OperatorService.RetryEsimCancellation:output_type -> roamcard.v1.RetryEsimCancellationResponse
+	23, // 85: roamcard.v1.OperatorService.Reconcile:output_type -> roamcard.v1.ReconcileResponse
+	25, // 86: roamcard.v1.OperatorService.GetReconciliation:output_type -> roamcard.v1.GetReconciliationResponse
+	33, // 87: roamcard.v1.OperatorService.ListFindings:output_type -> roamcard.v1.ListFindingsResponse
+	35, // 88: roamcard.v1.OperatorService.ResolveFinding:output_type -> roamcard.v1.ResolveFindingResponse
+	37, // 89: roamcard.v1.OperatorService.ListTransfers:output_type -> roamcard.v1.ListTransfersResponse
+	39, // 90: roamcard.v1.OperatorService.ResolveTransfer:output_type -> roamcard.v1.ResolveTransferResponse
+	42, // 91: roamcard.v1.OperatorService.ListOrderQueue:output_type -> roamcard.v1.ListOrderQueueResponse
+	45, // 92: roamcard.v1.OperatorService.InspectOrder:output_type -> roamcard.v1.InspectOrderResponse
+	53, // 93: roamcard.v1.OperatorService.DecideOrder:output_type -> roamcard.v1.DecideOrderResponse
+	55, // 94: roamcard.v1.OperatorService.ProvePayment:output_type -> roamcard.v1.ProvePaymentResponse
+	57, // 95: roamcard.v1.OperatorService.ListSwitches:output_type -> roamcard.v1.ListSwitchesResponse
+	59, // 96: roamcard.v1.OperatorService.SetSwitch:output_type -> roamcard.v1.SetSwitchResponse
+	1,  // 97: roamcard.v1.OperatorService.GetChallengeRetention:output_type -> roamcard.v1.GetChallengeRetentionResponse
+	3,  // 98: roamcard.v1.OperatorService.PruneChallenges:output_type -> roamcard.v1.PruneChallengesResponse
+	77, // [77:99] is the sub-list for method output_type
+	55, // [55:77] is the sub-list for method input_type
+	55, // [55:55] is the sub-list for extension type_name
+	55, // [55:55] is the sub-list for extension extendee
+	0,  // [0:55] is the sub-list for field type_name
 }
 
 func init() { file_roamcard_v1_operator_proto_init() }
@@ -4516,6 +4626,7 @@ func file_roamcard_v1_operator_proto_init() {
 	if File_roamcard_v1_operator_proto != nil {
 		return
 	}
+	file_roamcard_v1_esim_proto_init()
 	file_roamcard_v1_order_proto_init()
 	file_roamcard_v1_policy_proto_init()
 	file_roamcard_v1_operator_proto_msgTypes[4].OneofWrappers = []any{}
@@ -4523,27 +4634,27 @@ func file_roamcard_v1_operator_proto_init() {
 	file_roamcard_v1_operator_proto_msgTypes[12].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[15].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[16].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[19].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[28].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[21].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[30].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[31].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[34].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[35].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[38].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[39].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[32].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[33].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[36].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[37].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[40].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[44].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[45].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[41].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[42].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[46].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[56].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[47].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[48].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[58].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[60].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_roamcard_v1_operator_proto_rawDesc), len(file_roamcard_v1_operator_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   59,
+			NumMessages:   61,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -21,6 +21,7 @@ const (
 	Order   fulfilmenttest.Op = "order"
 	Ordered fulfilmenttest.Op = "ordered"
 	Profile fulfilmenttest.Op = "profile"
+	Cancel  fulfilmenttest.Op = "cancel"
 )
 
 // Harness is the supplier under test and the handles on what is behind it.
@@ -51,6 +52,11 @@ func Run(t *testing.T, h Harness) {
 	if h.Capabilities.Status {
 		t.Run("ProfileIsWatched", h.profileIsWatched)
 		t.Run("StateIsReadWholeOrNotAtAll", h.stateIsReadWholeOrNotAtAll)
+	}
+	if h.Capabilities.Cancel {
+		t.Run("UnusedProfileIsGivenBackOnce", h.unusedProfileIsGivenBackOnce)
+		t.Run("InstalledProfileIsNotTakenBack", h.installedProfileIsNotTakenBack)
+		t.Run("LostCancellationIsUnknown", h.lostCancellationIsUnknown)
 	}
 }
 

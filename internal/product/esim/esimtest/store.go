@@ -52,6 +52,13 @@ func (s *Store) Reserved(context.Context, string, time.Time) (int64, error) {
 	return s.reserved, nil
 }
 
+// PutProfile keeps a profile as it is.
+func (s *Store) PutProfile(p esim.Profile) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.profiles[p.Order] = p
+}
+
 // Put keeps an order as it is, and wakes those who watch it.
 func (s *Store) Put(o order.Order) {
 	s.mu.Lock()

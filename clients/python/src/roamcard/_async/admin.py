@@ -9,6 +9,7 @@ from protobuf import Message
 
 from .._gen.models import (
     CardClosing,
+    EsimCancellation,
     FeeJob,
     Finding,
     GetActivityResponse,
@@ -40,6 +41,7 @@ from .._gen.roamcard.v1.operator_pb import (
     ResolveFindingRequest,
     ResolveTransferRequest,
     RetryCardClosingRequest,
+    RetryEsimCancellationRequest,
     RetryFeeJobRequest,
     SetSwitchRequest,
 )
@@ -90,6 +92,17 @@ class AsyncAdmin(Group):
         request = RetryCardClosingRequest(id=id, reason=reason)
         answer = await self._call("retry_card_closing", request, idempotency_key or new_key())
         return read(CardClosing, answer.closing)
+
+    async def retry_esim_cancellation(
+        self, order_id: str, reason: str, *, idempotency_key: str | None = None
+    ) -> EsimCancellation:
+        """Lets the cancellation of an order's eSIM that waits for an operator go on from its stage.
+
+        The same key does it once.
+        """
+        request = RetryEsimCancellationRequest(order_id=order_id, reason=reason)
+        answer = await self._call("retry_esim_cancellation", request, idempotency_key or new_key())
+        return read(EsimCancellation, answer.cancellation)
 
     async def reconcile(self) -> Reconciliation:
         """Compares the books now."""

@@ -9,6 +9,7 @@ from typing import Any, Literal, cast
 from .._gen.models import (
     Card,
     CardTransaction,
+    EsimCancellation,
     EsimPlan,
     EsimProfile,
     GetCardBalanceResponse,
@@ -201,6 +202,14 @@ class AsyncEsim(Group):
         The service asks the supplier once a minute at most; `read_at` says when it did.
         """
         return await self._engine.run(self._core.esim_profile(order, delivery_token))
+
+    async def cancel(self, order: Order | PaidOrder | str) -> EsimCancellation:
+        """Gives an eSIM that was never installed back, for the refund that its supplier grants.
+
+        The refund goes on chain to who paid, once the supplier has taken the eSIM back. It needs the wallet's session;
+        `profile` tells how far it is. Asked again it answers with how far it is, and nothing is refunded twice.
+        """
+        return await self._engine.run(self._core.cancel_esim(order))
 
     async def install(
         self,

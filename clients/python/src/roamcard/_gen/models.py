@@ -22,6 +22,7 @@ TransactionKind: TypeAlias = Literal["purchase", "refund"]
 TransactionStatus: TypeAlias = Literal["pending", "completed", "declined", "reversed"]
 DeclineReason: TypeAlias = Literal["insufficient_funds", "card_frozen", "card_closed", "limit_exceeded", "merchant_not_allowed", "verification_failed", "suspected_fraud", "other"]
 PlanType: TypeAlias = Literal["country", "region"]
+CancellationStatus: TypeAlias = Literal["cancelling", "refunding", "refunded", "kept", "review"]
 ProfileStatus: TypeAlias = Literal["not_installed", "installed", "active", "used_up", "expired", "cancelled", "unknown"]
 FeeJobStatus: TypeAlias = Literal["queued", "processing", "succeeded", "failed", "operator_review"]
 ReviewStatus: TypeAlias = Literal["open", "resolved"]
@@ -244,6 +245,22 @@ class EsimUsage(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
+class EsimCancellation(Model):
+    """The cancellation of one eSIM."""
+    order_id: str
+    status: CancellationStatus
+    """cancelling while the supplier is asked; refunding once it has taken the eSIM back, and refunded once the chain shows
+    the refund; kept when it has refused, and the eSIM is usable as before; review while an operator has to look.
+    """
+    refund_amount: str | None = None
+    """What goes back to who paid, in USDC's atomic units. Absent until the supplier has granted it."""
+    since: datetime
+    """When that status began."""
+    transaction: str | None = None
+    """The hash of the transaction that moved the refund. Absent before it is refunded."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class EsimProfile(Model):
     """How an eSIM stands at its supplier."""
     order_id: str
@@ -255,6 +272,8 @@ class EsimProfile(Model):
     """When it cannot be used any more; before it is installed, the end of the time to install it. Absent when unknown."""
     read_at: datetime
     """When the supplier was asked."""
+    cancellation: EsimCancellation | None = None
+    """How far the eSIM's cancellation is. Absent when its owner has not asked for one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -547,6 +566,8 @@ class EsimProfileTerms(Model):
     """How old an answer may be."""
     statuses: tuple[str, ...]
     """not_installed, installed, active, used_up, expired, cancelled and unknown."""
+    cancel: str | None = None
+    """Gives an eSIM that was never installed back, for the refund that the supplier grants."""
 
 
 @dataclass(frozen=True, kw_only=True)

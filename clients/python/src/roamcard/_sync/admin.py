@@ -10,6 +10,7 @@ from protobuf import Message
 
 from .._gen.models import (
     CardClosing,
+    EsimCancellation,
     FeeJob,
     Finding,
     GetActivityResponse,
@@ -41,6 +42,7 @@ from .._gen.roamcard.v1.operator_pb import (
     ResolveFindingRequest,
     ResolveTransferRequest,
     RetryCardClosingRequest,
+    RetryEsimCancellationRequest,
     RetryFeeJobRequest,
     SetSwitchRequest,
 )
@@ -91,6 +93,17 @@ class Admin(Group):
         request = RetryCardClosingRequest(id=id, reason=reason)
         answer = self._call("retry_card_closing", request, idempotency_key or new_key())
         return read(CardClosing, answer.closing)
+
+    def retry_esim_cancellation(
+        self, order_id: str, reason: str, *, idempotency_key: str | None = None
+    ) -> EsimCancellation:
+        """Lets the cancellation of an order's eSIM that waits for an operator go on from its stage.
+
+        The same key does it once.
+        """
+        request = RetryEsimCancellationRequest(order_id=order_id, reason=reason)
+        answer = self._call("retry_esim_cancellation", request, idempotency_key or new_key())
+        return read(EsimCancellation, answer.cancellation)
 
     def reconcile(self) -> Reconciliation:
         """Compares the books now."""

@@ -51,6 +51,8 @@ class FakeOrder:
     card: FakeCard | None = None
     delivery: str | None = None
     """Opens the order without a session."""
+    cancelled: bool = False
+    """Whether its eSIM was given back."""
 
 
 @dataclass(frozen=True)

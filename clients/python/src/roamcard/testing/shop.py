@@ -127,7 +127,7 @@ class Shop:
                     o for o in self._orders.of(wallet) if members.get("status") != "active" or o.status != "fulfilled"
                 ]
                 return ok({"orders": [self._orders.look(o) for o in orders]})
-            case method if method in _READS:
+            case method if method in (*_READS, "EsimService/CancelEsim"):
                 order = next((o for o in self._orders.of(wallet) if o.id == members.get("orderId")), None)
                 return (
                     self._read(asked, order) if order else asked.problem("order_not_found", "There is no such order.")
@@ -158,22 +158,38 @@ class Shop:
         return ok({"cardId": card.id, "availableUsdCents": card.cents, "currency": "USD", "asOf": now})
 
     def _read(self, asked: Asked, order: FakeOrder) -> Told:
-        if asked.method not in ("EsimService/GetEsimCredentials", "EsimService/GetEsimProfile"):
+        if asked.method in _READS[:2]:
             return ok({"order": self._orders.look(order)})
         if order.kind != "esim" or order.status != "fulfilled":
             return asked.problem("order_not_fulfilled", "The order has no eSIM.")
         if asked.method == "EsimService/GetEsimProfile":
             return ok({"profile": self._profile(order)})
+        if asked.method == "EsimService/CancelEsim":
+            shown = self._cancellation(order)
+            order.cancelled = True
+            return ok({"cancellation": shown})
+        if order.cancelled:
+            return asked.problem("esim_cancelled", "The eSIM was cancelled.")
         return ok({"credentials": self._said["esim"]})
 
     def _profile(self, order: FakeOrder) -> Members:
         """The eSIM of an order, which nobody installs."""
         now = self._orders.now()
+        if order.cancelled:
+            shown = self._cancellation(order)
+            return {"orderId": order.id, "status": "cancelled", "readAt": stamp(now), "cancellation": shown}
         usage = {"usedBytes": "0", "totalBytes": "524288000", "measuredAt": stamp(now)}
         expires = stamp(now + 180 * 24 * 3600)
         return {
             "orderId": order.id, "status": "not_installed", "readAt": stamp(now), "expiresAt": expires, "usage": usage,
         }  # fmt: skip
+
+    def _cancellation(self, order: FakeOrder) -> Members:
+        """The cancellation of an order's eSIM is done by the second look. The supplier grants all that was paid."""
+        shown: Members = {"orderId": order.id, "status": "cancelling", "since": stamp(self._orders.now())}
+        if order.cancelled and order.payment is not None:
+            shown |= {"status": "refunded", "refundAmount": str(order.payment.amount), "transaction": "0x" + "f" * 64}
+        return shown
 
     def _open(self, asked: Asked, wallet: str) -> Told:
         """Opens an order that is paid later; the same key gives the same one."""

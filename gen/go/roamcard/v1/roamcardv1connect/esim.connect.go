@@ -57,6 +57,8 @@ const (
 	// EsimServiceGetEsimProfileProcedure is the fully-qualified name of the EsimService's
 	// GetEsimProfile RPC.
 	EsimServiceGetEsimProfileProcedure = "/roamcard.v1.EsimService/GetEsimProfile"
+	// EsimServiceCancelEsimProcedure is the fully-qualified name of the EsimService's CancelEsim RPC.
+	EsimServiceCancelEsimProcedure = "/roamcard.v1.EsimService/CancelEsim"
 	// EsimServiceRotateEsimTokenProcedure is the fully-qualified name of the EsimService's
 	// RotateEsimToken RPC.
 	EsimServiceRotateEsimTokenProcedure = "/roamcard.v1.EsimService/RotateEsimToken"
@@ -92,6 +94,11 @@ type EsimServiceClient interface {
 	// how much data is used and when it expires. The supplier is asked at most once a minute; between, the answer is the
 	// last one, with the time when it was read.
 	GetEsimProfile(context.Context, *v1.GetEsimProfileRequest) (*v1.GetEsimProfileResponse, error)
+	// Gives an eSIM that was never installed back to its supplier, for its owner. Once the supplier has taken it back, what
+	// the supplier credits is refunded on chain to who paid, and never more than was paid. It goes on by itself: ask for the
+	// eSIM's profile to follow it. A cancellation that was begun answers with how far it is, and nothing is refunded twice;
+	// one that the supplier has refused begins again.
+	CancelEsim(context.Context, *v1.CancelEsimRequest) (*v1.CancelEsimResponse, error)
 	// Revokes the delivery token of an order and gives its owner a new one.
 	RotateEsimToken(context.Context, *v1.RotateEsimTokenRequest) (*v1.RotateEsimTokenResponse, error)
 }
@@ -161,6 +168,12 @@ func NewEsimServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		cancelEsim: connect.NewClient[v1.CancelEsimRequest, v1.CancelEsimResponse](
+			httpClient,
+			baseURL+EsimServiceCancelEsimProcedure,
+			connect.WithSchema(esimServiceMethods.ByName("CancelEsim")),
+			connect.WithClientOptions(opts...),
+		),
 		rotateEsimToken: connect.NewClient[v1.RotateEsimTokenRequest, v1.RotateEsimTokenResponse](
 			httpClient,
 			baseURL+EsimServiceRotateEsimTokenProcedure,
@@ -180,6 +193,7 @@ type esimServiceClient struct {
 	getEsimOrder       *connect.Client[v1.GetEsimOrderRequest, v1.GetEsimOrderResponse]
 	getEsimCredentials *connect.Client[v1.GetEsimCredentialsRequest, v1.GetEsimCredentialsResponse]
 	getEsimProfile     *connect.Client[v1.GetEsimProfileRequest, v1.GetEsimProfileResponse]
+	cancelEsim         *connect.Client[v1.CancelEsimRequest, v1.CancelEsimResponse]
 	rotateEsimToken    *connect.Client[v1.RotateEsimTokenRequest, v1.RotateEsimTokenResponse]
 }
 
@@ -255,6 +269,15 @@ func (c *esimServiceClient) GetEsimProfile(ctx context.Context, req *v1.GetEsimP
 	return nil, err
 }
 
+// CancelEsim calls roamcard.v1.EsimService.CancelEsim.
+func (c *esimServiceClient) CancelEsim(ctx context.Context, req *v1.CancelEsimRequest) (*v1.CancelEsimResponse, error) {
+	response, err := c.cancelEsim.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // RotateEsimToken calls roamcard.v1.EsimService.RotateEsimToken.
 func (c *esimServiceClient) RotateEsimToken(ctx context.Context, req *v1.RotateEsimTokenRequest) (*v1.RotateEsimTokenResponse, error) {
 	response, err := c.rotateEsimToken.CallUnary(ctx, connect.NewRequest(req))
@@ -294,6 +317,11 @@ type EsimServiceHandler interface {
 	// how much data is used and when it expires. The supplier is asked at most once a minute; between, the answer is the
 	// last one, with the time when it was read.
 	GetEsimProfile(context.Context, *v1.GetEsimProfileRequest) (*v1.GetEsimProfileResponse, error)
+	// Gives an eSIM that was never installed back to its supplier, for its owner. Once the supplier has taken it back, what
+	// the supplier credits is refunded on chain to who paid, and never more than was paid. It goes on by itself: ask for the
+	// eSIM's profile to follow it. A cancellation that was begun answers with how far it is, and nothing is refunded twice;
+	// one that the supplier has refused begins again.
+	CancelEsim(context.Context, *v1.CancelEsimRequest) (*v1.CancelEsimResponse, error)
 	// Revokes the delivery token of an order and gives its owner a new one.
 	RotateEsimToken(context.Context, *v1.RotateEsimTokenRequest) (*v1.RotateEsimTokenResponse, error)
 }
@@ -359,6 +387,12 @@ func NewEsimServiceHandler(svc EsimServiceHandler, opts ...connect.HandlerOption
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	esimServiceCancelEsimHandler := connect.NewUnaryHandlerSimple(
+		EsimServiceCancelEsimProcedure,
+		svc.CancelEsim,
+		connect.WithSchema(esimServiceMethods.ByName("CancelEsim")),
+		connect.WithHandlerOptions(opts...),
+	)
 	esimServiceRotateEsimTokenHandler := connect.NewUnaryHandlerSimple(
 		EsimServiceRotateEsimTokenProcedure,
 		svc.RotateEsimToken,
@@ -383,6 +417,8 @@ func NewEsimServiceHandler(svc EsimServiceHandler, opts ...connect.HandlerOption
 			esimServiceGetEsimCredentialsHandler.ServeHTTP(w, r)
 		case EsimServiceGetEsimProfileProcedure:
 			esimServiceGetEsimProfileHandler.ServeHTTP(w, r)
+		case EsimServiceCancelEsimProcedure:
+			esimServiceCancelEsimHandler.ServeHTTP(w, r)
 		case EsimServiceRotateEsimTokenProcedure:
 			esimServiceRotateEsimTokenHandler.ServeHTTP(w, r)
 		default:
@@ -424,6 +460,10 @@ func (UnimplementedEsimServiceHandler) GetEsimCredentials(context.Context, *v1.G
 
 func (UnimplementedEsimServiceHandler) GetEsimProfile(context.Context, *v1.GetEsimProfileRequest) (*v1.GetEsimProfileResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.EsimService.GetEsimProfile is not implemented"))
+}
+
+func (UnimplementedEsimServiceHandler) CancelEsim(context.Context, *v1.CancelEsimRequest) (*v1.CancelEsimResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.EsimService.CancelEsim is not implemented"))
 }
 
 func (UnimplementedEsimServiceHandler) RotateEsimToken(context.Context, *v1.RotateEsimTokenRequest) (*v1.RotateEsimTokenResponse, error) {

@@ -54,6 +54,9 @@ const (
 	// OperatorServiceRetryCardClosingProcedure is the fully-qualified name of the OperatorService's
 	// RetryCardClosing RPC.
 	OperatorServiceRetryCardClosingProcedure = "/roamcard.v1.OperatorService/RetryCardClosing"
+	// OperatorServiceRetryEsimCancellationProcedure is the fully-qualified name of the
+	// OperatorService's RetryEsimCancellation RPC.
+	OperatorServiceRetryEsimCancellationProcedure = "/roamcard.v1.OperatorService/RetryEsimCancellation"
 	// OperatorServiceReconcileProcedure is the fully-qualified name of the OperatorService's Reconcile
 	// RPC.
 	OperatorServiceReconcileProcedure = "/roamcard.v1.OperatorService/Reconcile"
@@ -121,6 +124,9 @@ type OperatorServiceClient interface {
 	// Lets a closing that waits for an operator go on from its stage. What was sent before is looked up, not sent again. A
 	// closing in another status stays as it is.
 	RetryCardClosing(context.Context, *v1.RetryCardClosingRequest) (*v1.RetryCardClosingResponse, error)
+	// Lets the cancellation of an order's eSIM that waits for an operator go on from its stage. What the supplier or the
+	// chain may have done is looked up, not done again. A cancellation in another status stays as it is.
+	RetryEsimCancellation(context.Context, *v1.RetryEsimCancellationRequest) (*v1.RetryEsimCancellationResponse, error)
 	// Compares the books now: the chain's transfers, our records and ledger, and the issuer's own. Money that
 	// belongs to no order is posted to the ledger; nothing else is changed.
 	Reconcile(context.Context, *v1.ReconcileRequest) (*v1.ReconcileResponse, error)
@@ -213,6 +219,12 @@ func NewOperatorServiceClient(httpClient connect.HTTPClient, baseURL string, opt
 			httpClient,
 			baseURL+OperatorServiceRetryCardClosingProcedure,
 			connect.WithSchema(operatorServiceMethods.ByName("RetryCardClosing")),
+			connect.WithClientOptions(opts...),
+		),
+		retryEsimCancellation: connect.NewClient[v1.RetryEsimCancellationRequest, v1.RetryEsimCancellationResponse](
+			httpClient,
+			baseURL+OperatorServiceRetryEsimCancellationProcedure,
+			connect.WithSchema(operatorServiceMethods.ByName("RetryEsimCancellation")),
 			connect.WithClientOptions(opts...),
 		),
 		reconcile: connect.NewClient[v1.ReconcileRequest, v1.ReconcileResponse](
@@ -318,6 +330,7 @@ type operatorServiceClient struct {
 	closeCard             *connect.Client[v1.CloseCardRequest, v1.CloseCardResponse]
 	listCardClosings      *connect.Client[v1.ListCardClosingsRequest, v1.ListCardClosingsResponse]
 	retryCardClosing      *connect.Client[v1.RetryCardClosingRequest, v1.RetryCardClosingResponse]
+	retryEsimCancellation *connect.Client[v1.RetryEsimCancellationRequest, v1.RetryEsimCancellationResponse]
 	reconcile             *connect.Client[v1.ReconcileRequest, v1.ReconcileResponse]
 	getReconciliation     *connect.Client[v1.GetReconciliationRequest, v1.GetReconciliationResponse]
 	listFindings          *connect.Client[v1.ListFindingsRequest, v1.ListFindingsResponse]
@@ -391,6 +404,15 @@ func (c *operatorServiceClient) ListCardClosings(ctx context.Context, req *v1.Li
 // RetryCardClosing calls roamcard.v1.OperatorService.RetryCardClosing.
 func (c *operatorServiceClient) RetryCardClosing(ctx context.Context, req *v1.RetryCardClosingRequest) (*v1.RetryCardClosingResponse, error) {
 	response, err := c.retryCardClosing.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// RetryEsimCancellation calls roamcard.v1.OperatorService.RetryEsimCancellation.
+func (c *operatorServiceClient) RetryEsimCancellation(ctx context.Context, req *v1.RetryEsimCancellationRequest) (*v1.RetryEsimCancellationResponse, error) {
+	response, err := c.retryEsimCancellation.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -546,6 +568,9 @@ type OperatorServiceHandler interface {
 	// Lets a closing that waits for an operator go on from its stage. What was sent before is looked up, not sent again. A
 	// closing in another status stays as it is.
 	RetryCardClosing(context.Context, *v1.RetryCardClosingRequest) (*v1.RetryCardClosingResponse, error)
+	// Lets the cancellation of an order's eSIM that waits for an operator go on from its stage. What the supplier or the
+	// chain may have done is looked up, not done again. A cancellation in another status stays as it is.
+	RetryEsimCancellation(context.Context, *v1.RetryEsimCancellationRequest) (*v1.RetryEsimCancellationResponse, error)
 	// Compares the books now: the chain's transfers, our records and ledger, and the issuer's own. Money that
 	// belongs to no order is posted to the ledger; nothing else is changed.
 	Reconcile(context.Context, *v1.ReconcileRequest) (*v1.ReconcileResponse, error)
@@ -634,6 +659,12 @@ func NewOperatorServiceHandler(svc OperatorServiceHandler, opts ...connect.Handl
 		OperatorServiceRetryCardClosingProcedure,
 		svc.RetryCardClosing,
 		connect.WithSchema(operatorServiceMethods.ByName("RetryCardClosing")),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorServiceRetryEsimCancellationHandler := connect.NewUnaryHandlerSimple(
+		OperatorServiceRetryEsimCancellationProcedure,
+		svc.RetryEsimCancellation,
+		connect.WithSchema(operatorServiceMethods.ByName("RetryEsimCancellation")),
 		connect.WithHandlerOptions(opts...),
 	)
 	operatorServiceReconcileHandler := connect.NewUnaryHandlerSimple(
@@ -743,6 +774,8 @@ func NewOperatorServiceHandler(svc OperatorServiceHandler, opts ...connect.Handl
 			operatorServiceListCardClosingsHandler.ServeHTTP(w, r)
 		case OperatorServiceRetryCardClosingProcedure:
 			operatorServiceRetryCardClosingHandler.ServeHTTP(w, r)
+		case OperatorServiceRetryEsimCancellationProcedure:
+			operatorServiceRetryEsimCancellationHandler.ServeHTTP(w, r)
 		case OperatorServiceReconcileProcedure:
 			operatorServiceReconcileHandler.ServeHTTP(w, r)
 		case OperatorServiceGetReconciliationProcedure:
@@ -806,6 +839,10 @@ func (UnimplementedOperatorServiceHandler) ListCardClosings(context.Context, *v1
 
 func (UnimplementedOperatorServiceHandler) RetryCardClosing(context.Context, *v1.RetryCardClosingRequest) (*v1.RetryCardClosingResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.RetryCardClosing is not implemented"))
+}
+
+func (UnimplementedOperatorServiceHandler) RetryEsimCancellation(context.Context, *v1.RetryEsimCancellationRequest) (*v1.RetryEsimCancellationResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.RetryEsimCancellation is not implemented"))
 }
 
 func (UnimplementedOperatorServiceHandler) Reconcile(context.Context, *v1.ReconcileRequest) (*v1.ReconcileResponse, error) {

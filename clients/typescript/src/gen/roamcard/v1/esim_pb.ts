@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file roamcard/v1/esim.proto.
  */
 export const file_roamcard_v1_esim: GenFile = /*@__PURE__*/
-  fileDesc("ChZyb2FtY2FyZC92MS9lc2ltLnByb3RvEgtyb2FtY2FyZC52MSIZChdHZXRFc2ltRGlzY292ZXJ5UmVxdWVzdCLyAgoYR2V0RXNpbURpc2NvdmVyeVJlc3BvbnNlEhgKEGNvbnRyYWN0X3ZlcnNpb24YASABKA0SLgoHY2F0YWxvZxgCIAEoCzIdLnJvYW1jYXJkLnYxLkVzaW1DYXRhbG9nVGVybXMSLgoHcGF5bWVudBgDIAEoCzIdLnJvYW1jYXJkLnYxLkVzaW1QYXltZW50VGVybXMSLQoJb3duZXJzaGlwGAQgASgLMhoucm9hbWNhcmQudjEuRXNpbU93bmVyc2hpcBI2CgtmdWxmaWxsbWVudBgFIAEoCzIhLnJvYW1jYXJkLnYxLkVzaW1GdWxmaWxsbWVudFRlcm1zEjUKC2NyZWRlbnRpYWxzGAYgASgLMiAucm9hbWNhcmQudjEuRXNpbUNyZWRlbnRpYWxUZXJtcxIOCgZwYXVzZWQYByABKAgSLgoHcHJvZmlsZRgIIAEoCzIdLnJvYW1jYXJkLnYxLkVzaW1Qcm9maWxlVGVybXMibAoQRXNpbVByb2ZpbGVUZXJtcxITCgZzdGF0dXMYASABKAlIAIgBARINCgV1c2FnZRgCIAEoCBIXCg9tYXhfYWdlX3NlY29uZHMYAyABKA0SEAoIc3RhdHVzZXMYBCADKAlCCQoHX3N0YXR1cyJXChBFc2ltQ2F0YWxvZ1Rlcm1zEg0KBXBsYW5zGAEgASgJEg8KB2ZpbHRlcnMYAiADKAkSDQoFdHlwZXMYAyADKAkSFAoMZGVmYXVsdF9wbGFuGAQgASgJIqECChBFc2ltUGF5bWVudFRlcm1zEhAKCHByb3RvY29sGAEgASgJEhQKDHg0MDJfdmVyc2lvbhgCIAEoDRIOCgZzY2hlbWUYAyABKAkSDwoHbmV0d29yaxgEIAEoCRINCgVhc3NldBgFIAEoCRIOCgZwYXlfdG8YBiABKAkSDQoFcHJpY2UYByABKAkSGwoTbWluX3ByaWNlX3VzZF9jZW50cxgIIAEoDRIbChNtYXhfcHJpY2VfdXNkX2NlbnRzGAkgASgNEg4KBm1ldGhvZBgKIAEoCRIQCghyZXNvdXJjZRgLIAEoCRIVCg1hY2NvdW50X3R5cGVzGAwgAygJEiMKG21heF9zdWJtaXNzaW9uc19wZXJfYXR0ZW1wdBgNIAEoDSJpCg1Fc2ltT3duZXJzaGlwEg0KBW93bmVyGAEgASgJEhUKDWNhcmRfcmVxdWlyZWQYAiABKAgSHwoXc2lnbl9pbl9yZXF1aXJlZF90b19idXkYAyABKAgSEQoJYWxsb3dsaXN0GAQgASgIImYKFEVzaW1GdWxmaWxsbWVudFRlcm1zEhQKDGFzeW5jaHJvbm91cxgBIAEoCBIWCg5pbmxpbmVfd2FpdF9tcxgCIAEoDRIOCgZzdGF0dXMYAyABKAkSEAoIc3RhdHVzZXMYBCADKAkinAEKE0VzaW1DcmVkZW50aWFsVGVybXMSEgoKb3duZXJfb25seRgBIAEoCBIQCghub19zdG9yZRgCIAEoCBIdChVkZWxpdmVyeV90b2tlbl9oZWFkZXIYAyABKAkSGwoTZGVsaXZlcnlfdG9rZW5fZGF5cxgEIAEoDRITCgtjcmVkZW50aWFscxgFIAEoCRIOCgZyb3RhdGUYBiABKAkiGQoXR2V0RXNpbVJlYWRpbmVzc1JlcXVlc3QiVwoYR2V0RXNpbVJlYWRpbmVzc1Jlc3BvbnNlEg4KBnN0YXR1cxgBIAEoCRIrCgZjaGVja3MYAiADKAsyGy5yb2FtY2FyZC52MS5SZWFkaW5lc3NDaGVjayJeChRMaXN0RXNpbVBsYW5zUmVxdWVzdBIZCgxjb3VudHJ5X2NvZGUYASABKAlIAIgBARIRCgR0eXBlGAIgASgJSAGIAQFCDwoNX2NvdW50cnlfY29kZUIHCgVfdHlwZSI9ChVMaXN0RXNpbVBsYW5zUmVzcG9uc2USJAoFcGxhbnMYASADKAsyFS5yb2FtY2FyZC52MS5Fc2ltUGxhbiKHAgoIRXNpbVBsYW4SDwoHcGxhbl9pZBgBIAEoCRIMCgRuYW1lGAIgASgJEgwKBHR5cGUYAyABKAkSFQoNY291bnRyeV9jb2RlcxgEIAMoCRIUCgdkYXRhX21iGAUgASgNSACIAQESFQoNdmFsaWRpdHlfZGF5cxgGIAEoDRIXCg9wcmljZV91c2RfY2VudHMYByABKA0SDgoGYW1vdW50GAggASgJEg0KBWFzc2V0GAkgASgJEg8KB25ldHdvcmsYCiABKAkSEQoJdW5saW1pdGVkGAsgASgIEhUKCGZhaXJfdXNlGAwgASgJSAGIAQFCCgoIX2RhdGFfbWJCCwoJX2ZhaXJfdXNlIlAKE1B1cmNoYXNlRXNpbVJlcXVlc3QSFAoHcGxhbl9pZBgBIAEoCUgAiAEBEhcKD2lkZW1wb3RlbmN5X2tleRgCIAEoCUIKCghfcGxhbl9pZCI5ChRQdXJjaGFzZUVzaW1SZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyIjoKFkNyZWF0ZUVzaW1PcmRlclJlcXVlc3QSFAoHcGxhbl9pZBgBIAEoCUgAiAEBQgoKCF9wbGFuX2lkIjwKF0NyZWF0ZUVzaW1PcmRlclJlc3BvbnNlEiEKBW9yZGVyGAEgASgLMhIucm9hbWNhcmQudjEuT3JkZXIiJwoTR2V0RXNpbU9yZGVyUmVxdWVzdBIQCghvcmRlcl9pZBgBIAEoCSI5ChRHZXRFc2ltT3JkZXJSZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyIi0KGUdldEVzaW1DcmVkZW50aWFsc1JlcXVlc3QSEAoIb3JkZXJfaWQYASABKAkiTwoaR2V0RXNpbUNyZWRlbnRpYWxzUmVzcG9uc2USMQoLY3JlZGVudGlhbHMYASABKAsyHC5yb2FtY2FyZC52MS5Fc2ltQ3JlZGVudGlhbHMiKQoVR2V0RXNpbVByb2ZpbGVSZXF1ZXN0EhAKCG9yZGVyX2lkGAEgASgJIkMKFkdldEVzaW1Qcm9maWxlUmVzcG9uc2USKQoHcHJvZmlsZRgBIAEoCzIYLnJvYW1jYXJkLnYxLkVzaW1Qcm9maWxlIrMBCgtFc2ltUHJvZmlsZRIQCghvcmRlcl9pZBgBIAEoCRIOCgZzdGF0dXMYAiABKAkSJQoFdXNhZ2UYAyABKAsyFi5yb2FtY2FyZC52MS5Fc2ltVXNhZ2USLgoKZXhwaXJlc19hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoHcmVhZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiegoJRXNpbVVzYWdlEhIKCnVzZWRfYnl0ZXMYASABKAkSGAoLdG90YWxfYnl0ZXMYAiABKAlIAIgBARIvCgttZWFzdXJlZF9hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCDgoMX3RvdGFsX2J5dGVzIioKFlJvdGF0ZUVzaW1Ub2tlblJlcXVlc3QSEAoIb3JkZXJfaWQYASABKAkiRgoXUm90YXRlRXNpbVRva2VuUmVzcG9uc2USKwoIZGVsaXZlcnkYASABKAsyGS5yb2FtY2FyZC52MS5Fc2ltRGVsaXZlcnky7QYKC0VzaW1TZXJ2aWNlEmQKEEdldEVzaW1EaXNjb3ZlcnkSJC5yb2FtY2FyZC52MS5HZXRFc2ltRGlzY292ZXJ5UmVxdWVzdBolLnJvYW1jYXJkLnYxLkdldEVzaW1EaXNjb3ZlcnlSZXNwb25zZSIDkAIBEmQKEEdldEVzaW1SZWFkaW5lc3MSJC5yb2FtY2FyZC52MS5HZXRFc2ltUmVhZGluZXNzUmVxdWVzdBolLnJvYW1jYXJkLnYxLkdldEVzaW1SZWFkaW5lc3NSZXNwb25zZSIDkAIBElsKDUxpc3RFc2ltUGxhbnMSIS5yb2FtY2FyZC52MS5MaXN0RXNpbVBsYW5zUmVxdWVzdBoiLnJvYW1jYXJkLnYxLkxpc3RFc2ltUGxhbnNSZXNwb25zZSIDkAIBElMKDFB1cmNoYXNlRXNpbRIgLnJvYW1jYXJkLnYxLlB1cmNoYXNlRXNpbVJlcXVlc3QaIS5yb2FtY2FyZC52MS5QdXJjaGFzZUVzaW1SZXNwb25zZRJcCg9DcmVhdGVFc2ltT3JkZXISIy5yb2FtY2FyZC52MS5DcmVhdGVFc2ltT3JkZXJSZXF1ZXN0GiQucm9hbWNhcmQudjEuQ3JlYXRlRXNpbU9yZGVyUmVzcG9uc2USWAoMR2V0RXNpbU9yZGVyEiAucm9hbWNhcmQudjEuR2V0RXNpbU9yZGVyUmVxdWVzdBohLnJvYW1jYXJkLnYxLkdldEVzaW1PcmRlclJlc3BvbnNlIgOQAgESagoSR2V0RXNpbUNyZWRlbnRpYWxzEiYucm9hbWNhcmQudjEuR2V0RXNpbUNyZWRlbnRpYWxzUmVxdWVzdBonLnJvYW1jYXJkLnYxLkdldEVzaW1DcmVkZW50aWFsc1Jlc3BvbnNlIgOQAgESXgoOR2V0RXNpbVByb2ZpbGUSIi5yb2FtY2FyZC52MS5HZXRFc2ltUHJvZmlsZVJlcXVlc3QaIy5yb2FtY2FyZC52MS5HZXRFc2ltUHJvZmlsZVJlc3BvbnNlIgOQAgESXAoPUm90YXRlRXNpbVRva2VuEiMucm9hbWNhcmQudjEuUm90YXRlRXNpbVRva2VuUmVxdWVzdBokLnJvYW1jYXJkLnYxLlJvdGF0ZUVzaW1Ub2tlblJlc3BvbnNlQmkKD2NvbS5yb2FtY2FyZC52MUIJRXNpbVByb3RvUAGiAgNSWFiqAgtSb2FtY2FyZC5WMcoCC1JvYW1jYXJkXFYx4gIXUm9hbWNhcmRcVjFcR1BCTWV0YWRhdGHqAgxSb2FtY2FyZDo6VjFiBnByb3RvMw", [file_google_protobuf_timestamp, file_roamcard_v1_order, file_roamcard_v1_service]);
+  fileDesc("ChZyb2FtY2FyZC92MS9lc2ltLnByb3RvEgtyb2FtY2FyZC52MSIZChdHZXRFc2ltRGlzY292ZXJ5UmVxdWVzdCLyAgoYR2V0RXNpbURpc2NvdmVyeVJlc3BvbnNlEhgKEGNvbnRyYWN0X3ZlcnNpb24YASABKA0SLgoHY2F0YWxvZxgCIAEoCzIdLnJvYW1jYXJkLnYxLkVzaW1DYXRhbG9nVGVybXMSLgoHcGF5bWVudBgDIAEoCzIdLnJvYW1jYXJkLnYxLkVzaW1QYXltZW50VGVybXMSLQoJb3duZXJzaGlwGAQgASgLMhoucm9hbWNhcmQudjEuRXNpbU93bmVyc2hpcBI2CgtmdWxmaWxsbWVudBgFIAEoCzIhLnJvYW1jYXJkLnYxLkVzaW1GdWxmaWxsbWVudFRlcm1zEjUKC2NyZWRlbnRpYWxzGAYgASgLMiAucm9hbWNhcmQudjEuRXNpbUNyZWRlbnRpYWxUZXJtcxIOCgZwYXVzZWQYByABKAgSLgoHcHJvZmlsZRgIIAEoCzIdLnJvYW1jYXJkLnYxLkVzaW1Qcm9maWxlVGVybXMijAEKEEVzaW1Qcm9maWxlVGVybXMSEwoGc3RhdHVzGAEgASgJSACIAQESDQoFdXNhZ2UYAiABKAgSFwoPbWF4X2FnZV9zZWNvbmRzGAMgASgNEhAKCHN0YXR1c2VzGAQgAygJEhMKBmNhbmNlbBgFIAEoCUgBiAEBQgkKB19zdGF0dXNCCQoHX2NhbmNlbCJXChBFc2ltQ2F0YWxvZ1Rlcm1zEg0KBXBsYW5zGAEgASgJEg8KB2ZpbHRlcnMYAiADKAkSDQoFdHlwZXMYAyADKAkSFAoMZGVmYXVsdF9wbGFuGAQgASgJIqECChBFc2ltUGF5bWVudFRlcm1zEhAKCHByb3RvY29sGAEgASgJEhQKDHg0MDJfdmVyc2lvbhgCIAEoDRIOCgZzY2hlbWUYAyABKAkSDwoHbmV0d29yaxgEIAEoCRINCgVhc3NldBgFIAEoCRIOCgZwYXlfdG8YBiABKAkSDQoFcHJpY2UYByABKAkSGwoTbWluX3ByaWNlX3VzZF9jZW50cxgIIAEoDRIbChNtYXhfcHJpY2VfdXNkX2NlbnRzGAkgASgNEg4KBm1ldGhvZBgKIAEoCRIQCghyZXNvdXJjZRgLIAEoCRIVCg1hY2NvdW50X3R5cGVzGAwgAygJEiMKG21heF9zdWJtaXNzaW9uc19wZXJfYXR0ZW1wdBgNIAEoDSJpCg1Fc2ltT3duZXJzaGlwEg0KBW93bmVyGAEgASgJEhUKDWNhcmRfcmVxdWlyZWQYAiABKAgSHwoXc2lnbl9pbl9yZXF1aXJlZF90b19idXkYAyABKAgSEQoJYWxsb3dsaXN0GAQgASgIImYKFEVzaW1GdWxmaWxsbWVudFRlcm1zEhQKDGFzeW5jaHJvbm91cxgBIAEoCBIWCg5pbmxpbmVfd2FpdF9tcxgCIAEoDRIOCgZzdGF0dXMYAyABKAkSEAoIc3RhdHVzZXMYBCADKAkinAEKE0VzaW1DcmVkZW50aWFsVGVybXMSEgoKb3duZXJfb25seRgBIAEoCBIQCghub19zdG9yZRgCIAEoCBIdChVkZWxpdmVyeV90b2tlbl9oZWFkZXIYAyABKAkSGwoTZGVsaXZlcnlfdG9rZW5fZGF5cxgEIAEoDRITCgtjcmVkZW50aWFscxgFIAEoCRIOCgZyb3RhdGUYBiABKAkiGQoXR2V0RXNpbVJlYWRpbmVzc1JlcXVlc3QiVwoYR2V0RXNpbVJlYWRpbmVzc1Jlc3BvbnNlEg4KBnN0YXR1cxgBIAEoCRIrCgZjaGVja3MYAiADKAsyGy5yb2FtY2FyZC52MS5SZWFkaW5lc3NDaGVjayJeChRMaXN0RXNpbVBsYW5zUmVxdWVzdBIZCgxjb3VudHJ5X2NvZGUYASABKAlIAIgBARIRCgR0eXBlGAIgASgJSAGIAQFCDwoNX2NvdW50cnlfY29kZUIHCgVfdHlwZSI9ChVMaXN0RXNpbVBsYW5zUmVzcG9uc2USJAoFcGxhbnMYASADKAsyFS5yb2FtY2FyZC52MS5Fc2ltUGxhbiKHAgoIRXNpbVBsYW4SDwoHcGxhbl9pZBgBIAEoCRIMCgRuYW1lGAIgASgJEgwKBHR5cGUYAyABKAkSFQoNY291bnRyeV9jb2RlcxgEIAMoCRIUCgdkYXRhX21iGAUgASgNSACIAQESFQoNdmFsaWRpdHlfZGF5cxgGIAEoDRIXCg9wcmljZV91c2RfY2VudHMYByABKA0SDgoGYW1vdW50GAggASgJEg0KBWFzc2V0GAkgASgJEg8KB25ldHdvcmsYCiABKAkSEQoJdW5saW1pdGVkGAsgASgIEhUKCGZhaXJfdXNlGAwgASgJSAGIAQFCCgoIX2RhdGFfbWJCCwoJX2ZhaXJfdXNlIlAKE1B1cmNoYXNlRXNpbVJlcXVlc3QSFAoHcGxhbl9pZBgBIAEoCUgAiAEBEhcKD2lkZW1wb3RlbmN5X2tleRgCIAEoCUIKCghfcGxhbl9pZCI5ChRQdXJjaGFzZUVzaW1SZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyIjoKFkNyZWF0ZUVzaW1PcmRlclJlcXVlc3QSFAoHcGxhbl9pZBgBIAEoCUgAiAEBQgoKCF9wbGFuX2lkIjwKF0NyZWF0ZUVzaW1PcmRlclJlc3BvbnNlEiEKBW9yZGVyGAEgASgLMhIucm9hbWNhcmQudjEuT3JkZXIiJwoTR2V0RXNpbU9yZGVyUmVxdWVzdBIQCghvcmRlcl9pZBgBIAEoCSI5ChRHZXRFc2ltT3JkZXJSZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyIi0KGUdldEVzaW1DcmVkZW50aWFsc1JlcXVlc3QSEAoIb3JkZXJfaWQYASABKAkiTwoaR2V0RXNpbUNyZWRlbnRpYWxzUmVzcG9uc2USMQoLY3JlZGVudGlhbHMYASABKAsyHC5yb2FtY2FyZC52MS5Fc2ltQ3JlZGVudGlhbHMiKQoVR2V0RXNpbVByb2ZpbGVSZXF1ZXN0EhAKCG9yZGVyX2lkGAEgASgJIkMKFkdldEVzaW1Qcm9maWxlUmVzcG9uc2USKQoHcHJvZmlsZRgBIAEoCzIYLnJvYW1jYXJkLnYxLkVzaW1Qcm9maWxlIugBCgtFc2ltUHJvZmlsZRIQCghvcmRlcl9pZBgBIAEoCRIOCgZzdGF0dXMYAiABKAkSJQoFdXNhZ2UYAyABKAsyFi5yb2FtY2FyZC52MS5Fc2ltVXNhZ2USLgoKZXhwaXJlc19hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoHcmVhZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMwoMY2FuY2VsbGF0aW9uGAYgASgLMh0ucm9hbWNhcmQudjEuRXNpbUNhbmNlbGxhdGlvbiK3AQoQRXNpbUNhbmNlbGxhdGlvbhIQCghvcmRlcl9pZBgBIAEoCRIOCgZzdGF0dXMYAiABKAkSGgoNcmVmdW5kX2Ftb3VudBgDIAEoCUgAiAEBEikKBXNpbmNlGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIYCgt0cmFuc2FjdGlvbhgFIAEoCUgBiAEBQhAKDl9yZWZ1bmRfYW1vdW50Qg4KDF90cmFuc2FjdGlvbiJ6CglFc2ltVXNhZ2USEgoKdXNlZF9ieXRlcxgBIAEoCRIYCgt0b3RhbF9ieXRlcxgCIAEoCUgAiAEBEi8KC21lYXN1cmVkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIOCgxfdG90YWxfYnl0ZXMiJQoRQ2FuY2VsRXNpbVJlcXVlc3QSEAoIb3JkZXJfaWQYASABKAkiSQoSQ2FuY2VsRXNpbVJlc3BvbnNlEjMKDGNhbmNlbGxhdGlvbhgBIAEoCzIdLnJvYW1jYXJkLnYxLkVzaW1DYW5jZWxsYXRpb24iKgoWUm90YXRlRXNpbVRva2VuUmVxdWVzdBIQCghvcmRlcl9pZBgBIAEoCSJGChdSb3RhdGVFc2ltVG9rZW5SZXNwb25zZRIrCghkZWxpdmVyeRgBIAEoCzIZLnJvYW1jYXJkLnYxLkVzaW1EZWxpdmVyeTK8BwoLRXNpbVNlcnZpY2USZAoQR2V0RXNpbURpc2NvdmVyeRIkLnJvYW1jYXJkLnYxLkdldEVzaW1EaXNjb3ZlcnlSZXF1ZXN0GiUucm9hbWNhcmQudjEuR2V0RXNpbURpc2NvdmVyeVJlc3BvbnNlIgOQAgESZAoQR2V0RXNpbVJlYWRpbmVzcxIkLnJvYW1jYXJkLnYxLkdldEVzaW1SZWFkaW5lc3NSZXF1ZXN0GiUucm9hbWNhcmQudjEuR2V0RXNpbVJlYWRpbmVzc1Jlc3BvbnNlIgOQAgESWwoNTGlzdEVzaW1QbGFucxIhLnJvYW1jYXJkLnYxLkxpc3RFc2ltUGxhbnNSZXF1ZXN0GiIucm9hbWNhcmQudjEuTGlzdEVzaW1QbGFuc1Jlc3BvbnNlIgOQAgESUwoMUHVyY2hhc2VFc2ltEiAucm9hbWNhcmQudjEuUHVyY2hhc2VFc2ltUmVxdWVzdBohLnJvYW1jYXJkLnYxLlB1cmNoYXNlRXNpbVJlc3BvbnNlElwKD0NyZWF0ZUVzaW1PcmRlchIjLnJvYW1jYXJkLnYxLkNyZWF0ZUVzaW1PcmRlclJlcXVlc3QaJC5yb2FtY2FyZC52MS5DcmVhdGVFc2ltT3JkZXJSZXNwb25zZRJYCgxHZXRFc2ltT3JkZXISIC5yb2FtY2FyZC52MS5HZXRFc2ltT3JkZXJSZXF1ZXN0GiEucm9hbWNhcmQudjEuR2V0RXNpbU9yZGVyUmVzcG9uc2UiA5ACARJqChJHZXRFc2ltQ3JlZGVudGlhbHMSJi5yb2FtY2FyZC52MS5HZXRFc2ltQ3JlZGVudGlhbHNSZXF1ZXN0Gicucm9hbWNhcmQudjEuR2V0RXNpbUNyZWRlbnRpYWxzUmVzcG9uc2UiA5ACARJeCg5HZXRFc2ltUHJvZmlsZRIiLnJvYW1jYXJkLnYxLkdldEVzaW1Qcm9maWxlUmVxdWVzdBojLnJvYW1jYXJkLnYxLkdldEVzaW1Qcm9maWxlUmVzcG9uc2UiA5ACARJNCgpDYW5jZWxFc2ltEh4ucm9hbWNhcmQudjEuQ2FuY2VsRXNpbVJlcXVlc3QaHy5yb2FtY2FyZC52MS5DYW5jZWxFc2ltUmVzcG9uc2USXAoPUm90YXRlRXNpbVRva2VuEiMucm9hbWNhcmQudjEuUm90YXRlRXNpbVRva2VuUmVxdWVzdBokLnJvYW1jYXJkLnYxLlJvdGF0ZUVzaW1Ub2tlblJlc3BvbnNlQmkKD2NvbS5yb2FtY2FyZC52MUIJRXNpbVByb3RvUAGiAgNSWFiqAgtSb2FtY2FyZC5WMcoCC1JvYW1jYXJkXFYx4gIXUm9hbWNhcmRcVjFcR1BCTWV0YWRhdGHqAgxSb2FtY2FyZDo6VjFiBnByb3RvMw", [file_google_protobuf_timestamp, file_roamcard_v1_order, file_roamcard_v1_service]);
 
 /**
  * @generated from message roamcard.v1.GetEsimDiscoveryRequest
@@ -125,6 +125,13 @@ export type EsimProfileTerms = Message<"roamcard.v1.EsimProfileTerms"> & {
    * @generated from field: repeated string statuses = 4;
    */
   statuses: string[];
+
+  /**
+   * Gives an eSIM that was never installed back, for the refund that the supplier grants.
+   *
+   * @generated from field: optional string cancel = 5;
+   */
+  cancel?: string | undefined;
 };
 
 /**
@@ -771,6 +778,13 @@ export type EsimProfile = Message<"roamcard.v1.EsimProfile"> & {
    * @generated from field: google.protobuf.Timestamp read_at = 5;
    */
   readAt?: Timestamp | undefined;
+
+  /**
+   * How far the eSIM's cancellation is. Absent when its owner has not asked for one.
+   *
+   * @generated from field: roamcard.v1.EsimCancellation cancellation = 6;
+   */
+  cancellation?: EsimCancellation | undefined;
 };
 
 /**
@@ -779,6 +793,54 @@ export type EsimProfile = Message<"roamcard.v1.EsimProfile"> & {
  */
 export const EsimProfileSchema: GenMessage<EsimProfile> = /*@__PURE__*/
   messageDesc(file_roamcard_v1_esim, 23);
+
+/**
+ * The cancellation of one eSIM.
+ *
+ * @generated from message roamcard.v1.EsimCancellation
+ */
+export type EsimCancellation = Message<"roamcard.v1.EsimCancellation"> & {
+  /**
+   * @generated from field: string order_id = 1;
+   */
+  orderId: string;
+
+  /**
+   * cancelling while the supplier is asked; refunding once it has taken the eSIM back, and refunded once the chain shows
+   * the refund; kept when it has refused, and the eSIM is usable as before; review while an operator has to look.
+   *
+   * @generated from field: string status = 2;
+   */
+  status: string;
+
+  /**
+   * What goes back to who paid, in USDC's atomic units. Absent until the supplier has granted it.
+   *
+   * @generated from field: optional string refund_amount = 3;
+   */
+  refundAmount?: string | undefined;
+
+  /**
+   * When that status began.
+   *
+   * @generated from field: google.protobuf.Timestamp since = 4;
+   */
+  since?: Timestamp | undefined;
+
+  /**
+   * The hash of the transaction that moved the refund. Absent before it is refunded.
+   *
+   * @generated from field: optional string transaction = 5;
+   */
+  transaction?: string | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.EsimCancellation.
+ * Use `create(EsimCancellationSchema)` to create a new message.
+ */
+export const EsimCancellationSchema: GenMessage<EsimCancellation> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_esim, 24);
 
 /**
  * How much data of an eSIM is used.
@@ -813,7 +875,41 @@ export type EsimUsage = Message<"roamcard.v1.EsimUsage"> & {
  * Use `create(EsimUsageSchema)` to create a new message.
  */
 export const EsimUsageSchema: GenMessage<EsimUsage> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_esim, 24);
+  messageDesc(file_roamcard_v1_esim, 25);
+
+/**
+ * @generated from message roamcard.v1.CancelEsimRequest
+ */
+export type CancelEsimRequest = Message<"roamcard.v1.CancelEsimRequest"> & {
+  /**
+   * @generated from field: string order_id = 1;
+   */
+  orderId: string;
+};
+
+/**
+ * Describes the message roamcard.v1.CancelEsimRequest.
+ * Use `create(CancelEsimRequestSchema)` to create a new message.
+ */
+export const CancelEsimRequestSchema: GenMessage<CancelEsimRequest> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_esim, 26);
+
+/**
+ * @generated from message roamcard.v1.CancelEsimResponse
+ */
+export type CancelEsimResponse = Message<"roamcard.v1.CancelEsimResponse"> & {
+  /**
+   * @generated from field: roamcard.v1.EsimCancellation cancellation = 1;
+   */
+  cancellation?: EsimCancellation | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.CancelEsimResponse.
+ * Use `create(CancelEsimResponseSchema)` to create a new message.
+ */
+export const CancelEsimResponseSchema: GenMessage<CancelEsimResponse> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_esim, 27);
 
 /**
  * @generated from message roamcard.v1.RotateEsimTokenRequest
@@ -830,7 +926,7 @@ export type RotateEsimTokenRequest = Message<"roamcard.v1.RotateEsimTokenRequest
  * Use `create(RotateEsimTokenRequestSchema)` to create a new message.
  */
 export const RotateEsimTokenRequestSchema: GenMessage<RotateEsimTokenRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_esim, 25);
+  messageDesc(file_roamcard_v1_esim, 28);
 
 /**
  * @generated from message roamcard.v1.RotateEsimTokenResponse
@@ -847,7 +943,7 @@ export type RotateEsimTokenResponse = Message<"roamcard.v1.RotateEsimTokenRespon
  * Use `create(RotateEsimTokenResponseSchema)` to create a new message.
  */
 export const RotateEsimTokenResponseSchema: GenMessage<RotateEsimTokenResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_esim, 26);
+  messageDesc(file_roamcard_v1_esim, 29);
 
 /**
  * EsimService sells prepaid travel eSIMs and hands them to whoever paid.
@@ -946,6 +1042,19 @@ export const EsimService: GenService<{
     methodKind: "unary";
     input: typeof GetEsimProfileRequestSchema;
     output: typeof GetEsimProfileResponseSchema;
+  },
+  /**
+   * Gives an eSIM that was never installed back to its supplier, for its owner. Once the supplier has taken it back, what
+   * the supplier credits is refunded on chain to who paid, and never more than was paid. It goes on by itself: ask for the
+   * eSIM's profile to follow it. A cancellation that was begun answers with how far it is, and nothing is refunded twice;
+   * one that the supplier has refused begins again.
+   *
+   * @generated from rpc roamcard.v1.EsimService.CancelEsim
+   */
+  cancelEsim: {
+    methodKind: "unary";
+    input: typeof CancelEsimRequestSchema;
+    output: typeof CancelEsimResponseSchema;
   },
   /**
    * Revokes the delivery token of an order and gives its owner a new one.

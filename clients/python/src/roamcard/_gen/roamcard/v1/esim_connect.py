@@ -14,7 +14,7 @@ from connectrpc.errors import ConnectError
 from connectrpc.method import IdempotencyLevel, MethodInfo
 from connectrpc.server import ConnectASGIApplication, ConnectWSGIApplication, Endpoint, EndpointSync
 
-from .esim_pb import CreateEsimOrderRequest, CreateEsimOrderResponse, GetEsimCredentialsRequest, GetEsimCredentialsResponse, GetEsimDiscoveryRequest, GetEsimDiscoveryResponse, GetEsimOrderRequest, GetEsimOrderResponse, GetEsimProfileRequest, GetEsimProfileResponse, GetEsimReadinessRequest, GetEsimReadinessResponse, ListEsimPlansRequest, ListEsimPlansResponse, PurchaseEsimRequest, PurchaseEsimResponse, RotateEsimTokenRequest, RotateEsimTokenResponse
+from .esim_pb import CancelEsimRequest, CancelEsimResponse, CreateEsimOrderRequest, CreateEsimOrderResponse, GetEsimCredentialsRequest, GetEsimCredentialsResponse, GetEsimDiscoveryRequest, GetEsimDiscoveryResponse, GetEsimOrderRequest, GetEsimOrderResponse, GetEsimProfileRequest, GetEsimProfileResponse, GetEsimReadinessRequest, GetEsimReadinessResponse, ListEsimPlansRequest, ListEsimPlansResponse, PurchaseEsimRequest, PurchaseEsimResponse, RotateEsimTokenRequest, RotateEsimTokenResponse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping
@@ -48,6 +48,9 @@ class EsimService(Protocol):
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def get_esim_profile(self, request: GetEsimProfileRequest, ctx: RequestContext[GetEsimProfileRequest, GetEsimProfileResponse]) -> GetEsimProfileResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def cancel_esim(self, request: CancelEsimRequest, ctx: RequestContext[CancelEsimRequest, CancelEsimResponse]) -> CancelEsimResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def rotate_esim_token(self, request: RotateEsimTokenRequest, ctx: RequestContext[RotateEsimTokenRequest, RotateEsimTokenResponse]) -> RotateEsimTokenResponse:
@@ -146,6 +149,16 @@ class EsimServiceASGIApplication(ConnectASGIApplication[EsimService]):
                         idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
                     ),
                     function=svc.get_esim_profile,
+                ),
+                "/roamcard.v1.EsimService/CancelEsim": Endpoint.unary(
+                    method=MethodInfo(
+                        name="CancelEsim",
+                        service_name="roamcard.v1.EsimService",
+                        input=CancelEsimRequest,
+                        output=CancelEsimResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=svc.cancel_esim,
                 ),
                 "/roamcard.v1.EsimService/RotateEsimToken": Endpoint.unary(
                     method=MethodInfo(
@@ -343,6 +356,26 @@ class EsimServiceClient(ConnectClient):
             use_get=use_get,
         )
 
+    async def cancel_esim(
+        self,
+        request: CancelEsimRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> CancelEsimResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="CancelEsim",
+                service_name="roamcard.v1.EsimService",
+                input=CancelEsimRequest,
+                output=CancelEsimResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+
     async def rotate_esim_token(
         self,
         request: RotateEsimTokenRequest,
@@ -386,6 +419,9 @@ class EsimServiceSync(Protocol):
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def get_esim_profile(self, request: GetEsimProfileRequest, ctx: RequestContext[GetEsimProfileRequest, GetEsimProfileResponse]) -> GetEsimProfileResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def cancel_esim(self, request: CancelEsimRequest, ctx: RequestContext[CancelEsimRequest, CancelEsimResponse]) -> CancelEsimResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def rotate_esim_token(self, request: RotateEsimTokenRequest, ctx: RequestContext[RotateEsimTokenRequest, RotateEsimTokenResponse]) -> RotateEsimTokenResponse:
@@ -482,6 +518,16 @@ class EsimServiceWSGIApplication(ConnectWSGIApplication):
                         idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
                     ),
                     function=service.get_esim_profile,
+                ),
+                "/roamcard.v1.EsimService/CancelEsim": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="CancelEsim",
+                        service_name="roamcard.v1.EsimService",
+                        input=CancelEsimRequest,
+                        output=CancelEsimResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=service.cancel_esim,
                 ),
                 "/roamcard.v1.EsimService/RotateEsimToken": EndpointSync.unary(
                     method=MethodInfo(
@@ -670,6 +716,25 @@ class EsimServiceClientSync(ConnectClientSync):
             headers=headers,
             timeout_ms=timeout_ms,
             use_get=use_get,
+        )
+    def cancel_esim(
+        self,
+        request: CancelEsimRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> CancelEsimResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="CancelEsim",
+                service_name="roamcard.v1.EsimService",
+                input=CancelEsimRequest,
+                output=CancelEsimResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
         )
     def rotate_esim_token(
         self,

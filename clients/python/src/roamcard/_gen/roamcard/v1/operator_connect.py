@@ -14,7 +14,7 @@ from connectrpc.errors import ConnectError
 from connectrpc.method import IdempotencyLevel, MethodInfo
 from connectrpc.server import ConnectASGIApplication, ConnectWSGIApplication, Endpoint, EndpointSync
 
-from .operator_pb import CloseCardRequest, CloseCardResponse, DecideOrderRequest, DecideOrderResponse, GetChallengeRetentionRequest, GetChallengeRetentionResponse, GetReconciliationRequest, GetReconciliationResponse, InspectOrderRequest, InspectOrderResponse, ListCardClosingsRequest, ListCardClosingsResponse, ListFeeJobsRequest, ListFeeJobsResponse, ListFindingsRequest, ListFindingsResponse, ListOrderQueueRequest, ListOrderQueueResponse, ListSwitchesRequest, ListSwitchesResponse, ListTransfersRequest, ListTransfersResponse, ProvePaymentRequest, ProvePaymentResponse, PruneChallengesRequest, PruneChallengesResponse, ReconcileFeeJobRequest, ReconcileFeeJobResponse, ReconcileRequest, ReconcileResponse, ResolveFindingRequest, ResolveFindingResponse, ResolveTransferRequest, ResolveTransferResponse, RetryCardClosingRequest, RetryCardClosingResponse, RetryFeeJobRequest, RetryFeeJobResponse, SetSwitchRequest, SetSwitchResponse, WriteOffFeeJobRequest, WriteOffFeeJobResponse
+from .operator_pb import CloseCardRequest, CloseCardResponse, DecideOrderRequest, DecideOrderResponse, GetChallengeRetentionRequest, GetChallengeRetentionResponse, GetReconciliationRequest, GetReconciliationResponse, InspectOrderRequest, InspectOrderResponse, ListCardClosingsRequest, ListCardClosingsResponse, ListFeeJobsRequest, ListFeeJobsResponse, ListFindingsRequest, ListFindingsResponse, ListOrderQueueRequest, ListOrderQueueResponse, ListSwitchesRequest, ListSwitchesResponse, ListTransfersRequest, ListTransfersResponse, ProvePaymentRequest, ProvePaymentResponse, PruneChallengesRequest, PruneChallengesResponse, ReconcileFeeJobRequest, ReconcileFeeJobResponse, ReconcileRequest, ReconcileResponse, ResolveFindingRequest, ResolveFindingResponse, ResolveTransferRequest, ResolveTransferResponse, RetryCardClosingRequest, RetryCardClosingResponse, RetryEsimCancellationRequest, RetryEsimCancellationResponse, RetryFeeJobRequest, RetryFeeJobResponse, SetSwitchRequest, SetSwitchResponse, WriteOffFeeJobRequest, WriteOffFeeJobResponse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping
@@ -45,6 +45,9 @@ class OperatorService(Protocol):
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def retry_card_closing(self, request: RetryCardClosingRequest, ctx: RequestContext[RetryCardClosingRequest, RetryCardClosingResponse]) -> RetryCardClosingResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def retry_esim_cancellation(self, request: RetryEsimCancellationRequest, ctx: RequestContext[RetryEsimCancellationRequest, RetryEsimCancellationResponse]) -> RetryEsimCancellationResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def reconcile(self, request: ReconcileRequest, ctx: RequestContext[ReconcileRequest, ReconcileResponse]) -> ReconcileResponse:
@@ -172,6 +175,16 @@ class OperatorServiceASGIApplication(ConnectASGIApplication[OperatorService]):
                         idempotency_level=IdempotencyLevel.UNKNOWN,
                     ),
                     function=svc.retry_card_closing,
+                ),
+                "/roamcard.v1.OperatorService/RetryEsimCancellation": Endpoint.unary(
+                    method=MethodInfo(
+                        name="RetryEsimCancellation",
+                        service_name="roamcard.v1.OperatorService",
+                        input=RetryEsimCancellationRequest,
+                        output=RetryEsimCancellationResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=svc.retry_esim_cancellation,
                 ),
                 "/roamcard.v1.OperatorService/Reconcile": Endpoint.unary(
                     method=MethodInfo(
@@ -465,6 +478,26 @@ class OperatorServiceClient(ConnectClient):
                 service_name="roamcard.v1.OperatorService",
                 input=RetryCardClosingRequest,
                 output=RetryCardClosingResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+
+    async def retry_esim_cancellation(
+        self,
+        request: RetryEsimCancellationRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> RetryEsimCancellationResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="RetryEsimCancellation",
+                service_name="roamcard.v1.OperatorService",
+                input=RetryEsimCancellationRequest,
+                output=RetryEsimCancellationResponse,
                 idempotency_level=IdempotencyLevel.UNKNOWN,
             ),
             headers=headers,
@@ -787,6 +820,9 @@ class OperatorServiceSync(Protocol):
     def retry_card_closing(self, request: RetryCardClosingRequest, ctx: RequestContext[RetryCardClosingRequest, RetryCardClosingResponse]) -> RetryCardClosingResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
+    def retry_esim_cancellation(self, request: RetryEsimCancellationRequest, ctx: RequestContext[RetryEsimCancellationRequest, RetryEsimCancellationResponse]) -> RetryEsimCancellationResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
     def reconcile(self, request: ReconcileRequest, ctx: RequestContext[ReconcileRequest, ReconcileResponse]) -> ReconcileResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -910,6 +946,16 @@ class OperatorServiceWSGIApplication(ConnectWSGIApplication):
                         idempotency_level=IdempotencyLevel.UNKNOWN,
                     ),
                     function=service.retry_card_closing,
+                ),
+                "/roamcard.v1.OperatorService/RetryEsimCancellation": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="RetryEsimCancellation",
+                        service_name="roamcard.v1.OperatorService",
+                        input=RetryEsimCancellationRequest,
+                        output=RetryEsimCancellationResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=service.retry_esim_cancellation,
                 ),
                 "/roamcard.v1.OperatorService/Reconcile": EndpointSync.unary(
                     method=MethodInfo(
@@ -1197,6 +1243,25 @@ class OperatorServiceClientSync(ConnectClientSync):
                 service_name="roamcard.v1.OperatorService",
                 input=RetryCardClosingRequest,
                 output=RetryCardClosingResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def retry_esim_cancellation(
+        self,
+        request: RetryEsimCancellationRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> RetryEsimCancellationResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="RetryEsimCancellation",
+                service_name="roamcard.v1.OperatorService",
+                input=RetryEsimCancellationRequest,
+                output=RetryEsimCancellationResponse,
                 idempotency_level=IdempotencyLevel.UNKNOWN,
             ),
             headers=headers,

@@ -1,0 +1,177 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/roamcard/roamcard/ent"
+	"github.com/roamcard/roamcard/ent/esimprofile"
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/ledger"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/product/esim"
+	"github.com/roamcard/roamcard/internal/testing/faultpoint"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+const (
+	// The lock lets two that begin at once do so one after the other.
+	lockProfileSQL = `SELECT owner FROM esim_profiles WHERE id = $1 AND order_id = $2 AND status = 'ready' FOR UPDATE`
+
+	refundedBySQL = `SELECT transaction FROM refunds WHERE order_id = $1 AND transaction IS NOT NULL`
+
+	cancelProfileSQL = `
+		UPDATE esim_profiles SET status = 'cancelled', sealed = NULL, sealed_key = '', updated_at = $3
+		WHERE id = $1 AND order_id = $2 AND status = 'ready' RETURNING 1`
+)
+
+// BeginCancel implements esim.CancelStore.
+func (e Esims) BeginCancel(ctx context.Context, a esim.CancelArgs) (begun esim.Cancellation, err error) {
+	err = e.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		var owner string
+		err := raw(tx).QueryRow(ctx, lockProfileSQL, a.Profile, a.Order).Scan(&owner)
+		ready := !errors.Is(err, pgx.ErrNoRows)
+		if ready && err != nil {
+			return err
+		}
+		row, err := scanJob(raw(tx).QueryRow(ctx, findJobSQL, esim.CancelJob, a.Order))
+		found := !errors.Is(err, pgx.ErrNoRows)
+		if found && err != nil {
+			return err
+		}
+		if found {
+			if begun, err = cancellationOf(row); err != nil || begun.Stage != esim.StageKept || row.Status != job.Succeeded {
+				return err
+			}
+		}
+		if !ready {
+			return esim.ErrNotFound
+		}
+		if row, err = queueCancel(ctx, tx, a, row, found, owner); err != nil {
+			return err
+		}
+		if begun, err = cancellationOf(row); err != nil {
+			return err
+		}
+		return faultpoint.Fail("cancel.before_begin")
+	})
+	return begun, err
+}
+
+// queueCancel queues a cancellation, in the job of the one that was refused, if there is one.
+func queueCancel(
+	ctx context.Context, tx *ent.Tx, a esim.CancelArgs, was job.Row, again bool, owner string,
+) (row job.Row, err error) {
+	if !again {
+		to, err := x402.ParseAddress(owner)
+		if err != nil {
+			return row, fmt.Errorf("read the owner: %w", err)
+		}
+		row, _, err = insertJob(ctx, tx, esim.NewCancelJob(a), to)
+		return row, err
+	}
+	payload, err := json.Marshal(a)
+	if err != nil {
+		return row, fmt.Errorf("encode the cancellation: %w", err)
+	}
+	if _, err := raw(tx).Exec(ctx, resumeJobSQL, was.ID, payload); err != nil {
+		return row, err
+	}
+	wakeOnCommit(tx, topicJobs, string(was.Class))
+	return scanJob(raw(tx).QueryRow(ctx, findJobSQL, esim.CancelJob, a.Order))
+}
+
+// Cancellation implements esim.CancelStore.
+func (e Esims) Cancellation(ctx context.Context, id order.ID) (esim.Cancellation, error) {
+	row, err := scanJob(e.s.pool.QueryRow(ctx, findJobSQL, esim.CancelJob, id))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return esim.Cancellation{}, esim.ErrNotFound
+	}
+	if err != nil {
+		return esim.Cancellation{}, mapError(err)
+	}
+	found, err := cancellationOf(row)
+	if err != nil || found.Stage != esim.StageRefunded {
+		return found, err
+	}
+	var transaction string
+	if err := e.s.pool.QueryRow(ctx, refundedBySQL, id).Scan(&transaction); err != nil {
+		return esim.Cancellation{}, mapError(err)
+	}
+	found.Transaction, err = x402.ParseHash(transaction)
+	return found, err
+}
+
+const actRetryCancel = "esim_cancellation.retry"
+
+// RetryCancel implements esim.CancelStore.
+func (e Esims) RetryCancel(
+	ctx context.Context, id order.ID, since time.Time, act order.Act,
+) (found esim.Cancellation, err error) {
+	err = e.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		row, err := scanJob(raw(tx).QueryRow(ctx, findJobSQL+" FOR UPDATE", esim.CancelJob, id))
+		if errors.Is(err, pgx.ErrNoRows) {
+			return esim.ErrNotFound
+		}
+		if err != nil {
+			return err
+		}
+		if found, err = cancellationOf(row); err != nil || row.Status != job.OperatorReview {
+			return err
+		}
+		if done, err := done(ctx, tx, act, actRetryCancel, string(id)); err != nil || done {
+			return err
+		}
+		found.Since = since
+		payload, err := json.Marshal(found.CancelArgs)
+		if err != nil {
+			return fmt.Errorf("encode the cancellation: %w", err)
+		}
+		if _, err := raw(tx).Exec(ctx, resumeJobSQL, row.ID, payload); err != nil {
+			return err
+		}
+		found.Job = job.Queued
+		wakeOnCommit(tx, topicJobs, string(row.Class))
+		return e.s.record(ctx, tx, act, actRetryCancel, string(id), nil, nil)
+	})
+	return found, err
+}
+
+// SaveCancel implements esim.CancelStore.
+func (e Esims) SaveCancel(ctx context.Context, f job.Fence, a esim.CancelArgs, postings ...ledger.Posting) error {
+	payload, err := json.Marshal(a)
+	if err != nil {
+		return fmt.Errorf("encode the cancellation: %w", err)
+	}
+	return e.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		fence(tx, f)
+		if a.Stage == esim.StageRefunding {
+			touchOne(tx, fmt.Errorf("profile %s is no longer %s", a.Profile, esimprofile.StatusReady), cancelProfileSQL,
+				a.Profile, a.Order, e.s.stamp())
+		}
+		later(tx, saveJobSQL, f.ID, payload)
+		post(tx, e.s.stamp(), postings...)
+		return faultpoint.Fail("cancel.before_commit")
+	})
+}
+
+func cancellationOf(row job.Row) (esim.Cancellation, error) {
+	a, err := job.Decode[esim.CancelArgs](row)
+	if err != nil {
+		return esim.Cancellation{}, fmt.Errorf("read the cancellation: %w", err)
+	}
+	return esim.Cancellation{CancelArgs: a, Job: row.Status}, nil
+}
+
+func scanEsimCancel(row pgx.CollectableRow) (esim.CancelArgs, error) {
+	var j job.Row
+	if err := row.Scan(&j.Payload); err != nil {
+		return esim.CancelArgs{}, err
+	}
+	return job.Decode[esim.CancelArgs](j)
+}

@@ -1,0 +1,147 @@
+package endtoend_test
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
+)
+
+// esimCancellation is how far the cancellation of an eSIM is.
+type esimCancellation struct{ OrderID, Status, RefundAmount, Since, Transaction string }
+
+// cancelEsim gives the eSIM of an order back, and waits until that has a status.
+func (b *buyer) cancelEsim(id, status string) esimCancellation {
+	b.w.t.Helper()
+	var c esimCancellation
+	b.post("/api/esim/orders/"+id+"/cancel", ``).into(b.w.t, 200, &c)
+	if c.OrderID != id || c.Since == "" {
+		b.w.t.Errorf("begun: %+v", c)
+	}
+	return b.awaitCancellation(id, status)
+}
+
+// awaitCancellation waits until the profile of an order shows that its cancellation has a status.
+func (b *buyer) awaitCancellation(id, status string) esimCancellation {
+	b.w.t.Helper()
+	var p struct{ Cancellation esimCancellation }
+	eventually(b.w.t, 40*time.Second, func() (bool, string) {
+		b.get("/api/esim/orders/"+id+"/profile").into(b.w.t, 200, &p)
+		return p.Cancellation.Status == status, fmt.Sprintf("%+v", p)
+	})
+	return p.Cancellation
+}
+
+func unitsOf(t testing.TB, units string) money.USDC {
+	t.Helper()
+	n, err := strconv.ParseInt(units, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return money.USDC(n)
+}
+
+// TestOwnerCancelsUnusedEsim: the supplier takes it back, and what it credits goes back to the owner on chain, once.
+func TestOwnerCancelsUnusedEsim(t *testing.T) {
+	t.Parallel()
+	w := newAdminWorld(t, 100_000_000, plan{instances: 2})
+	w.awaitEsimReady(nil)
+	b := w.buyer()
+	b.signIn()
+	o := b.buyEsim("an-esim-to-give-back")
+	path := "/api/esim/orders/" + o.OrderID
+	byToken := map[string]string{rpcx.HeaderDeliveryToken: o.Delivery.Token}
+	stranger := w.buyer()
+	stranger.signIn()
+	wantProblem(t, "a stranger", stranger.post(path+"/cancel", ``), 404, fault.OrderNotFound)
+	wantProblem(t, "the delivery token", w.send(post(path+"/cancel", ``).with(byToken)), 401, fault.SessionInvalid)
+	was := w.balance(b.address)
+	c := b.cancelEsim(o.OrderID, "refunded")
+	back := unitsOf(t, c.RefundAmount)
+	var price struct{ AmountUsdCents int64 }
+	b.get(path).into(t, 200, &price)
+	if price := money.Cents(price.AmountUsdCents).USDC(); back <= 0 || back > price {
+		t.Errorf("%s go back of %s", back, price)
+	}
+	if now := w.balance(b.address); now-was != back || len(w.payouts(b.address)) != 1 {
+		t.Errorf("the owner has %s more, in %v; want %s", now-was, w.payouts(b.address), back)
+	}
+	if out := w.payouts(b.address); len(out) == 1 && !strings.EqualFold(fmt.Sprint(out[0]), c.Transaction) {
+		t.Errorf("refunded in %s, it says %s", out[0], c.Transaction)
+	}
+	if again := b.cancelEsim(o.OrderID, "refunded"); again != c {
+		t.Errorf("asked again: %+v, first %+v", again, c)
+	}
+	wantProblem(t, "credentials", b.get(path+"/credentials"), 409, fault.EsimCancelled)
+	wantProblem(t, "credentials by token", w.send(get(path+"/credentials").with(byToken)), 409, fault.EsimCancelled)
+	if n := w.count("SELECT count(*) FROM esim_profiles WHERE sealed IS NOT NULL"); n != 0 {
+		t.Errorf("what installs %d cancelled eSIMs is still there", n)
+	}
+	w.checkBooks()
+	w.wantFindings("after an eSIM is cancelled")
+}
+
+// TestEsimIsCancelledUnderFaults: answers that are lost credit once and refund once; one that a device has stays.
+func TestEsimIsCancelledUnderFaults(t *testing.T) {
+	t.Parallel()
+	w := newAdminWorld(t, 100_000_000, plan{})
+	w.awaitEsimReady(nil)
+	b := w.buyer()
+	b.signIn()
+	for _, mode := range []string{"timeout_after", "error_before", "error_after"} {
+		o := b.buyEsim("an-esim-under-" + mode)
+		w.issuer.esimFault("cancel", mode, 1)
+		b.cancelEsim(o.OrderID, "refunded")
+	}
+	if n := len(w.payouts(b.address)); n != 3 {
+		t.Errorf("%d refunds of three eSIMs", n)
+	}
+	o := b.buyEsim("an-esim-that-is-used")
+	path := "/api/esim/orders/" + o.OrderID
+	b.get(path+"/profile").into(t, 200, nil) // what it tells lasts a minute
+	w.issuer.call(http.MethodPost, "esim/profiles/"+w.newestEsim(), map[string]any{"status": "enabled", "usedBytes": 7})
+	b.cancelEsim(o.OrderID, "kept")
+	b.get(path+"/credentials").into(t, 200, nil)
+	if n := len(w.payouts(b.address)); n != 3 {
+		t.Errorf("%d refunds, one of an eSIM that is used", n)
+	}
+	w.checkBooks()
+	w.wantFindings("after eSIMs are cancelled under faults")
+}
+
+// TestCancelledEsimWaitsForAnOperatorAndGoesOn: where nobody can refund, the grant is kept, and the owner cannot bring
+// it on.
+func TestCancelledEsimWaitsForAnOperatorAndGoesOn(t *testing.T) {
+	t.Parallel()
+	w := newAdminWorld(t, -1, plan{change: withOperator})
+	w.awaitEsimReady(nil)
+	b := w.buyer()
+	b.signIn()
+	o := b.buyEsim("an-esim-without-a-treasury")
+	c := b.cancelEsim(o.OrderID, "review")
+	if c.RefundAmount == "" || len(w.payouts(b.address)) != 0 {
+		t.Errorf("without a treasury: %+v, paid %v", c, w.payouts(b.address))
+	}
+	if _, text := w.history(o.OrderID); !strings.Contains(text, "esim_cancel") ||
+		!strings.Contains(text, "no treasury key") {
+		t.Errorf("what the operator sees says not why it waits: %s", text)
+	}
+	retry := "/api/admin/esim/orders/" + o.OrderID + "/retry-cancel"
+	wantProblem(t, "a retry without a key", w.operatorCall("POST", retry, `{"reason":"r"}`, ""), 400,
+		fault.IdempotencyKeyMissing)
+	w.operatorCall("POST", retry, `{"reason":"the treasury is there"}`, "r1").into(t, 200, &c)
+	if c.Status != "refunding" {
+		t.Errorf("retried: %+v", c)
+	}
+	b.awaitCancellation(o.OrderID, "review")
+	wantProblem(t, "an order of nobody's", w.operatorCall("POST", "/api/admin/esim/orders/ord_none/retry-cancel",
+		`{"reason":"r"}`, "k"), 404, fault.JobNotFound)
+	w.checkBooks()
+	w.wantFindings("while a cancellation waits")
+}
