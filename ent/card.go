@@ -48,6 +48,10 @@ type Card struct {
 	MovingReference *uuid.UUID `json:"moving_reference,omitempty"`
 	// MovingTargetUsdCents holds the value of the "moving_target_usd_cents" field.
 	MovingTargetUsdCents int64 `json:"moving_target_usd_cents,omitempty"`
+	// Changing holds the value of the "changing" field.
+	Changing *uuid.UUID `json:"changing,omitempty"`
+	// ChangingUntil holds the value of the "changing_until" field.
+	ChangingUntil *time.Time `json:"changing_until,omitempty"`
 	// CreatedAt holds the value of the "created_at" field.
 	CreatedAt time.Time `json:"created_at,omitempty"`
 	// UpdatedAt holds the value of the "updated_at" field.
@@ -60,7 +64,7 @@ func (*Card) scanValues(columns []string) ([]any, error) {
 	values := make([]any, len(columns))
 	for i := range columns {
 		switch columns[i] {
-		case card.FieldMovingJob, card.FieldMovingReference:
+		case card.FieldMovingJob, card.FieldMovingReference, card.FieldChanging:
 			values[i] = &sql.NullScanner{S: new(uuid.UUID)}
 		case card.FieldOwnerFrozen:
 			values[i] = new(sql.NullBool)
@@ -68,7 +72,7 @@ func (*Card) scanValues(columns []string) ([]any, error) {
 			values[i] = new(sql.NullInt64)
 		case card.FieldOrderID, card.FieldOwner, card.FieldStatus, card.FieldProvider, card.FieldProgramme, card.FieldHolder, card.FieldAccount, card.FieldLast4, card.FieldMovingOrder:
 			values[i] = new(sql.NullString)
-		case card.FieldCreatedAt, card.FieldUpdatedAt:
+		case card.FieldChangingUntil, card.FieldCreatedAt, card.FieldUpdatedAt:
 			values[i] = new(sql.NullTime)
 		case card.FieldID, card.FieldReference:
 			values[i] = new(uuid.UUID)
@@ -185,6 +189,20 @@ func (_m *Card) assignValues(columns []string, values []any) error {
 			} else if value.Valid {
 				_m.MovingTargetUsdCents = value.Int64
 			}
+		case card.FieldChanging:
+			if value, ok := values[i].(*sql.NullScanner); !ok {
+				return fmt.Errorf("unexpected type %T for field changing", values[i])
+			} else if value.Valid {
+				_m.Changing = new(uuid.UUID)
+				*_m.Changing = *value.S.(*uuid.UUID)
+			}
+		case card.FieldChangingUntil:
+			if value, ok := values[i].(*sql.NullTime); !ok {
+				return fmt.Errorf("unexpected type %T for field changing_until", values[i])
+			} else if value.Valid {
+				_m.ChangingUntil = new(time.Time)
+				*_m.ChangingUntil = value.Time
+			}
 		case card.FieldCreatedAt:
 			if value, ok := values[i].(*sql.NullTime); !ok {
 				return fmt.Errorf("unexpected type %T for field created_at", values[i])
@@ -281,6 +299,16 @@ func (_m *Card) String() string {
 	builder.WriteString(", ")
 	builder.WriteString("moving_target_usd_cents=")
 	builder.WriteString(fmt.Sprintf("%v", _m.MovingTargetUsdCents))
+	builder.WriteString(", ")
+	if v := _m.Changing; v != nil {
+		builder.WriteString("changing=")
+		builder.WriteString(fmt.Sprintf("%v", *v))
+	}
+	builder.WriteString(", ")
+	if v := _m.ChangingUntil; v != nil {
+		builder.WriteString("changing_until=")
+		builder.WriteString(v.Format(time.ANSIC))
+	}
 	builder.WriteString(", ")
 	builder.WriteString("created_at=")
 	builder.WriteString(_m.CreatedAt.Format(time.ANSIC))

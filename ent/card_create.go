@@ -194,6 +194,34 @@ func (_c *CardCreate) SetNillableMovingTargetUsdCents(v *int64) *CardCreate {
 	return _c
 }
 
+// SetChanging sets the "changing" field.
+func (_c *CardCreate) SetChanging(v uuid.UUID) *CardCreate {
+	_c.mutation.SetChanging(v)
+	return _c
+}
+
+// SetNillableChanging sets the "changing" field if the given value is not nil.
+func (_c *CardCreate) SetNillableChanging(v *uuid.UUID) *CardCreate {
+	if v != nil {
+		_c.SetChanging(*v)
+	}
+	return _c
+}
+
+// SetChangingUntil sets the "changing_until" field.
+func (_c *CardCreate) SetChangingUntil(v time.Time) *CardCreate {
+	_c.mutation.SetChangingUntil(v)
+	return _c
+}
+
+// SetNillableChangingUntil sets the "changing_until" field if the given value is not nil.
+func (_c *CardCreate) SetNillableChangingUntil(v *time.Time) *CardCreate {
+	if v != nil {
+		_c.SetChangingUntil(*v)
+	}
+	return _c
+}
+
 // SetCreatedAt sets the "created_at" field.
 func (_c *CardCreate) SetCreatedAt(v time.Time) *CardCreate {
 	_c.mutation.SetCreatedAt(v)
@@ -441,6 +469,14 @@ func (_c *CardCreate) createSpec() (*Card, *sqlgraph.CreateSpec) {
 		_spec.SetField(card.FieldMovingTargetUsdCents, field.TypeInt64, value)
 		_node.MovingTargetUsdCents = value
 	}
+	if value, ok := _c.mutation.Changing(); ok {
+		_spec.SetField(card.FieldChanging, field.TypeUUID, value)
+		_node.Changing = &value
+	}
+	if value, ok := _c.mutation.ChangingUntil(); ok {
+		_spec.SetField(card.FieldChangingUntil, field.TypeTime, value)
+		_node.ChangingUntil = &value
+	}
 	if value, ok := _c.mutation.CreatedAt(); ok {
 		_spec.SetField(card.FieldCreatedAt, field.TypeTime, value)
 		_node.CreatedAt = value
@@ -612,6 +648,42 @@ func (u *CardUpsert) UpdateMovingTargetUsdCents() *CardUpsert {
 // AddMovingTargetUsdCents adds v to the "moving_target_usd_cents" field.
 func (u *CardUpsert) AddMovingTargetUsdCents(v int64) *CardUpsert {
 	u.Add(card.FieldMovingTargetUsdCents, v)
+	return u
+}
+
+// SetChanging sets the "changing" field.
+func (u *CardUpsert) SetChanging(v uuid.UUID) *CardUpsert {
+	u.Set(card.FieldChanging, v)
+	return u
+}
+
+// UpdateChanging sets the "changing" field to the value that was provided on create.
+func (u *CardUpsert) UpdateChanging() *CardUpsert {
+	u.SetExcluded(card.FieldChanging)
+	return u
+}
+
+// ClearChanging clears the value of the "changing" field.
+func (u *CardUpsert) ClearChanging() *CardUpsert {
+	u.SetNull(card.FieldChanging)
+	return u
+}
+
+// SetChangingUntil sets the "changing_until" field.
+func (u *CardUpsert) SetChangingUntil(v time.Time) *CardUpsert {
+	u.Set(card.FieldChangingUntil, v)
+	return u
+}
+
+// UpdateChangingUntil sets the "changing_until" field to the value that was provided on create.
+func (u *CardUpsert) UpdateChangingUntil() *CardUpsert {
+	u.SetExcluded(card.FieldChangingUntil)
+	return u
+}
+
+// ClearChangingUntil clears the value of the "changing_until" field.
+func (u *CardUpsert) ClearChangingUntil() *CardUpsert {
+	u.SetNull(card.FieldChangingUntil)
 	return u
 }
 
@@ -829,6 +901,48 @@ func (u *CardUpsertOne) AddMovingTargetUsdCents(v int64) *CardUpsertOne {
 func (u *CardUpsertOne) UpdateMovingTargetUsdCents() *CardUpsertOne {
 	return u.Update(func(s *CardUpsert) {
 		s.UpdateMovingTargetUsdCents()
+	})
+}
+
+// SetChanging sets the "changing" field.
+func (u *CardUpsertOne) SetChanging(v uuid.UUID) *CardUpsertOne {
+	return u.Update(func(s *CardUpsert) {
+		s.SetChanging(v)
+	})
+}
+
+// UpdateChanging sets the "changing" field to the value that was provided on create.
+func (u *CardUpsertOne) UpdateChanging() *CardUpsertOne {
+	return u.Update(func(s *CardUpsert) {
+		s.UpdateChanging()
+	})
+}
+
+// ClearChanging clears the value of the "changing" field.
+func (u *CardUpsertOne) ClearChanging() *CardUpsertOne {
+	return u.Update(func(s *CardUpsert) {
+		s.ClearChanging()
+	})
+}
+
+// SetChangingUntil sets the "changing_until" field.
+func (u *CardUpsertOne) SetChangingUntil(v time.Time) *CardUpsertOne {
+	return u.Update(func(s *CardUpsert) {
+		s.SetChangingUntil(v)
+	})
+}
+
+// UpdateChangingUntil sets the "changing_until" field to the value that was provided on create.
+func (u *CardUpsertOne) UpdateChangingUntil() *CardUpsertOne {
+	return u.Update(func(s *CardUpsert) {
+		s.UpdateChangingUntil()
+	})
+}
+
+// ClearChangingUntil clears the value of the "changing_until" field.
+func (u *CardUpsertOne) ClearChangingUntil() *CardUpsertOne {
+	return u.Update(func(s *CardUpsert) {
+		s.ClearChangingUntil()
 	})
 }
 
@@ -1215,6 +1329,48 @@ func (u *CardUpsertBulk) AddMovingTargetUsdCents(v int64) *CardUpsertBulk {
 func (u *CardUpsertBulk) UpdateMovingTargetUsdCents() *CardUpsertBulk {
 	return u.Update(func(s *CardUpsert) {
 		s.UpdateMovingTargetUsdCents()
+	})
+}
+
+// SetChanging sets the "changing" field.
+func (u *CardUpsertBulk) SetChanging(v uuid.UUID) *CardUpsertBulk {
+	return u.Update(func(s *CardUpsert) {
+		s.SetChanging(v)
+	})
+}
+
+// UpdateChanging sets the "changing" field to the value that was provided on create.
+func (u *CardUpsertBulk) UpdateChanging() *CardUpsertBulk {
+	return u.Update(func(s *CardUpsert) {
+		s.UpdateChanging()
+	})
+}
+
+// ClearChanging clears the value of the "changing" field.
+func (u *CardUpsertBulk) ClearChanging() *CardUpsertBulk {
+	return u.Update(func(s *CardUpsert) {
+		s.ClearChanging()
+	})
+}
+
+// SetChangingUntil sets the "changing_until" field.
+func (u *CardUpsertBulk) SetChangingUntil(v time.Time) *CardUpsertBulk {
+	return u.Update(func(s *CardUpsert) {
+		s.SetChangingUntil(v)
+	})
+}
+
+// UpdateChangingUntil sets the "changing_until" field to the value that was provided on create.
+func (u *CardUpsertBulk) UpdateChangingUntil() *CardUpsertBulk {
+	return u.Update(func(s *CardUpsert) {
+		s.UpdateChangingUntil()
+	})
+}
+
+// ClearChangingUntil clears the value of the "changing_until" field.
+func (u *CardUpsertBulk) ClearChangingUntil() *CardUpsertBulk {
+	return u.Update(func(s *CardUpsert) {
+		s.ClearChangingUntil()
 	})
 }
 

@@ -161,6 +161,46 @@ func (_u *CardUpdate) AddMovingTargetUsdCents(v int64) *CardUpdate {
 	return _u
 }
 
+// SetChanging sets the "changing" field.
+func (_u *CardUpdate) SetChanging(v uuid.UUID) *CardUpdate {
+	_u.mutation.SetChanging(v)
+	return _u
+}
+
+// SetNillableChanging sets the "changing" field if the given value is not nil.
+func (_u *CardUpdate) SetNillableChanging(v *uuid.UUID) *CardUpdate {
+	if v != nil {
+		_u.SetChanging(*v)
+	}
+	return _u
+}
+
+// ClearChanging clears the value of the "changing" field.
+func (_u *CardUpdate) ClearChanging() *CardUpdate {
+	_u.mutation.ClearChanging()
+	return _u
+}
+
+// SetChangingUntil sets the "changing_until" field.
+func (_u *CardUpdate) SetChangingUntil(v time.Time) *CardUpdate {
+	_u.mutation.SetChangingUntil(v)
+	return _u
+}
+
+// SetNillableChangingUntil sets the "changing_until" field if the given value is not nil.
+func (_u *CardUpdate) SetNillableChangingUntil(v *time.Time) *CardUpdate {
+	if v != nil {
+		_u.SetChangingUntil(*v)
+	}
+	return _u
+}
+
+// ClearChangingUntil clears the value of the "changing_until" field.
+func (_u *CardUpdate) ClearChangingUntil() *CardUpdate {
+	_u.mutation.ClearChangingUntil()
+	return _u
+}
+
 // SetUpdatedAt sets the "updated_at" field.
 func (_u *CardUpdate) SetUpdatedAt(v time.Time) *CardUpdate {
 	_u.mutation.SetUpdatedAt(v)
@@ -267,6 +307,18 @@ func (_u *CardUpdate) sqlSave(ctx context.Context) (_node int, err error) {
 	}
 	if value, ok := _u.mutation.AddedMovingTargetUsdCents(); ok {
 		_spec.AddField(card.FieldMovingTargetUsdCents, field.TypeInt64, value)
+	}
+	if value, ok := _u.mutation.Changing(); ok {
+		_spec.SetField(card.FieldChanging, field.TypeUUID, value)
+	}
+	if _u.mutation.ChangingCleared() {
+		_spec.ClearField(card.FieldChanging, field.TypeUUID)
+	}
+	if value, ok := _u.mutation.ChangingUntil(); ok {
+		_spec.SetField(card.FieldChangingUntil, field.TypeTime, value)
+	}
+	if _u.mutation.ChangingUntilCleared() {
+		_spec.ClearField(card.FieldChangingUntil, field.TypeTime)
 	}
 	if value, ok := _u.mutation.UpdatedAt(); ok {
 		_spec.SetField(card.FieldUpdatedAt, field.TypeTime, value)
@@ -424,6 +476,46 @@ func (_u *CardUpdateOne) AddMovingTargetUsdCents(v int64) *CardUpdateOne {
 	return _u
 }
 
+// SetChanging sets the "changing" field.
+func (_u *CardUpdateOne) SetChanging(v uuid.UUID) *CardUpdateOne {
+	_u.mutation.SetChanging(v)
+	return _u
+}
+
+// SetNillableChanging sets the "changing" field if the given value is not nil.
+func (_u *CardUpdateOne) SetNillableChanging(v *uuid.UUID) *CardUpdateOne {
+	if v != nil {
+		_u.SetChanging(*v)
+	}
+	return _u
+}
+
+// ClearChanging clears the value of the "changing" field.
+func (_u *CardUpdateOne) ClearChanging() *CardUpdateOne {
+	_u.mutation.ClearChanging()
+	return _u
+}
+
+// SetChangingUntil sets the "changing_until" field.
+func (_u *CardUpdateOne) SetChangingUntil(v time.Time) *CardUpdateOne {
+	_u.mutation.SetChangingUntil(v)
+	return _u
+}
+
+// SetNillableChangingUntil sets the "changing_until" field if the given value is not nil.
+func (_u *CardUpdateOne) SetNillableChangingUntil(v *time.Time) *CardUpdateOne {
+	if v != nil {
+		_u.SetChangingUntil(*v)
+	}
+	return _u
+}
+
+// ClearChangingUntil clears the value of the "changing_until" field.
+func (_u *CardUpdateOne) ClearChangingUntil() *CardUpdateOne {
+	_u.mutation.ClearChangingUntil()
+	return _u
+}
+
 // SetUpdatedAt sets the "updated_at" field.
 func (_u *CardUpdateOne) SetUpdatedAt(v time.Time) *CardUpdateOne {
 	_u.mutation.SetUpdatedAt(v)
@@ -560,6 +652,18 @@ func (_u *CardUpdateOne) sqlSave(ctx context.Context) (_node *Card, err error) {
 	}
 	if value, ok := _u.mutation.AddedMovingTargetUsdCents(); ok {
 		_spec.AddField(card.FieldMovingTargetUsdCents, field.TypeInt64, value)
+	}
+	if value, ok := _u.mutation.Changing(); ok {
+		_spec.SetField(card.FieldChanging, field.TypeUUID, value)
+	}
+	if _u.mutation.ChangingCleared() {
+		_spec.ClearField(card.FieldChanging, field.TypeUUID)
+	}
+	if value, ok := _u.mutation.ChangingUntil(); ok {
+		_spec.SetField(card.FieldChangingUntil, field.TypeTime, value)
+	}
+	if _u.mutation.ChangingUntilCleared() {
+		_spec.ClearField(card.FieldChangingUntil, field.TypeTime)
 	}
 	if value, ok := _u.mutation.UpdatedAt(); ok {
 		_spec.SetField(card.FieldUpdatedAt, field.TypeTime, value)

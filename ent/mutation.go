@@ -1644,6 +1644,8 @@ type CardMutation struct {
 	moving_reference           *uuid.UUID
 	moving_target_usd_cents    *int64
 	addmoving_target_usd_cents *int64
+	changing                   *uuid.UUID
+	changing_until             *time.Time
 	created_at                 *time.Time
 	updated_at                 *time.Time
 	clearedFields              map[string]struct{}
@@ -2362,6 +2364,104 @@ func (m *CardMutation) ResetMovingTargetUsdCents() {
 	m.addmoving_target_usd_cents = nil
 }
 
+// SetChanging sets the "changing" field.
+func (m *CardMutation) SetChanging(u uuid.UUID) {
+	m.changing = &u
+}
+
+// Changing returns the value of the "changing" field in the mutation.
+func (m *CardMutation) Changing() (r uuid.UUID, exists bool) {
+	v := m.changing
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldChanging returns the old "changing" field's value of the Card entity.
+// If the Card object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *CardMutation) OldChanging(ctx context.Context) (v *uuid.UUID, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldChanging is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldChanging requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldChanging: %w", err)
+	}
+	return oldValue.Changing, nil
+}
+
+// ClearChanging clears the value of the "changing" field.
+func (m *CardMutation) ClearChanging() {
+	m.changing = nil
+	m.clearedFields[card.FieldChanging] = struct{}{}
+}
+
+// ChangingCleared returns if the "changing" field was cleared in this mutation.
+func (m *CardMutation) ChangingCleared() bool {
+	_, ok := m.clearedFields[card.FieldChanging]
+	return ok
+}
+
+// ResetChanging resets all changes to the "changing" field.
+func (m *CardMutation) ResetChanging() {
+	m.changing = nil
+	delete(m.clearedFields, card.FieldChanging)
+}
+
+// SetChangingUntil sets the "changing_until" field.
+func (m *CardMutation) SetChangingUntil(t time.Time) {
+	m.changing_until = &t
+}
+
+// ChangingUntil returns the value of the "changing_until" field in the mutation.
+func (m *CardMutation) ChangingUntil() (r time.Time, exists bool) {
+	v := m.changing_until
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldChangingUntil returns the old "changing_until" field's value of the Card entity.
+// If the Card object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *CardMutation) OldChangingUntil(ctx context.Context) (v *time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldChangingUntil is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldChangingUntil requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldChangingUntil: %w", err)
+	}
+	return oldValue.ChangingUntil, nil
+}
+
+// ClearChangingUntil clears the value of the "changing_until" field.
+func (m *CardMutation) ClearChangingUntil() {
+	m.changing_until = nil
+	m.clearedFields[card.FieldChangingUntil] = struct{}{}
+}
+
+// ChangingUntilCleared returns if the "changing_until" field was cleared in this mutation.
+func (m *CardMutation) ChangingUntilCleared() bool {
+	_, ok := m.clearedFields[card.FieldChangingUntil]
+	return ok
+}
+
+// ResetChangingUntil resets all changes to the "changing_until" field.
+func (m *CardMutation) ResetChangingUntil() {
+	m.changing_until = nil
+	delete(m.clearedFields, card.FieldChangingUntil)
+}
+
 // SetCreatedAt sets the "created_at" field.
 func (m *CardMutation) SetCreatedAt(t time.Time) {
 	m.created_at = &t
@@ -2468,7 +2568,7 @@ func (m *CardMutation) Type() string {
 // order to get all numeric fields that were incremented/decremented, call
 // AddedFields().
 func (m *CardMutation) Fields() []string {
-	fields := make([]string, 0, 17)
+	fields := make([]string, 0, 19)
 	if m.order_id != nil {
 		fields = append(fields, card.FieldOrderID)
 	}
@@ -2514,6 +2614,12 @@ func (m *CardMutation) Fields() []string {
 	if m.moving_target_usd_cents != nil {
 		fields = append(fields, card.FieldMovingTargetUsdCents)
 	}
+	if m.changing != nil {
+		fields = append(fields, card.FieldChanging)
+	}
+	if m.changing_until != nil {
+		fields = append(fields, card.FieldChangingUntil)
+	}
 	if m.created_at != nil {
 		fields = append(fields, card.FieldCreatedAt)
 	}
@@ -2558,6 +2664,10 @@ func (m *CardMutation) Field(name string) (ent.Value, bool) {
 		return m.MovingReference()
 	case card.FieldMovingTargetUsdCents:
 		return m.MovingTargetUsdCents()
+	case card.FieldChanging:
+		return m.Changing()
+	case card.FieldChangingUntil:
+		return m.ChangingUntil()
 	case card.FieldCreatedAt:
 		return m.CreatedAt()
 	case card.FieldUpdatedAt:
@@ -2601,6 +2711,10 @@ func (m *CardMutation) OldField(ctx context.Context, name string) (ent.Value, er
 		return m.OldMovingReference(ctx)
 	case card.FieldMovingTargetUsdCents:
 		return m.OldMovingTargetUsdCents(ctx)
+	case card.FieldChanging:
+		return m.OldChanging(ctx)
+	case card.FieldChangingUntil:
+		return m.OldChangingUntil(ctx)
 	case card.FieldCreatedAt:
 		return m.OldCreatedAt(ctx)
 	case card.FieldUpdatedAt:
@@ -2719,6 +2833,20 @@ func (m *CardMutation) SetField(name string, value ent.Value) error {
 		}
 		m.SetMovingTargetUsdCents(v)
 		return nil
+	case card.FieldChanging:
+		v, ok := value.(uuid.UUID)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetChanging(v)
+		return nil
+	case card.FieldChangingUntil:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetChangingUntil(v)
+		return nil
 	case card.FieldCreatedAt:
 		v, ok := value.(time.Time)
 		if !ok {
@@ -2796,6 +2924,12 @@ func (m *CardMutation) ClearedFields() []string {
 	if m.FieldCleared(card.FieldMovingReference) {
 		fields = append(fields, card.FieldMovingReference)
 	}
+	if m.FieldCleared(card.FieldChanging) {
+		fields = append(fields, card.FieldChanging)
+	}
+	if m.FieldCleared(card.FieldChangingUntil) {
+		fields = append(fields, card.FieldChangingUntil)
+	}
 	return fields
 }
 
@@ -2815,6 +2949,12 @@ func (m *CardMutation) ClearField(name string) error {
 		return nil
 	case card.FieldMovingReference:
 		m.ClearMovingReference()
+		return nil
+	case card.FieldChanging:
+		m.ClearChanging()
+		return nil
+	case card.FieldChangingUntil:
+		m.ClearChangingUntil()
 		return nil
 	}
 	return fmt.Errorf("unknown Card nullable field %s", name)
@@ -2868,6 +3008,12 @@ func (m *CardMutation) ResetField(name string) error {
 		return nil
 	case card.FieldMovingTargetUsdCents:
 		m.ResetMovingTargetUsdCents()
+		return nil
+	case card.FieldChanging:
+		m.ResetChanging()
+		return nil
+	case card.FieldChangingUntil:
+		m.ResetChangingUntil()
 		return nil
 	case card.FieldCreatedAt:
 		m.ResetCreatedAt()

@@ -158,6 +158,14 @@ class Walker {
     const card = { id: this.card };
     await this.rpc("transactions", "CardService/ListCardTransactions", card, this.session);
     await this.call("transactions, REST", "GET", `/api/cards/${this.card}/transactions`, { headers: this.session });
+    await this.rpc("no limits", "CardService/GetCardLimits", card, this.session);
+    const limits = { perTransactionUsdCents: 2000, perMonthUsdCents: 10000, blockedCategories: ["7995"] };
+    await this.rpc("limits set", "CardService/SetCardLimits", { ...card, ...limits }, this.session);
+    const path = `/api/cards/${this.card}/limits`;
+    await this.call("limits, REST", "GET", path, { headers: this.session });
+    const both = { allowedCategories: ["5411"], blockedCategories: ["7995"] };
+    await this.rpc("limits that exclude each other", "CardService/SetCardLimits", { ...card, ...both }, this.session);
+    await this.call("limits taken away, REST", "PUT", path, { body: {}, headers: this.session });
     await this.freeze(card);
     await this.call("freeze again, REST", "POST", `/api/cards/${this.card}/freeze`, { headers: this.session });
     await this.rpc("balance of a frozen card", "CardService/GetCardBalance", card, this.session);
@@ -172,6 +180,7 @@ class Walker {
     await this.call("unfreeze again, REST", "POST", `/api/cards/${this.card}/unfreeze`, { headers: this.session });
     const other = { id: crypto.randomUUID() };
     await this.rpc("freeze of another card", "CardService/FreezeCard", other, this.session);
+    await this.rpc("limits of another card", "CardService/GetCardLimits", other, this.session);
     await this.rpc("transactions of another card", "CardService/ListCardTransactions", other, this.session);
   }
 

@@ -53,6 +53,9 @@ func TestAgentNeverGetsACardNumber(t *testing.T) {
 			t.Errorf("%v: %+v", named, got)
 		}
 	}
+	if got := a.call("get_card_limits", nil); got.Failed || got.Currency != "USD" {
+		t.Errorf("limits: %+v", got)
+	}
 	if got := a.call("list_card_transactions", map[string]any{"cursor": "bm9uZQ"}); got.Code != "schema_invalid" {
 		t.Errorf("another list's cursor: %+v", got)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
@@ -19,12 +21,13 @@ import (
 func card() *cobra.Command {
 	b := &buyer{}
 	cmd := &cobra.Command{
-		Use: "card", GroupID: "buy", Args: noArgs, Short: "Buy a virtual card, top it up, look at it, freeze it", RunE: help,
+		Use: "card", GroupID: "buy", Args: noArgs, Short: "Buy a virtual card, top it up, look at it, freeze it, limit it",
+		RunE: help,
 	}
 	b.flags(cmd)
 	b.paying(cmd)
 	cmd.AddCommand(b.cardBuy(), b.cardTopup(), b.cardList(), b.cardBalance(), b.cardFreeze(), b.cardUnfreeze(),
-		b.cardTransactions(), b.cardReveal())
+		b.cardTransactions(), b.cardLimits(), b.cardReveal())
 	return cmd
 }
 
@@ -160,6 +163,106 @@ func (b *buyer) cardTransactions() *cobra.Command {
 			})
 		}),
 	}
+}
+
+func (b *buyer) cardLimits() *cobra.Command {
+	var perTransaction, perMonth string
+	var allow, block []string
+	cmd := &cobra.Command{
+		Use: "limits [CARD]", Args: optionalArg, Short: "Show what a card may be used for, or limit it",
+		ValidArgsFunction: firstArg(b.completeCards),
+		Long: "Without flags, shows the limits of a card. With flags, changes those that are named and leaves the others:\n" +
+			"amounts are dollars, categories are merchant category codes of four digits, and none takes a limit away.\n" +
+			"Allowed categories take the place of blocked ones, and the other way round.",
+		Example: "  roamcard card limits --per-transaction 20 --per-month 100\n" +
+			"  roamcard card limits --block 7995,5813\n  roamcard card limits --block none --per-month none",
+		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
+			id, err := oneCard(cmd.Context(), client, args, roamcard.CardActive, roamcard.CardFrozen)
+			if err != nil {
+				return err
+			}
+			l, err := client.Cards.Limits(cmd.Context(), id)
+			if err != nil {
+				return err
+			}
+			set := cmd.Flags().Changed
+			if set("per-transaction") || set("per-month") || set("allow") || set("block") {
+				err := errors.Join(limitAmount(perTransaction, &l.PerTransaction), limitAmount(perMonth, &l.PerMonth))
+				if err != nil {
+					return fmt.Errorf("%w: %w", errUsage, err)
+				}
+				switch {
+				case set("allow") && set("block"):
+					return fmt.Errorf("%w: --allow and --block exclude each other", errUsage)
+				case set("allow"):
+					l.AllowedCategories, l.BlockedCategories = limitCategories(allow), nil
+				case set("block"):
+					l.AllowedCategories, l.BlockedCategories = nil, limitCategories(block)
+				}
+				if l, err = client.Cards.SetLimits(cmd.Context(), id, l); err != nil {
+					return err
+				}
+			}
+			return b.show(cmd, limitsMessage(id, l), func(w io.Writer) { limitsText(w, l) })
+		}),
+	}
+	cmd.Flags().StringVar(&perTransaction, "per-transaction", "", "the most that one purchase may be, in dollars, or none")
+	cmd.Flags().StringVar(&perMonth, "per-month", "", "the most that all purchases of a month may be, in dollars, or none")
+	cmd.Flags().StringSliceVar(&allow, "allow", nil, "the merchant categories that alone may be used, or none")
+	cmd.Flags().StringSliceVar(&block, "block", nil, "the merchant categories that may not be used, or none")
+	return cmd
+}
+
+// noLimit takes a limit away.
+const noLimit = "none"
+
+// limitAmount changes a limit to what a flag says; empty leaves it as it is.
+func limitAmount(text string, into *roamcard.Cents) (err error) {
+	switch text {
+	case "":
+		return nil
+	case noLimit:
+		*into = 0
+		return nil
+	}
+	*into, err = parseUSD(text)
+	return err
+}
+
+func limitCategories(codes []string) []string {
+	if len(codes) == 1 && codes[0] == noLimit {
+		return nil
+	}
+	return codes
+}
+
+func limitsMessage(id string, l roamcard.CardLimits) *roamcardv1.CardLimits {
+	m := &roamcardv1.CardLimits{
+		CardId: id, Currency: "USD", AllowedCategories: l.AllowedCategories, BlockedCategories: l.BlockedCategories,
+	}
+	if l.PerTransaction > 0 {
+		m.PerTransactionUsdCents = proto.Uint32(uint32(l.PerTransaction))
+	}
+	if l.PerMonth > 0 {
+		m.PerMonthUsdCents = proto.Uint32(uint32(l.PerMonth))
+	}
+	return m
+}
+
+func limitsText(w io.Writer, l roamcard.CardLimits) {
+	amount := func(of roamcard.Cents) string {
+		if of == 0 {
+			return noLimit
+		}
+		return dollars(uint32(of)) + " USD"
+	}
+	codes := func(of []string) string { return cmp.Or(strings.Join(of, " "), noLimit) }
+	fmt.Fprintf(w, "per transaction\t%s\nper month\t%s\n", amount(l.PerTransaction), amount(l.PerMonth))
+	if len(l.AllowedCategories) > 0 {
+		fmt.Fprintf(w, "allowed categories\t%s\n", codes(l.AllowedCategories))
+		return
+	}
+	fmt.Fprintf(w, "blocked categories\t%s\n", codes(l.BlockedCategories))
 }
 
 func (b *buyer) cardReveal() *cobra.Command {

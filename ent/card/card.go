@@ -44,6 +44,10 @@ const (
 	FieldMovingReference = "moving_reference"
 	// FieldMovingTargetUsdCents holds the string denoting the moving_target_usd_cents field in the database.
 	FieldMovingTargetUsdCents = "moving_target_usd_cents"
+	// FieldChanging holds the string denoting the changing field in the database.
+	FieldChanging = "changing"
+	// FieldChangingUntil holds the string denoting the changing_until field in the database.
+	FieldChangingUntil = "changing_until"
 	// FieldCreatedAt holds the string denoting the created_at field in the database.
 	FieldCreatedAt = "created_at"
 	// FieldUpdatedAt holds the string denoting the updated_at field in the database.
@@ -70,6 +74,8 @@ var Columns = []string{
 	FieldMovingJob,
 	FieldMovingReference,
 	FieldMovingTargetUsdCents,
+	FieldChanging,
+	FieldChangingUntil,
 	FieldCreatedAt,
 	FieldUpdatedAt,
 }
@@ -212,6 +218,16 @@ func ByMovingReference(opts ...sql.OrderTermOption) OrderOption {
 // ByMovingTargetUsdCents orders the results by the moving_target_usd_cents field.
 func ByMovingTargetUsdCents(opts ...sql.OrderTermOption) OrderOption {
 	return sql.OrderByField(FieldMovingTargetUsdCents, opts...).ToFunc()
+}
+
+// ByChanging orders the results by the changing field.
+func ByChanging(opts ...sql.OrderTermOption) OrderOption {
+	return sql.OrderByField(FieldChanging, opts...).ToFunc()
+}
+
+// ByChangingUntil orders the results by the changing_until field.
+func ByChangingUntil(opts ...sql.OrderTermOption) OrderOption {
+	return sql.OrderByField(FieldChangingUntil, opts...).ToFunc()
 }
 
 // ByCreatedAt orders the results by the created_at field.

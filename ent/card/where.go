@@ -125,6 +125,16 @@ func MovingTargetUsdCents(v int64) predicate.Card {
 	return predicate.Card(sql.FieldEQ(FieldMovingTargetUsdCents, v))
 }
 
+// Changing applies equality check predicate on the "changing" field. It's identical to ChangingEQ.
+func Changing(v uuid.UUID) predicate.Card {
+	return predicate.Card(sql.FieldEQ(FieldChanging, v))
+}
+
+// ChangingUntil applies equality check predicate on the "changing_until" field. It's identical to ChangingUntilEQ.
+func ChangingUntil(v time.Time) predicate.Card {
+	return predicate.Card(sql.FieldEQ(FieldChangingUntil, v))
+}
+
 // CreatedAt applies equality check predicate on the "created_at" field. It's identical to CreatedAtEQ.
 func CreatedAt(v time.Time) predicate.Card {
 	return predicate.Card(sql.FieldEQ(FieldCreatedAt, v))
@@ -903,6 +913,106 @@ func MovingTargetUsdCentsLT(v int64) predicate.Card {
 // MovingTargetUsdCentsLTE applies the LTE predicate on the "moving_target_usd_cents" field.
 func MovingTargetUsdCentsLTE(v int64) predicate.Card {
 	return predicate.Card(sql.FieldLTE(FieldMovingTargetUsdCents, v))
+}
+
+// ChangingEQ applies the EQ predicate on the "changing" field.
+func ChangingEQ(v uuid.UUID) predicate.Card {
+	return predicate.Card(sql.FieldEQ(FieldChanging, v))
+}
+
+// ChangingNEQ applies the NEQ predicate on the "changing" field.
+func ChangingNEQ(v uuid.UUID) predicate.Card {
+	return predicate.Card(sql.FieldNEQ(FieldChanging, v))
+}
+
+// ChangingIn applies the In predicate on the "changing" field.
+func ChangingIn(vs ...uuid.UUID) predicate.Card {
+	return predicate.Card(sql.FieldIn(FieldChanging, vs...))
+}
+
+// ChangingNotIn applies the NotIn predicate on the "changing" field.
+func ChangingNotIn(vs ...uuid.UUID) predicate.Card {
+	return predicate.Card(sql.FieldNotIn(FieldChanging, vs...))
+}
+
+// ChangingGT applies the GT predicate on the "changing" field.
+func ChangingGT(v uuid.UUID) predicate.Card {
+	return predicate.Card(sql.FieldGT(FieldChanging, v))
+}
+
+// ChangingGTE applies the GTE predicate on the "changing" field.
+func ChangingGTE(v uuid.UUID) predicate.Card {
+	return predicate.Card(sql.FieldGTE(FieldChanging, v))
+}
+
+// ChangingLT applies the LT predicate on the "changing" field.
+func ChangingLT(v uuid.UUID) predicate.Card {
+	return predicate.Card(sql.FieldLT(FieldChanging, v))
+}
+
+// ChangingLTE applies the LTE predicate on the "changing" field.
+func ChangingLTE(v uuid.UUID) predicate.Card {
+	return predicate.Card(sql.FieldLTE(FieldChanging, v))
+}
+
+// ChangingIsNil applies the IsNil predicate on the "changing" field.
+func ChangingIsNil() predicate.Card {
+	return predicate.Card(sql.FieldIsNull(FieldChanging))
+}
+
+// ChangingNotNil applies the NotNil predicate on the "changing" field.
+func ChangingNotNil() predicate.Card {
+	return predicate.Card(sql.FieldNotNull(FieldChanging))
+}
+
+// ChangingUntilEQ applies the EQ predicate on the "changing_until" field.
+func ChangingUntilEQ(v time.Time) predicate.Card {
+	return predicate.Card(sql.FieldEQ(FieldChangingUntil, v))
+}
+
+// ChangingUntilNEQ applies the NEQ predicate on the "changing_until" field.
+func ChangingUntilNEQ(v time.Time) predicate.Card {
+	return predicate.Card(sql.FieldNEQ(FieldChangingUntil, v))
+}
+
+// ChangingUntilIn applies the In predicate on the "changing_until" field.
+func ChangingUntilIn(vs ...time.Time) predicate.Card {
+	return predicate.Card(sql.FieldIn(FieldChangingUntil, vs...))
+}
+
+// ChangingUntilNotIn applies the NotIn predicate on the "changing_until" field.
+func ChangingUntilNotIn(vs ...time.Time) predicate.Card {
+	return predicate.Card(sql.FieldNotIn(FieldChangingUntil, vs...))
+}
+
+// ChangingUntilGT applies the GT predicate on the "changing_until" field.
+func ChangingUntilGT(v time.Time) predicate.Card {
+	return predicate.Card(sql.FieldGT(FieldChangingUntil, v))
+}
+
+// ChangingUntilGTE applies the GTE predicate on the "changing_until" field.
+func ChangingUntilGTE(v time.Time) predicate.Card {
+	return predicate.Card(sql.FieldGTE(FieldChangingUntil, v))
+}
+
+// ChangingUntilLT applies the LT predicate on the "changing_until" field.
+func ChangingUntilLT(v time.Time) predicate.Card {
+	return predicate.Card(sql.FieldLT(FieldChangingUntil, v))
+}
+
+// ChangingUntilLTE applies the LTE predicate on the "changing_until" field.
+func ChangingUntilLTE(v time.Time) predicate.Card {
+	return predicate.Card(sql.FieldLTE(FieldChangingUntil, v))
+}
+
+// ChangingUntilIsNil applies the IsNil predicate on the "changing_until" field.
+func ChangingUntilIsNil() predicate.Card {
+	return predicate.Card(sql.FieldIsNull(FieldChangingUntil))
+}
+
+// ChangingUntilNotNil applies the NotNil predicate on the "changing_until" field.
+func ChangingUntilNotNil() predicate.Card {
+	return predicate.Card(sql.FieldNotNull(FieldChangingUntil))
 }
 
 // CreatedAtEQ applies the EQ predicate on the "created_at" field.

@@ -102,6 +102,8 @@ var (
 		{Name: "moving_job", Type: field.TypeUUID, Nullable: true},
 		{Name: "moving_reference", Type: field.TypeUUID, Nullable: true},
 		{Name: "moving_target_usd_cents", Type: field.TypeInt64, Default: 0},
+		{Name: "changing", Type: field.TypeUUID, Nullable: true},
+		{Name: "changing_until", Type: field.TypeTime, Nullable: true},
 		{Name: "created_at", Type: field.TypeTime},
 		{Name: "updated_at", Type: field.TypeTime},
 	}
@@ -122,7 +124,7 @@ var (
 			{
 				Name:    "card_order_id_owner_created_at",
 				Unique:  false,
-				Columns: []*schema.Column{CardsColumns[1], CardsColumns[2], CardsColumns[16]},
+				Columns: []*schema.Column{CardsColumns[1], CardsColumns[2], CardsColumns[18]},
 			},
 			{
 				Name:    "cards_reference",
@@ -140,7 +142,7 @@ var (
 			{
 				Name:    "card_owner_created_at",
 				Unique:  false,
-				Columns: []*schema.Column{CardsColumns[2], CardsColumns[16]},
+				Columns: []*schema.Column{CardsColumns[2], CardsColumns[18]},
 			},
 			{
 				Name:    "cards_account",

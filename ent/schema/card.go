@@ -39,6 +39,9 @@ func (Card) Fields() []ent.Field {
 		field.UUID("moving_job", uuid.UUID{}).Optional().Nillable(),
 		field.UUID("moving_reference", uuid.UUID{}).Optional().Nillable(),
 		field.Int64("moving_target_usd_cents").Default(0),
+		// A change of the owner's that has the card, and until when it has it at most.
+		field.UUID("changing", uuid.UUID{}).Optional().Nillable(),
+		field.Time("changing_until").Optional().Nillable(),
 		field.Time("created_at").Immutable(),
 		field.Time("updated_at"),
 	}

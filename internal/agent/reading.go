@@ -86,6 +86,7 @@ const (
 	mostPending      = 20
 	mostCards        = 20
 	mostTransactions = 20
+	mostCategories   = 50
 )
 
 // Order is how an order stands.
@@ -380,6 +381,48 @@ func transactionsOf(cardID string, page *roamcardv1.ListCardTransactionsResponse
 		})
 	}
 	return listed
+}
+
+type limitsIn struct {
+	CardID string `json:"cardId,omitempty" jsonschema:"a card of list_cards; without it, the only active or frozen one"`
+}
+
+// Limits are what the user allows a card to be used for.
+type Limits struct {
+	CardID                 string   `json:"cardId"`
+	Currency               string   `json:"currency"`
+	PerTransactionUSDCents int64    `json:"perTransactionUsdCents,omitempty" jsonschema:"absent without a limit"`
+	PerMonthUSDCents       int64    `json:"perMonthUsdCents,omitempty" jsonschema:"absent without a limit"`
+	AllowedCategories      []string `json:"allowedCategories,omitempty" jsonschema:"where there are any, no others"`
+	BlockedCategories      []string `json:"blockedCategories,omitempty" jsonschema:"merchant category codes"`
+}
+
+func (s *Server) getCardLimits(ctx context.Context, _ call, in limitsIn) (Limits, error) {
+	client, _, err := s.payer(ctx)
+	if err != nil {
+		return Limits{}, err
+	}
+	id, err := s.oneCard(ctx, client, in.CardID, roamcard.CardActive, roamcard.CardFrozen)
+	if err != nil {
+		return Limits{}, err
+	}
+	l, err := client.Cards.Limits(ctx, id)
+	if err != nil {
+		return Limits{}, err
+	}
+	shown := Limits{
+		CardID: identifier(id), Currency: "USD",
+		PerTransactionUSDCents: int64(l.PerTransaction), PerMonthUSDCents: int64(l.PerMonth),
+	}
+	for _, list := range []struct {
+		codes []string
+		into  *[]string
+	}{{l.AllowedCategories, &shown.AllowedCategories}, {l.BlockedCategories, &shown.BlockedCategories}} {
+		for _, code := range list.codes[:min(len(list.codes), mostCategories)] {
+			*list.into = append(*list.into, printable(code, 4))
+		}
+	}
+	return shown, nil
 }
 
 // oneCard is the card that was named, or the wallet's only one with a status that fits.

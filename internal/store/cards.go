@@ -165,7 +165,8 @@ const takeCardTurnSQL = `
 		WHEN $5 = 0 THEN 0
 		WHEN moving_reference = $4 THEN moving_target_usd_cents
 		ELSE $5 + (SELECT coalesce(sum(amount), 0) / 10000 FROM ledger_entries WHERE account = 'card:' || cards.id) END
-	WHERE id = $1 AND (moving_order = $2 AND moving_job IS NOT DISTINCT FROM $3 OR NOT EXISTS (
+	WHERE id = $1 AND (changing_until IS NULL OR changing_until <= $9)
+		AND (moving_order = $2 AND moving_job IS NOT DISTINCT FROM $3 OR NOT EXISTS (
 			SELECT FROM orders WHERE id = cards.moving_order AND owner = cards.owner
 				AND (status = 'provisioning' OR status = 'operator_review' AND $6))
 		AND NOT EXISTS (SELECT FROM jobs WHERE id = cards.moving_job AND status IN ('queued', 'processing')))
@@ -197,7 +198,7 @@ func (c Cards) TakeTurn(ctx context.Context, f job.Fence, t card.Turn) (target m
 			}
 		}
 		err := raw(tx).QueryRow(ctx, takeCardTurnSQL, t.Card, t.Order, feeJob, uuid.UUID(t.Ref), int64(t.Load), t.Held,
-			t.Closing, c.s.issuerKinds()).Scan((*int64)(&target))
+			t.Closing, c.s.issuerKinds(), c.s.stamp()).Scan((*int64)(&target))
 		if errors.Is(err, pgx.ErrNoRows) {
 			return card.ErrBusy
 		}
@@ -207,6 +208,37 @@ func (c Cards) TakeTurn(ctx context.Context, f job.Fence, t card.Turn) (target m
 		return faultpoint.Fail("turn.before_commit")
 	})
 	return target, err
+}
+
+// beginChangeSQL takes a card for a change that no movement and no other change has.
+const beginChangeSQL = `
+	UPDATE cards SET changing = $2, changing_until = $3
+	WHERE id = $1 AND (changing_until IS NULL OR changing_until <= $4)
+		AND NOT EXISTS (SELECT FROM orders WHERE id = cards.moving_order AND owner = cards.owner
+			AND status IN ('provisioning', 'operator_review'))
+		AND NOT EXISTS (SELECT FROM jobs WHERE id = cards.moving_job AND status IN ('queued', 'processing'))`
+
+const endChangeSQL = `UPDATE cards SET changing = NULL, changing_until = NULL WHERE id = $1 AND changing = $2`
+
+// BeginChange implements card.Store.
+func (c Cards) BeginChange(ctx context.Context, id, change uuid.UUID, most time.Duration) error {
+	return c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		later(tx, lockCardSQL, id)
+		now := c.s.stamp()
+		took, err := raw(tx).Exec(ctx, beginChangeSQL, id, change, now.Add(most), now)
+		if err == nil && took.RowsAffected() == 0 {
+			err = card.ErrBusy
+		}
+		return err
+	})
+}
+
+// EndChange implements card.Store.
+func (c Cards) EndChange(ctx context.Context, id, change uuid.UUID) error {
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	_, err := c.s.pool.Exec(ctx, endChangeSQL, id, change)
+	return mapError(err)
 }
 
 // FeeTaken implements card.Store.

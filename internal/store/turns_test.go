@@ -227,3 +227,46 @@ func TestWorkerThatLostItsJobTakesNoCard(t *testing.T) {
 	g.take(lost, load(on, g.order(owner, order.Provisioning), 1000), 0, job.ErrLeaseLost)
 	g.take(f, load(on, g.order(owner, order.Provisioning), 1000), 2500, nil)
 }
+
+// TestOwnersChangeAndMovementsTakeTurns: a change that does not end has the card for a while only.
+func TestOwnersChangeAndMovementsTakeTurns(t *testing.T) {
+	g := newGarage(t)
+	f, owner := g.worker("w"), x402.Address{19: 8}
+	on := g.card(owner, 1500)
+	turn := load(on, g.order(owner, order.Provisioning), 1000)
+	begin := func(change uuid.UUID, most time.Duration, want error) {
+		t.Helper()
+		if err := g.s.Cards().BeginChange(t.Context(), on, change, most); !errors.Is(err, want) {
+			t.Errorf("begin: %v, want %v", err, want)
+		}
+	}
+	end := func(change uuid.UUID) {
+		t.Helper()
+		if err := g.s.Cards().EndChange(t.Context(), on, change); err != nil {
+			t.Errorf("end: %v", err)
+		}
+	}
+	first, second := uuid.New(), uuid.New()
+	begin(first, time.Hour, nil)
+	begin(second, time.Hour, card.ErrBusy)
+	g.take(f, turn, 0, card.ErrBusy)
+	end(second) // not its own
+	g.take(f, turn, 0, card.ErrBusy)
+	end(first)
+	g.take(f, turn, 2500, nil)
+	for status, want := range map[order.Status]error{
+		order.Provisioning: card.ErrBusy, order.OperatorReview: card.ErrBusy,
+	} {
+		g.becomes(turn.Order, status)
+		begin(first, time.Hour, want)
+	}
+	g.becomes(turn.Order, order.Fulfilled)
+	begin(first, 0, nil) // its time is over
+	begin(second, time.Hour, nil)
+	end(first) // not its own any more
+	begin(first, time.Hour, card.ErrBusy)
+	end(second)
+	fee := g.worker("fee")
+	g.take(fee, card.Turn{Card: on, FeeJob: fee.ID, Ref: fulfilment.Ref(uuid.New())}, 0, nil)
+	begin(first, time.Hour, card.ErrBusy)
+}

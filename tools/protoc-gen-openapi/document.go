@@ -111,8 +111,11 @@ func (d *document) service(s protoreflect.ServiceDescriptor) error {
 // put places an operation on its path.
 func (d *document) put(r route, operation object) error {
 	verb := "get"
-	if r.Post != "" {
+	switch {
+	case r.Post != "":
 		verb = "post"
+	case r.Put != "":
+		verb = "put"
 	}
 	if d.Paths[r.template] == nil {
 		d.Paths[r.template] = object{}

@@ -14,9 +14,11 @@ import (
 
 // binding is google.api.HttpRule as far as this API uses it.
 type binding struct {
-	Get, Post, Body, ResponseBody string
-	AdditionalBindings            []binding
+	Get, Post, Put, Body, ResponseBody string
+	AdditionalBindings                 []binding
 }
+
+func (b binding) path() string { return b.Get + b.Post + b.Put }
 
 // route is one binding of a method, resolved.
 type route struct {
@@ -39,7 +41,7 @@ func (d *document) method(m protoreflect.MethodDescriptor, tag string) error {
 	if err := errors.Join(d.option(m, "google.api.http", &first), d.option(m, "roamcard.v1.policy", &p)); err != nil {
 		return err
 	}
-	if first.Get+first.Post == "" {
+	if first.path() == "" {
 		return nil // only an RPC
 	}
 	for i, b := range append([]binding{first}, first.AdditionalBindings...) {
@@ -63,7 +65,7 @@ func (d *document) method(m protoreflect.MethodDescriptor, tag string) error {
 
 // resolve finds the fields in the path.
 func (r *route) resolve() (err error) {
-	r.template = variable.ReplaceAllStringFunc(r.Get+r.Post, func(v string) string {
+	r.template = variable.ReplaceAllStringFunc(r.path(), func(v string) string {
 		f := r.method.Input().Fields().ByName(protoreflect.Name(strings.Trim(v, "{}")))
 		if f == nil {
 			err = fmt.Errorf("path variable %s is no field of the request", v)

@@ -79,6 +79,52 @@ func (c Cards) Unfreeze(ctx context.Context, cardID string) (*roamcardv1.Card, e
 	return res.GetCard(), err
 }
 
+// CardLimits are what a wallet allows its card to be used for. Zero values do not limit.
+type CardLimits struct {
+	// PerTransaction is the most that one purchase may be, and PerMonth the most that those of a month may be together, by
+	// the issuer's calendar.
+	PerTransaction, PerMonth Cents
+	// AllowedCategories are the merchant category codes, four digits (ISO 18245), that alone may be used, and
+	// BlockedCategories those that may not be. At most one of both is given.
+	AllowedCategories, BlockedCategories []string
+}
+
+// Limits reads the limits of a card, from the issuer.
+func (c Cards) Limits(ctx context.Context, cardID string) (CardLimits, error) {
+	res, err := c.client.Services.Card.GetCardLimits(ctx, &roamcardv1.GetCardLimitsRequest{Id: cardID})
+	return limitsOf(res.GetLimits()), err
+}
+
+// SetLimits replaces the limits of a card, and returns those that it has then. They never change what is on it. The
+// discovery's controls say which of them the issuer has; another is card_control_missing.
+func (c Cards) SetLimits(ctx context.Context, cardID string, to CardLimits) (CardLimits, error) {
+	asked := &roamcardv1.SetCardLimitsRequest{
+		Id: cardID, AllowedCategories: to.AllowedCategories, BlockedCategories: to.BlockedCategories,
+	}
+	for _, one := range []struct {
+		of   Cents
+		into **uint32
+	}{{to.PerTransaction, &asked.PerTransactionUsdCents}, {to.PerMonth, &asked.PerMonthUsdCents}} {
+		if one.of == 0 {
+			continue
+		}
+		cents, err := wire(one.of)
+		if err != nil {
+			return CardLimits{}, err
+		}
+		*one.into = &cents
+	}
+	res, err := c.client.Services.Card.SetCardLimits(ctx, asked)
+	return limitsOf(res.GetLimits()), err
+}
+
+func limitsOf(l *roamcardv1.CardLimits) CardLimits {
+	return CardLimits{
+		PerTransaction: Cents(l.GetPerTransactionUsdCents()), PerMonth: Cents(l.GetPerMonthUsdCents()),
+		AllowedCategories: l.GetAllowedCategories(), BlockedCategories: l.GetBlockedCategories(),
+	}
+}
+
 // Transactions lists what a card was used for, newest first, page by page as they are taken. The merchants' names are
 // text of strangers.
 func (c Cards) Transactions(ctx context.Context, cardID string) iter.Seq2[*roamcardv1.CardTransaction, error] {

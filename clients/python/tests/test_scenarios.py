@@ -121,6 +121,10 @@ def test_controls(dev: Dev, side: Side, moved: Moved) -> None:
                 raise
             return None
 
+    client.cards.set_limits(card.id, per_transaction_usd_cents=1000, blocked_categories=["7995"])
+    limits = client.cards.limits(card.id)
+    assert (limits.per_transaction_usd_cents, limits.per_month_usd_cents) == (1000, None)
+    assert (limits.allowed_categories, limits.blocked_categories) == ((), ("7995",))
     frozen = eventually("a frozen card", freeze)
     assert (frozen.id, frozen.status) == (card.id, "FROZEN")
     with pytest.raises(ConflictError, match="active_card_missing"):

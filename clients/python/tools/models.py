@@ -19,8 +19,9 @@ sys.path.insert(0, str(GENERATED))
 from roamcard.v1 import activity_pb, auth_pb, card_pb, esim_pb, operator_pb, order_pb, service_pb  # noqa: E402
 
 RESULTS = (
-    order_pb.Order, card_pb.Card, card_pb.GetCardBalanceResponse, card_pb.CardTransaction, esim_pb.EsimPlan,
-    esim_pb.EsimProfile, esim_pb.EsimCancellation, auth_pb.GetSessionResponse, service_pb.GetConfigResponse,
+    order_pb.Order, card_pb.Card, card_pb.GetCardBalanceResponse, card_pb.CardTransaction, card_pb.CardLimits,
+    esim_pb.EsimPlan, esim_pb.EsimProfile, esim_pb.EsimCancellation, auth_pb.GetSessionResponse,
+    service_pb.GetConfigResponse,
     card_pb.GetCardDiscoveryResponse,
     card_pb.GetTopupDiscoveryResponse, esim_pb.GetEsimDiscoveryResponse, operator_pb.FeeJob, operator_pb.CardClosing,
     operator_pb.Finding, operator_pb.Reconciliation, operator_pb.QueuedOrder,

@@ -7,12 +7,25 @@ import type { Presented, Presenter } from "./presenter.js";
 import {
   type Card,
   type CardBalance,
+  type CardLimits,
   type CardTransaction,
   type Order,
   plain,
   type Revealed,
 } from "./results.js";
 import { schemeOf, signChallenge } from "./session.js";
+
+/** What a wallet allows its card to be used for. */
+export interface NewCardLimits {
+  /** The most that one purchase may be. */
+  perTransactionUsdCents?: number;
+  /** The most that all purchases of a month may be, by the issuer's calendar. */
+  perMonthUsdCents?: number;
+  /** The merchant categories that alone may be used. Not with blockedCategories. */
+  allowedCategories?: string[];
+  /** The merchant categories that may not be used. */
+  blockedCategories?: string[];
+}
 
 /** The wallet's cards. */
 export class Cards {
@@ -90,6 +103,24 @@ export class Cards {
   unfreeze(cardId: string, options: CallOptions = {}): Call<Card> {
     return this.#connection.call(options, async (wire) =>
       present((await this.#connection.cards.unfreezeCard({ id: cardId }, wire)).card),
+    );
+  }
+
+  /** Reads the limits of a card, from its issuer. */
+  limits(cardId: string, options: CallOptions = {}): Call<CardLimits> {
+    return this.#connection.call(options, async (wire) =>
+      present((await this.#connection.cards.getCardLimits({ id: cardId }, wire)).limits),
+    );
+  }
+
+  /**
+   * Replaces the limits of a card, and returns those that it has then: what is absent is not limited. The categories
+   * are merchant category codes, four digits (ISO 18245). The discovery's controls say which limits the issuer has;
+   * another is card_control_missing.
+   */
+  setLimits(cardId: string, limits: NewCardLimits, options: CallOptions = {}): Call<CardLimits> {
+    return this.#connection.call(options, async (wire) =>
+      present((await this.#connection.cards.setCardLimits({ ...limits, id: cardId }, wire)).limits),
     );
   }
 

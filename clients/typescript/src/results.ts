@@ -136,6 +136,8 @@ export interface Order extends Plain<order.Order> {}
 export interface EsimCredentials extends Plain<order.EsimCredentials> {}
 export interface Card extends Plain<card.Card> {}
 export interface CardBalance extends Plain<card.GetCardBalanceResponse> {}
+/** What a wallet allows its card to be used for. */
+export interface CardLimits extends Plain<card.CardLimits> {}
 /** What a merchant charged to a card or gave back, or tried to. The merchant's name is a stranger's text. */
 export interface CardTransaction extends Plain<card.CardTransaction> {}
 /** A card, sealed to the key of a presenter. */

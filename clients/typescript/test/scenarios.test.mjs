@@ -424,6 +424,10 @@ describe("scenarios", { concurrency: 4 }, () => {
     assert.deepEqual(await all(client.cards.transactions(card.id)), []);
     const conflict = (code) => (error) => error instanceof ConflictError && error.code === code;
     // Until the fee of the issue is withdrawn it is not frozen.
+    const limits = { perTransactionUsdCents: 1000, perMonthUsdCents: 9000, blockedCategories: ["7995"] };
+    const set = { cardId: card.id, currency: "USD", allowedCategories: [], ...limits };
+    assert.deepEqual(await client.cards.setLimits(card.id, limits), set);
+    assert.deepEqual(await client.cards.limits(card.id), set);
     const frozen = await poll(
       "a frozen card",
       () => client.cards.freeze(card.id).catch((e) => assert.ok(conflict("card_not_active")(e), String(e))),

@@ -169,9 +169,16 @@ type Store interface {
 	FeeOpen(ctx context.Context, id uuid.UUID) (bool, error)
 	// TakeTurn takes a card for one movement, so that there is never another one under way, and says what the movement is
 	// to bring the card to. ErrBusy while another one has the card: an order's, until the order has left provisioning and,
-	// with Turn.Held, operator_review; a fee job's, until that is neither queued nor processing. The same turn is given
-	// again, with the same target. ErrClosing for an order's that has not begun, once a closing is ordered.
+	// with Turn.Held, operator_review; a fee job's, until that is neither queued nor processing; a change's of the owner.
+	// The same turn is given again, with the same target. ErrClosing for an order's that has not begun, once a closing is
+	// ordered.
 	TakeTurn(ctx context.Context, f job.Fence, t Turn) (target money.Cents, err error)
+	// BeginChange takes a card for a change of its owner's, until EndChange or for so long at most. Until then there is no
+	// other change, and no movement takes its turn. ErrBusy while another change or a movement has the card, as for
+	// TakeTurn with Turn.Held.
+	BeginChange(ctx context.Context, id, change uuid.UUID, most time.Duration) error
+	// EndChange gives the card back. It does nothing when the change does not have it any more.
+	EndChange(ctx context.Context, id, change uuid.UUID) error
 	// Fail makes a pending card FAILED, so that its owner can buy another.
 	Fail(ctx context.Context, f job.Fence, id uuid.UUID) error
 	// Reserved is how much of a resource live orders have reserved.

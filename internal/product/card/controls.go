@@ -26,6 +26,12 @@ type Controls interface {
 	// Transactions is a page of at most so many, newest first, after a cursor; an empty cursor starts at the newest. next
 	// is the cursor of the next page, or empty after the last.
 	Transactions(ctx context.Context, account, after string, most int) (page []Transaction, next string, err error)
+	// Limits reads the limits of a card that its owner has set.
+	Limits(ctx context.Context, account string) (Limits, error)
+	// SetLimits replaces them, and nothing that funds the card or locks it. Asked twice it changes nothing more. It
+	// answers with the limits that the card has then. A *fulfilment.Refusal says that the issuer does not take them, with
+	// RefusedCategory for a merchant category that it does not know.
+	SetLimits(ctx context.Context, account string, l Limits) (Limits, error)
 }
 
 // Transaction is what a merchant charged to a card or gave back, or tried to.
@@ -86,7 +92,7 @@ const (
 
 // Freeze stops an owner's card at its issuer until Unfreeze. A card that is frozen stays as it is.
 func (c *Cards) Freeze(ctx context.Context, id uuid.UUID, owner x402.Address) (Card, error) {
-	at, card, err := c.freezable(ctx, id, owner)
+	at, card, err := c.changeable(ctx, id, owner, freeze)
 	if err != nil || card.Status == Frozen {
 		return card, err
 	}
@@ -113,7 +119,7 @@ func (c *Cards) Freeze(ctx context.Context, id uuid.UUID, owner x402.Address) (C
 
 // Unfreeze lets a card that its owner has frozen be used again. What the issuer locked stays locked.
 func (c *Cards) Unfreeze(ctx context.Context, id uuid.UUID, owner x402.Address) (Card, error) {
-	at, card, err := c.freezable(ctx, id, owner)
+	at, card, err := c.changeable(ctx, id, owner, freeze)
 	if err != nil || card.Status == Active {
 		return card, err
 	}
@@ -159,9 +165,9 @@ func (c *Cards) setFrozen(ctx context.Context, at *provider, card Card, frozen b
 	return card, nil
 }
 
-// freezable finds an owner's card whose issuer lets owners freeze it. It is ACTIVE or FROZEN there now.
-func (c *Cards) freezable(ctx context.Context, id uuid.UUID, owner x402.Address) (*provider, Card, error) {
-	at, card, err := c.controlled(ctx, id, owner, freeze)
+// changeable finds an owner's card for a control that changes it. It is ACTIVE or FROZEN at its issuer now.
+func (c *Cards) changeable(ctx context.Context, id uuid.UUID, owner x402.Address, of control) (*provider, Card, error) {
+	at, card, err := c.controlled(ctx, id, owner, of)
 	if err != nil {
 		return nil, Card{}, err
 	}

@@ -64,6 +64,8 @@ type Capabilities struct {
 	Holder Holder
 	// Freeze: owners may freeze a card and unfreeze it. Transactions: they may read what it was used for.
 	Freeze, Transactions bool
+	// Limits are those that owners may set to a card.
+	Limits LimitKinds
 	// Close: operators may close a card and take what is left on it. It needs Freeze, which locks the card first.
 	Close bool
 }

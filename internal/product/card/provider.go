@@ -143,6 +143,7 @@ func (c *Cards) Capabilities() Capabilities {
 		}
 		all.Freeze = all.Freeze && p.Capabilities.Freeze
 		all.Transactions = all.Transactions && p.Capabilities.Transactions
+		all.Limits = all.Limits.And(p.Capabilities.Limits)
 	}
 	return all
 }

@@ -206,6 +206,9 @@ type cardAnswer struct {
 	Reason   string `json:"substatus"`
 	LastFour string `json:"last_four"`
 	Memo     string `json:"memo"`
+	// Limit is what purchases may be by its Duration; zero without a limit.
+	Limit    *int64 `json:"spend_limit"`
+	Duration string `json:"spend_limit_duration"`
 }
 
 // foundCard is a card of ours.
@@ -214,6 +217,8 @@ type foundCard struct {
 	memo           memo
 	state, reason  string
 	last4          string
+	limit          *int64
+	duration       string
 }
 
 func (a cardAnswer) read() (foundCard, error) {
@@ -223,6 +228,7 @@ func (a cardAnswer) read() (foundCard, error) {
 	}
 	return foundCard{
 		token: a.Token, program: a.Program, memo: m, state: a.State, reason: a.Reason, last4: a.LastFour,
+		limit: a.Limit, duration: a.Duration,
 	}, nil
 }
 

@@ -250,3 +250,34 @@ func TestTransactionsThatAreNotTheCardsAreNotShown(t *testing.T) {
 		}
 	}
 }
+
+// TestOperatorsLimitStays: a card has one limit, and an owner does not take that of the operator away.
+func TestOperatorsLimitStays(t *testing.T) {
+	b := start(t, lithicfake.Config{}, false)
+	a := b.opened(2500)
+	for _, l := range []card.Limits{{Transaction: 300}, {Month: 900}, {}} {
+		if got, err := b.SetLimits(t.Context(), a.ID, l); err != nil || !got.Equal(l) {
+			t.Fatalf("set %+v: %+v, %v", l, got, err)
+		}
+	}
+	for _, l := range []card.Limits{{Transaction: 1, Month: 1}, {Allowed: []string{"5411"}}} {
+		if _, err := b.SetLimits(t.Context(), a.ID, l); err == nil {
+			t.Errorf("%+v is set", l)
+		}
+	}
+	b.fake.SetLimit(a.ID, 700, "FOREVER")
+	if _, err := b.Limits(t.Context(), a.ID); err == nil || refusalOf(err) != nil {
+		t.Errorf("the operator's is read: %v", err)
+	}
+	if _, err := b.SetLimits(t.Context(), a.ID, card.Limits{Transaction: 9}); refusalOf(err) == nil {
+		t.Errorf("the operator's is replaced: %v", err)
+	}
+	if c := b.fake.Cards()[0]; c.Limit != 700 || c.Duration != "FOREVER" {
+		t.Errorf("the limit is %d %s", c.Limit, c.Duration)
+	}
+	b.fake.SetLimit(a.ID, 0, "")
+	b.fake.SetState(a.ID, "CLOSED")
+	if _, err := b.SetLimits(t.Context(), a.ID, card.Limits{Transaction: 9}); refusalOf(err) == nil {
+		t.Errorf("a closed card: %v", err)
+	}
+}

@@ -107,6 +107,12 @@ func (b *bench) useJudged(account string) {
 			b.Errorf("frozen %t: %v", frozen, err)
 		}
 	}
+	for _, l := range []card.Limits{{Transaction: 300}, {Month: 300}, {}} {
+		if _, err := b.SetLimits(b.Context(), account, l); err != nil {
+			b.Errorf("set %+v: %v", l, err)
+		}
+		b.fake.Charge(account, 301, lithicfake.AShop)
+	}
 	if all := b.listed(account, 2); len(all) < 7 {
 		b.Errorf("%d transactions", len(all))
 	}

@@ -5,6 +5,7 @@
 //	Account, Moved ──▶ cards by memo, book_transfers/{token}
 //	Changes ──▶ cards, book_transfers, events          all of it once, then what events name
 //	SetFrozen, Close ──▶ cards/{token}                 read, then its state alone
+//	Limits, SetLimits ──▶ cards/{token}                its spend limit alone
 //	Remainder ──▶ cards/{token}/balances               what is available, and what is pending
 //	Transactions ──▶ transactions of the card
 //
@@ -118,7 +119,7 @@ func (i *Issuer) Traits() fulfilment.Traits {
 func (i *Issuer) Capabilities() card.Capabilities {
 	c := card.Capabilities{
 		Funding: card.Purse, BINs: true, Reveal: card.RevealEmbed, Holder: card.HolderProgramme, Freeze: true,
-		Transactions: true, Close: true,
+		Transactions: true, Close: true, Limits: card.LimitKinds{Transaction: true, Month: true, OneAmount: true},
 	}
 	if i.inline {
 		c.Reveal = card.RevealInline

@@ -90,7 +90,9 @@ func (b *bench) handles() fulfilmenttest.Handles {
 				op = cardtest.Move
 			}
 			switch op {
-			case cardtest.Lock, cardtest.End:
+			case cardtest.ReadLimits:
+				op = "sensitive"
+			case cardtest.Lock, cardtest.End, cardtest.SetLimits:
 				op = "state"
 			case cardtest.Left:
 				op = "balance"

@@ -56,6 +56,8 @@ type cardRow struct {
 	Scenario  string      `json:"scenario,omitempty"`
 	Note      string      `json:"note,omitempty"`
 	CreatedAt time.Time   `json:"createdAt"`
+	// Limits are what the card may be used for; nil without any.
+	Limits *limitsRow `json:"limits,omitempty"`
 	// DueAt is when the next change is due; zero when none is.
 	DueAt time.Time `json:"dueAt,omitzero"`
 	// HiddenUntil keeps a card out of look-ups: an effect that appears late.

@@ -80,6 +80,7 @@ func (i *Issuer) Capabilities() card.Capabilities {
 	c := card.Capabilities{
 		Funding: card.Purse, BINs: true, Reveal: card.RevealInline, Holder: card.HolderProgramme,
 		Freeze: true, Transactions: true, Close: true,
+		Limits: card.LimitKinds{Transaction: true, Month: true, Merchants: true},
 	}
 	if i.limits {
 		c.Funding = card.Limit

@@ -146,6 +146,10 @@ func (p purchaseAnswer) transaction(account string) (card.Transaction, error) {
 			t.Declined = card.DeclinedFunds
 		case codeCardNotUsable:
 			t.Declined = card.DeclinedFrozen
+		case codeLimitExceeded:
+			t.Declined = card.DeclinedLimit
+		case codeMerchantNotAllowed:
+			t.Declined = card.DeclinedMerchant
 		default:
 			t.Declined = card.DeclinedOther
 		}

@@ -50,7 +50,7 @@ func purchaseBodyOf(p purchaseRow) purchaseBody {
 	}
 }
 
-// charge is a merchant's attempt at a card: declined where the card is locked, or has not enough.
+// charge is a merchant's attempt at a card: declined where the card is locked or limited, or has not enough.
 func (s *Server) charge(c call) (any, error) {
 	var asked struct {
 		Amount   money.Cents `json:"amountCents"`
@@ -78,6 +78,8 @@ func (s *Server) charge(c call) (any, error) {
 		switch {
 		case row.Status != cardLive:
 			p.Status, p.Reason = purchaseDeclined, codeCardNotUsable
+		case ch.beyond(row, p) != "":
+			p.Status, p.Reason = purchaseDeclined, ch.beyond(row, p)
 		case row.Balance < p.Amount:
 			p.Status, p.Reason = purchaseDeclined, codeBalanceTooLow
 		default:

@@ -1,6 +1,7 @@
 package stripe
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 	"strconv"
@@ -44,10 +45,15 @@ type cardAnswer struct {
 	Last4    string            `json:"last4"`
 	Status   string            `json:"status"`
 	Metadata map[string]string `json:"metadata"`
-	Controls *struct {
-		Limits   []limitAnswer `json:"spending_limits"`
-		Currency *string       `json:"spending_limits_currency"`
-	} `json:"spending_controls"`
+	Controls *controlsAnswer   `json:"spending_controls"`
+}
+
+type controlsAnswer struct {
+	Limits   []limitAnswer `json:"spending_limits"`
+	Currency *string       `json:"spending_limits_currency"`
+	// Allowed and Blocked are categories by their names.
+	Allowed []string `json:"allowed_categories"`
+	Blocked []string `json:"blocked_categories"`
 }
 
 type limitAnswer struct {
@@ -243,14 +249,14 @@ func (a *transactionAnswer) whole() error {
 }
 
 type authorizationAnswer struct {
-	ID       string  `json:"id"`
-	Object   string  `json:"object"`
-	Created  int64   `json:"created"`
-	Currency string  `json:"currency"`
-	Card     *nameOf `json:"card"`
-	Amount   *int64  `json:"amount"`
-	Approved *bool   `json:"approved"`
-	Status   string  `json:"status"`
+	ID       string     `json:"id"`
+	Object   string     `json:"object"`
+	Created  int64      `json:"created"`
+	Currency string     `json:"currency"`
+	Card     *shownCard `json:"card"`
+	Amount   *int64     `json:"amount"`
+	Approved *bool      `json:"approved"`
+	Status   string     `json:"status"`
 	// History is what merchants asked for, and why it was approved or not; Captures what has come of it.
 	History []struct {
 		Amount   *int64 `json:"amount"`
@@ -266,8 +272,10 @@ type authorizationAnswer struct {
 }
 
 type merchantAnswer struct {
-	Name     string `json:"name"`
-	Category string `json:"category_code"`
+	Name string `json:"name"`
+	// Category is the vendor's name of it, and Code its four digits.
+	Category string `json:"category"`
+	Code     string `json:"category_code"`
 	Country  string `json:"country"`
 }
 
@@ -276,7 +284,7 @@ func (a *authorizationAnswer) created() int64 { return a.Created }
 
 func (a *authorizationAnswer) whole() error {
 	if a.Object != "issuing.authorization" || !isID(a.ID) || a.Created <= 0 || a.Currency == "" ||
-		a.Card == nil || !isID(string(*a.Card)) || a.Amount == nil || a.Approved == nil || a.Status == "" {
+		a.Card == nil || !isID(string(a.Card.id)) || a.Amount == nil || a.Approved == nil || a.Status == "" {
 		return unclear("an authorization in the answer does not match the documentation")
 	}
 	return nil
@@ -306,6 +314,26 @@ func (n *nameOf) UnmarshalJSON(data []byte) error {
 	}
 	*n = nameOf(shown.ID)
 	return nil
+}
+
+// shownCard is a card, with its spending controls where it is shown whole.
+type shownCard struct {
+	id       nameOf
+	controls *controlsAnswer
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (c *shownCard) UnmarshalJSON(data []byte) error {
+	var whole struct {
+		Controls *controlsAnswer `json:"spending_controls"`
+	}
+	if len(data) > 0 && data[0] == '{' {
+		if err := json.Unmarshal(data, &whole); err != nil {
+			return err
+		}
+	}
+	c.controls = whole.Controls
+	return c.id.UnmarshalJSON(data)
 }
 
 // listed is an object of a list, which is in order of its creation.

@@ -35,7 +35,7 @@ func (i *Issuer) balance(ctx context.Context, account string) (card.Balance, err
 	err = lister[*authorizationAnswer](i.listAuthorizations).each(ctx, span{of: account},
 		func(a *authorizationAnswer) error {
 			left -= a.held()
-			return about(*a.Card, a.Currency, account)
+			return about(a.Card.id, a.Currency, account)
 		})
 	if err != nil {
 		return card.Balance{}, err
@@ -89,7 +89,7 @@ func (i *Issuer) inUse(ctx context.Context) (use, error) {
 	pending := span{status: string(stripego.IssuingAuthorizationStatusPending)}
 	err := lister[*authorizationAnswer](i.listAuthorizations).each(ctx, pending, func(a *authorizationAnswer) error {
 		if a.Currency == currencyUSD {
-			u.held[string(*a.Card)] += a.held()
+			u.held[string(a.Card.id)] += a.held()
 		}
 		return nil
 	})

@@ -223,6 +223,13 @@ func (i *Issuer) move(ctx context.Context, m card.Movement) (card.Moved, error) 
 			SpendingLimits: on.limitsWith(m),
 		},
 	}
+	// What is not sent might be taken away.
+	if all := on.Controls.Allowed; len(all) > 0 {
+		p.SpendingControls.AllowedCategories = stripego.StringSlice(all)
+	}
+	if all := on.Controls.Blocked; len(all) > 0 {
+		p.SpendingControls.BlockedCategories = stripego.StringSlice(all)
+	}
 	if m.Direction == card.Withdrawal {
 		// Its record takes the place of this mark, so that there is room for it.
 		p.Metadata[keyFrozen] = ""
@@ -261,16 +268,9 @@ func (a *cardAnswer) limitsWith(
 		Amount: stripego.Int64(max(leastLimit, int64(m.Target))), Interval: stripego.String(allTime),
 	})
 	for _, l := range a.Controls.Limits {
-		if l.general() {
-			continue
+		if !l.general() {
+			all = append(all, l.kept())
 		}
-		kept := &stripego.IssuingCardUpdateSpendingControlsSpendingLimitParams{
-			Amount: l.Amount, Interval: stripego.String(l.Interval),
-		}
-		if len(l.Categories) > 0 { // none is not the same as an empty list
-			kept.Categories = stripego.StringSlice(l.Categories)
-		}
-		all = append(all, kept)
 	}
 	return all
 }

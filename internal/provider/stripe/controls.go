@@ -45,7 +45,7 @@ func (i *Issuer) remainder(ctx context.Context, account string) (left card.Remai
 	err = lister[*authorizationAnswer](i.listAuthorizations).each(ctx, span{of: account},
 		func(a *authorizationAnswer) error {
 			left.Held = left.Held || a.outcome() == card.TransactionPending
-			return about(*a.Card, a.Currency, account)
+			return about(a.Card.id, a.Currency, account)
 		})
 	if err != nil {
 		return card.Remainder{}, err

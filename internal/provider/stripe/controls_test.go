@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -355,5 +356,89 @@ func TestTransactionsThatAreNotTheCardsAreNotShown(t *testing.T) {
 	}
 	if _, _, err := b.Transactions(t.Context(), "../balance", "", 10); err == nil {
 		t.Error("the transactions of no card were read")
+	}
+}
+
+// TestFundingLimitAndOwnersLimitsStayApart: each update replaces all controls of the card, and loses none.
+func TestFundingLimitAndOwnersLimitsStayApart(t *testing.T) {
+	b := start(t)
+	on := b.opened()
+	operators := stripefake.Limit{Amount: 700, Interval: "weekly"}
+	b.fake.Edit(on.ID, func(c *stripefake.Card) { c.Limits = append(c.Limits, operators) })
+	target := load
+	for _, l := range []card.Limits{
+		{Transaction: 300, Month: 900, Blocked: []string{"7995", "4511"}}, {Month: 100, Allowed: []string{"5411"}}, {},
+	} {
+		if got, err := b.SetLimits(t.Context(), on.ID, l); err != nil || !got.Equal(l) {
+			t.Fatalf("set %+v: %+v, %v", l, got, err)
+		}
+		target += 500
+		if _, err := b.Move(t.Context(), onto(on, 500, target)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := b.Limits(t.Context(), on.ID); err != nil || !got.Equal(l) {
+			t.Errorf("after a load: %+v, %v; want %+v", got, err, l)
+		}
+		limits := b.fake.Cards()[0].Limits
+		funding := slices.IndexFunc(limits, func(l stripefake.Limit) bool { return l.Interval == "all_time" })
+		if funding < 0 || limits[funding].Amount != int64(target) {
+			t.Errorf("with %+v the limit that funds the card is of %+v, want %s", l, limits, target)
+		}
+		if !slices.ContainsFunc(limits, func(l stripefake.Limit) bool { return l.Interval == operators.Interval }) {
+			t.Errorf("with %+v the operator's limit is gone: %+v", l, limits)
+		}
+	}
+}
+
+func TestLimitsThatAreNotAnOwners(t *testing.T) {
+	b := start(t)
+	on := b.opened()
+	if _, err := b.SetLimits(t.Context(), on.ID, card.Limits{Blocked: []string{"0001"}}); refusalCode(err) !=
+		card.RefusedCategory {
+		t.Errorf("a category that Stripe does not have: %v", err)
+	}
+	for name, edit := range map[string]func(*stripefake.Card){
+		"two per month": func(c *stripefake.Card) {
+			c.Limits = append(c.Limits, stripefake.Limit{Amount: 1, Interval: "monthly"},
+				stripefake.Limit{Amount: 2, Interval: "monthly"})
+		},
+		"a category of no document": func(c *stripefake.Card) { c.Allowed = []string{"moon_flights"} },
+		"nothing that funds it":     func(c *stripefake.Card) { c.Limits = nil },
+	} {
+		b := start(t)
+		on := b.opened()
+		b.fake.Edit(on.ID, edit)
+		if _, err := b.SetLimits(t.Context(), on.ID, card.Limits{Transaction: 5}); err == nil || refusalCode(err) != "" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	b.fake.Edit(on.ID, func(c *stripefake.Card) { c.Status = "canceled" })
+	if _, err := b.SetLimits(t.Context(), on.ID, card.Limits{Transaction: 5}); refusalCode(err) != card.RefusedState {
+		t.Errorf("a canceled card: %v", err)
+	}
+}
+
+// TestControlsSayWhyTheyDeclined, as they are when the purchases are read.
+func TestControlsSayWhyTheyDeclined(t *testing.T) {
+	for name, c := range map[string]struct {
+		limits card.Limits
+		cents  money.Cents
+		want   card.DeclineReason
+	}{
+		"funds":           {card.Limits{Transaction: 999_999}, 2000, card.DeclinedFunds},
+		"per transaction": {card.Limits{Transaction: 300}, 301, card.DeclinedLimit},
+		"per month":       {card.Limits{Month: 300}, 301, card.DeclinedLimit},
+		"blocked":         {card.Limits{Blocked: []string{"5411"}}, 1, card.DeclinedMerchant},
+		"not allowed":     {card.Limits{Allowed: []string{"5812"}}, 1, card.DeclinedMerchant},
+	} {
+		b := start(t)
+		on := b.opened()
+		if _, err := b.SetLimits(t.Context(), on.ID, c.limits); err != nil {
+			t.Fatal(err)
+		}
+		b.charge(t, on.ID, c.cents)
+		if all := b.listed(on.ID, 10); len(all) != 1 || all[0].Declined != c.want {
+			t.Errorf("%s: %+v, want %s", name, all, c.want)
+		}
 	}
 }

@@ -159,6 +159,18 @@ func (b *bench) story() {
 	for _, frozen := range []bool{true, false} {
 		b.setFrozen(a, frozen)
 	}
+	target := card.Price + 1450
+	for _, l := range []card.Limits{
+		{Transaction: 100, Month: 1_000_000}, {Allowed: []string{"5411", "0763", "4723"}}, {Blocked: []string{"7995"}}, {},
+	} {
+		if got, err := b.SetLimits(b.Context(), a.ID, l); err != nil || !got.Equal(l) {
+			b.Errorf("set %+v: %+v, %v", l, got, err)
+		}
+		target += 100
+		if _, err := b.Move(b.Context(), onto(a, 100, target)); err != nil {
+			b.Errorf("load: %v", err)
+		}
+	}
 	b.fake.Authorize(a.ID, 1_000_000)
 	b.fake.Unasked(a.ID, 1)
 	if listed := b.listed(a.ID, 90); len(listed) != 223 {

@@ -6,6 +6,8 @@
 //	Moved ───────▶ GET issuing/cards/{id}        that record
 //	Balance ─────▶ authorizations, transactions  the limit less what is spent and held
 //	SetFrozen ───▶ GET, POST issuing/cards/{id}  the state, and a mark in the metadata that the owner asked for it
+//	Limits ──────▶ GET issuing/cards/{id}        those per authorization and month, and the categories
+//	SetLimits ───▶ GET, POST issuing/cards/{id}  all limits, that of all time as it is
 //	Transactions ▶ authorizations, transactions  what was authorized with what came of it, and what came unasked
 //	Stock ───────▶ all of these, and balance     what no card is allowed to spend
 //	Unlock ──────▶ POST ephemeral_keys           for a page on which Stripe.js shows the number
@@ -190,6 +192,7 @@ func (i *Issuer) Traits() fulfilment.Traits {
 func (i *Issuer) Capabilities() card.Capabilities {
 	return card.Capabilities{
 		Funding: card.Limit, Reveal: card.RevealEmbed, Holder: card.HolderProgramme, Freeze: true, Transactions: true,
+		Limits: card.LimitKinds{Transaction: true, Month: true, Merchants: true},
 	}
 }
 

@@ -197,7 +197,7 @@ func (a *authorizationAnswer) read(account string) (card.Transaction, error) {
 		ID: a.ID, At: time.Unix(a.Created, 0).UTC(), Kind: card.Purchase, Status: a.outcome(),
 		Merchant: a.Merchant.read(),
 	}
-	if err := about(*a.Card, a.Currency, account); err != nil {
+	if err := about(a.Card.id, a.Currency, account); err != nil {
 		return card.Transaction{}, err
 	}
 	amount, err := a.amount(t.Status)
@@ -254,6 +254,9 @@ func (a *authorizationAnswer) amount(status card.TransactionStatus) (int64, erro
 func (a *authorizationAnswer) declined() card.DeclineReason {
 	for n := len(a.History) - 1; n >= 0; n-- {
 		if one := a.History[n]; one.Approved != nil && !*one.Approved {
+			if one.Reason == spendingControls && one.Amount != nil {
+				return a.controlDeclined(*one.Amount)
+			}
 			if reason, known := declines[one.Reason]; known {
 				return reason
 			}
@@ -263,12 +266,15 @@ func (a *authorizationAnswer) declined() card.DeclineReason {
 	return card.DeclinedOther
 }
 
+const spendingControls = "spending_controls"
+
 // declines are Stripe's reasons that an owner understands. What the operator's account or holder lacks is not theirs:
-// insufficient_funds is about the balance for all cards, while that of a card is one of its spending controls.
+// insufficient_funds is about the balance for all cards, while that of a card is one of its spending controls, see
+// controlDeclined.
 var declines = map[string]card.DeclineReason{
-	"spending_controls": card.DeclinedFunds,
-	"card_inactive":     card.DeclinedFrozen,
-	"card_canceled":     card.DeclinedClosed,
+	spendingControls: card.DeclinedFunds,
+	"card_inactive":  card.DeclinedFrozen,
+	"card_canceled":  card.DeclinedClosed,
 
 	"insecure_authorization_method": card.DeclinedCheck,
 	"pin_blocked":                   card.DeclinedCheck,
@@ -282,7 +288,7 @@ func (m *merchantAnswer) read() card.Merchant {
 	if m == nil {
 		return card.Merchant{}
 	}
-	return card.Merchant{Name: m.Name, Category: m.Category, Country: m.Country}
+	return card.Merchant{Name: m.Name, Category: m.Code, Country: m.Country}
 }
 
 // maxCents is 10 million dollars: above any amount of ours, and small enough that sums never overflow.

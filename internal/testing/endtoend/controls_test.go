@@ -178,6 +178,106 @@ func (b *buyer) ownsCard(c vendorCard) {
 	wantProblem(t, "a cursor of no page", b.get(path+"/transactions?pageToken=bm9uZQ"), 400, fault.SchemaInvalid)
 }
 
+// limits are those of a card.
+type limits struct {
+	CardID, Currency                         string
+	PerTransactionUsdCents, PerMonthUsdCents int
+	AllowedCategories, BlockedCategories     []string
+}
+
+// put sends a body with the session.
+func (b *buyer) put(path, body string) answer {
+	b.w.t.Helper()
+	return b.w.send(request{method: http.MethodPut, path: path, body: body, header: b.bearer()})
+}
+
+// TestOwnerLimitsCard: purchases beyond the limits are declined, and what is on the card stays.
+func TestOwnerLimitsCard(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, plan{instances: 2})
+	b := w.buyer()
+	card := b.buyCard("a-card").Issuance.CardID
+	at := w.newestCard()
+	b.awaitBalance(card, 1500)
+	path := "/api/cards/" + card + "/limits"
+	var got limits
+	b.get(path).into(t, 200, &got)
+	if got.CardID != card || got.Currency != "USD" || got.PerTransactionUsdCents+got.PerMonthUsdCents != 0 ||
+		got.AllowedCategories == nil || got.BlockedCategories == nil {
+		t.Errorf("of a new card: %+v", got)
+	}
+	stranger := w.buyer()
+	stranger.signIn()
+	wantProblem(t, "a stranger's read", stranger.get(path), 404, fault.CardNotFound)
+	wantProblem(t, "a stranger's change", stranger.put(path, `{}`), 404, fault.CardNotFound)
+	for _, bad := range []string{
+		`{"perTransactionUsdCents":0}`, `{"perMonthUsdCents":1000001}`, `{"perMonthUsdCents":1.5}`,
+		`{"allowedCategories":["5411"],"blockedCategories":["7995"]}`, `{"blockedCategories":["541"]}`,
+		`{"blockedCategories":["5411","5411"]}`, `{"perYearUsdCents":1}`,
+	} {
+		wantProblem(t, bad, b.put(path, bad), 400, fault.SchemaInvalid)
+	}
+	for _, step := range []struct {
+		set    string
+		charge int
+		reason string
+		left   int
+	}{
+		{`{"perTransactionUsdCents":300,"perMonthUsdCents":500}`, 301, "limit_exceeded", 1500},
+		{`{"perTransactionUsdCents":300,"perMonthUsdCents":500}`, 300, "", 1200},
+		{`{"perMonthUsdCents":500}`, 201, "limit_exceeded", 1200},
+		{`{"blockedCategories":["5411"]}`, 10, "merchant_not_allowed", 1200},
+		{`{"allowedCategories":["5812"]}`, 10, "merchant_not_allowed", 1200},
+		{`{"allowedCategories":["5411"],"perTransactionUsdCents":10}`, 10, "", 1190},
+		{`{}`, 400, "", 790},
+	} {
+		for range 2 {
+			b.put(path, step.set).into(t, 200, nil)
+		}
+		w.charge(at, step.charge, "Corner shop")
+		b.awaitBalance(card, step.left)
+		var page transactions
+		b.get("/api/cards/"+card+"/transactions?pageSize=1").into(t, 200, &page)
+		if len(page.Transactions) != 1 || page.Transactions[0].DeclineReason != step.reason ||
+			page.Transactions[0].AmountUsdCents != step.charge {
+			t.Errorf("%s: %+v, want it declined for %q", step.set, page.Transactions, step.reason)
+		}
+	}
+	w.checkBooks()
+}
+
+// limitsCard limits a card that a test plays the vendor of, with a top-up between the limits. It has 13.00 on it.
+func (b *buyer) limitsCard(c vendorCard, month bool) {
+	t, path := b.w.t, "/api/cards/"+c.id+"/limits"
+	t.Helper()
+	set := `{"perTransactionUsdCents":300}`
+	if month {
+		set = `{"perTransactionUsdCents":300,"perMonthUsdCents":100000,"blockedCategories":["7995"]}`
+	}
+	var before, after limits
+	b.put(path, set).into(t, 200, &before)
+	c.charge(301)
+	b.awaitBalance(c.id, 1300)
+	var page transactions
+	b.get("/api/cards/"+c.id+"/transactions?pageSize=1").into(t, 200, &page)
+	if len(page.Transactions) != 1 || page.Transactions[0].DeclineReason != "limit_exceeded" {
+		t.Errorf("beyond the limit: %+v", page.Transactions)
+	}
+	var o paidOrder
+	b.topUp("top-up-of-a-limited-card", 2500).into(t, 200, &o)
+	b.awaitStatus(o.OrderID, "fulfilled")
+	b.awaitBalance(c.id, 3750)
+	b.get(path).into(t, 200, &after)
+	if fmt.Sprint(before) != fmt.Sprint(after) || after.PerTransactionUsdCents != 300 {
+		t.Errorf("the limits were %+v, and are %+v after a top-up", before, after)
+	}
+	b.put(path, `{}`).into(t, 200, nil)
+	b.awaitBalance(c.id, 3750)
+	c.charge(3751)
+	c.charge(301)
+	b.awaitBalance(c.id, 3449)
+}
+
 // awaitBalance waits until a card has a balance.
 func (b *buyer) awaitBalance(card string, cents int) {
 	b.w.t.Helper()

@@ -124,13 +124,20 @@ func TestOwnerFreezesACardOfLithic(t *testing.T) {
 	o := b.buyCard("a-card-of-lithic-1")
 	w.awaitSettled(30 * time.Second)
 	at := fake.Cards()[0].Token
-	b.ownsCard(vendorCard{
+	own := vendorCard{
 		id: o.Issuance.CardID,
 		charge: func(cents int64) {
 			fake.Charge(at, cents, lithicfake.Merchant{Name: "Corner shop", Category: "5411", Country: "CHE"})
 		},
 		lock:   func() { fake.SetReason(at, "PAUSED", "INTERNAL_REVIEW") },
 		unlock: func() { fake.SetReason(at, "PAUSED", "") },
-	})
+	}
+	b.ownsCard(own)
+	b.limitsCard(own, false)
+	for _, missing := range []string{
+		`{"perTransactionUsdCents":1,"perMonthUsdCents":1}`, `{"allowedCategories":["5411"]}`,
+	} {
+		wantProblem(t, missing, b.put("/api/cards/"+own.id+"/limits", missing), 409, fault.CardControlMissing)
+	}
 	w.wantFindings("the books of Lithic and ours")
 }

@@ -142,6 +142,8 @@ func (m *matrix) rows() map[string]row {
 		"FreezeCard":            {ids: card, good: 200, other: 404, undone: active},
 		"UnfreezeCard":          {ids: card, good: 200, other: 404},
 		"ListCardTransactions":  {ids: card, good: 200, other: 404},
+		"GetCardLimits":         {ids: card, good: 200, other: 404},
+		"SetCardLimits":         {ids: card, body: "{}", good: 200, other: 404},
 		"CreateRevealChallenge": {ids: card, body: "{}", good: 200, other: 404},
 		"RevealCard": {ids: card, body: revealBody(uuid.NewString(), m.owner.sign("x")), made: m.ownerRevealBody,
 			good: 200, other: 401},

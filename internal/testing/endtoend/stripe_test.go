@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/app"
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/provider/stripe"
 	"github.com/roamcard/roamcard/internal/provider/stripe/stripefake"
@@ -161,16 +162,23 @@ func TestOwnerFreezesACardOfStripe(t *testing.T) {
 			})
 		}
 	}
-	b.ownsCard(vendorCard{
+	own := vendorCard{
 		id: o.Issuance.CardID,
 		charge: func(cents int64) {
 			vendor.Charge(at, cents, stripefake.Merchant{Name: "Corner shop", Category: "5411", Country: "CH"})
 		},
 		lock: mark(""), unlock: mark("owner"),
-	})
+	}
+	b.ownsCard(own)
 	if c := vendor.Cards()[0]; c.Status != "active" || c.Limits[0].Amount != 1500 {
 		t.Errorf("the issuer has %+v", c)
 	}
+	b.limitsCard(own, true)
+	if c := vendor.Cards()[0]; len(c.Limits) != 1 || c.Limits[0].Amount != 3950 {
+		t.Errorf("the issuer has %+v", c)
+	}
+	wantProblem(t, "a category that Stripe does not have",
+		b.put("/api/cards/"+own.id+"/limits", `{"blockedCategories":["0001"]}`), 400, fault.SchemaInvalid)
 	w.checkBooks()
 	w.wantFindings("the books of Stripe and ours")
 }

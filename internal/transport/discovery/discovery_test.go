@@ -151,8 +151,11 @@ func bindings(m protoreflect.MethodDescriptor) []string {
 	var all []string
 	for _, r := range append([]*annotations.HttpRule{rule}, rule.GetAdditionalBindings()...) {
 		method, at := "GET", r.GetGet()
-		if r.GetPost() != "" {
+		switch {
+		case r.GetPost() != "":
 			method, at = "POST", r.GetPost()
+		case r.GetPut() != "":
+			method, at = "PUT", r.GetPut()
 		}
 		all = append(all, method+" "+protoVariable.ReplaceAllStringFunc(at, func(v string) string {
 			return "{" + m.Input().Fields().ByName(protoreflect.Name(strings.Trim(v, "{}"))).JSONName() + "}"

@@ -59,6 +59,8 @@ type CardControls interface {
 	Transactions(
 		ctx context.Context, id uuid.UUID, owner x402.Address, after string, most int,
 	) (page []card.Transaction, next string, err error)
+	Limits(ctx context.Context, id uuid.UUID, owner x402.Address) (card.Limits, error)
+	SetLimits(ctx context.Context, id uuid.UUID, owner x402.Address, want card.Limits) (card.Limits, error)
 }
 
 // CardCredentials asks the issuer for the number and security code of an owner's card. Nothing keeps them.
@@ -224,6 +226,52 @@ func transactionMessage(t card.Transaction) *roamcardv1.CardTransaction {
 	return m
 }
 
+// GetCardLimits implements roamcardv1connect.CardServiceHandler.
+func (s CardService) GetCardLimits(
+	ctx context.Context, req *roamcardv1.GetCardLimitsRequest,
+) (*roamcardv1.GetCardLimitsResponse, error) {
+	id, err := cardID(req.GetId())
+	if err != nil {
+		return nil, err
+	}
+	l, err := s.Controls.Limits(ctx, id, rpcx.Wallet(ctx))
+	if err != nil {
+		return nil, err
+	}
+	return &roamcardv1.GetCardLimitsResponse{Limits: limitsMessage(id, l)}, nil
+}
+
+// SetCardLimits implements roamcardv1connect.CardServiceHandler.
+func (s CardService) SetCardLimits(
+	ctx context.Context, req *roamcardv1.SetCardLimitsRequest,
+) (*roamcardv1.SetCardLimitsResponse, error) {
+	id, err := cardID(req.GetId())
+	if err != nil {
+		return nil, err
+	}
+	l, err := s.Controls.SetLimits(ctx, id, rpcx.Wallet(ctx), card.Limits{
+		Transaction: money.Cents(req.GetPerTransactionUsdCents()), Month: money.Cents(req.GetPerMonthUsdCents()),
+		Allowed: req.GetAllowedCategories(), Blocked: req.GetBlockedCategories(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &roamcardv1.SetCardLimitsResponse{Limits: limitsMessage(id, l)}, nil
+}
+
+func limitsMessage(id uuid.UUID, l card.Limits) *roamcardv1.CardLimits {
+	m := &roamcardv1.CardLimits{
+		CardId: id.String(), Currency: "USD", AllowedCategories: l.Allowed, BlockedCategories: l.Blocked,
+	}
+	if l.Transaction > 0 {
+		m.PerTransactionUsdCents = proto.Uint32(uint32(l.Transaction))
+	}
+	if l.Month > 0 {
+		m.PerMonthUsdCents = proto.Uint32(uint32(l.Month))
+	}
+	return m
+}
+
 // controlTerms are what owners can do with cards of an issuer.
 func controlTerms(of card.Capabilities) *roamcardv1.CardControlTerms {
 	m := &roamcardv1.CardControlTerms{}
@@ -233,6 +281,22 @@ func controlTerms(of card.Capabilities) *roamcardv1.CardControlTerms {
 	}
 	if of.Transactions {
 		m.Transactions = proto.String("GET /api/cards/{id}/transactions")
+	}
+	if of.Limits.Any() {
+		m.Limits = proto.String("GET /api/cards/{id}/limits")
+		m.SetLimits = proto.String("PUT /api/cards/{id}/limits")
+		m.OneLimitAmount = of.Limits.OneAmount
+	}
+	for _, kind := range []struct {
+		offered bool
+		name    string
+	}{
+		{of.Limits.Transaction, "per_transaction"}, {of.Limits.Month, "per_month"},
+		{of.Limits.Merchants, "merchant_categories"},
+	} {
+		if kind.offered {
+			m.LimitKinds = append(m.LimitKinds, kind.name)
+		}
 	}
 	return m
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,6 +37,8 @@ type card struct {
 	cents   int64
 	created time.Time
 	frozen  bool
+	// limits are those that its owner has set, as they were sent.
+	limits map[string]any
 }
 
 // usable says that there is a card, and that it is not frozen.
@@ -175,7 +178,7 @@ func (s *Service) serveOwner(c call) answer {
 		}
 		return s.serveESIM(c, o)
 	case "CardService/ListCards", "CardService/GetCardBalance", "CardService/FreezeCard", "CardService/UnfreezeCard",
-		"CardService/ListCardTransactions":
+		"CardService/ListCardTransactions", "CardService/GetCardLimits", "CardService/SetCardLimits":
 		return s.serveCard(c, s.cards[wallet])
 	case "CardService/CreateCardOrder", "OrderService/CreateOrder", "EsimService/CreateEsimOrder":
 		return s.openOrder(c, wallet)
@@ -244,11 +247,37 @@ func (s *Service) serveCard(c call, held *card) answer {
 		return c.ok(map[string]any{"card": held.show()})
 	case "CardService/ListCardTransactions":
 		return c.ok(map[string]any{"cardId": held.id, "currency": "USD", "transactions": []any{}})
+	case "CardService/GetCardLimits":
+		return c.ok(map[string]any{"limits": held.showLimits()})
+	case "CardService/SetCardLimits":
+		limits := map[string]any{}
+		for _, name := range []string{
+			"perTransactionUsdCents", "perMonthUsdCents", "allowedCategories", "blockedCategories",
+		} {
+			if value, given := c.asked[name]; given {
+				limits[name] = value
+			}
+		}
+		allowed, _ := limits["allowedCategories"].([]any)
+		blocked, _ := limits["blockedCategories"].([]any)
+		if len(allowed) > 0 && len(blocked) > 0 {
+			return c.problem("schema_invalid", "allowedCategories and blockedCategories cannot be given both.")
+		}
+		held.limits = limits
+		return c.ok(map[string]any{"limits": held.showLimits()})
 	}
 	if held.frozen {
 		return c.problem("card_not_active", "The card is FROZEN.")
 	}
 	return c.ok(map[string]any{"cardId": held.id, "availableUsdCents": held.cents, "currency": "USD", "asOf": s.stamp(0)})
+}
+
+func (c *card) showLimits() map[string]any {
+	shown := map[string]any{
+		"cardId": c.id, "currency": "USD", "allowedCategories": []any{}, "blockedCategories": []any{},
+	}
+	maps.Copy(shown, c.limits)
+	return shown
 }
 
 func (c *card) show() map[string]any {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -51,6 +52,14 @@ var scenarios = map[string]func(*stage) int{
 		}
 		if thawed := must(c.Cards.Unfreeze(s.ctx, card)); roamcard.CardStatusOf(thawed) != roamcard.CardActive {
 			s.Error(thawed)
+		}
+		want := roamcard.CardLimits{PerTransaction: 2000, PerMonth: 9000, BlockedCategories: []string{"7995"}}
+		for _, got := range []roamcard.CardLimits{
+			must(c.Cards.SetLimits(s.ctx, card, want)), must(c.Cards.Limits(s.ctx, card)),
+		} {
+			if got.PerTransaction != 2000 || got.PerMonth != 9000 || !slices.Equal(got.BlockedCategories, []string{"7995"}) {
+				s.Error(got)
+			}
 		}
 		if all := must(roamcard.Collect(c.Cards.Transactions(s.ctx, card))); len(all) != 0 {
 			s.Error(all)

@@ -4,6 +4,7 @@ from ._async.groups import AsyncCardOrder
 from ._async.paging import AsyncListing, AsyncPage
 from ._gen.models import (
     Card,
+    CardLimits,
     CardMerchant,
     CardStatus,
     CardTransaction,
@@ -77,6 +78,7 @@ __all__ = [
     "Book",
     "BrowserPresenter",
     "Card",
+    "CardLimits",
     "CardMerchant",
     "CardOrder",
     "CardStatus",

@@ -7,7 +7,7 @@ import json
 import logging
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timezone
 from typing import Any, TypeVar
@@ -18,6 +18,7 @@ from protobuf import Message
 from ._gen.models import (
     Card,
     CardConfig,
+    CardLimits,
     CardTransaction,
     EsimCancellation,
     EsimPlan,
@@ -34,11 +35,13 @@ from ._gen.roamcard.v1.card_pb import (
     CreateRevealChallengeRequest,
     FreezeCardRequest,
     GetCardBalanceRequest,
+    GetCardLimitsRequest,
     ListCardsRequest,
     ListCardTransactionsRequest,
     PurchaseCardRequest,
     RevealCardRequest,
     RevealCardResponse,
+    SetCardLimitsRequest,
     TopUpCardRequest,
     UnfreezeCardRequest,
 )
@@ -326,6 +329,26 @@ class Core:
 
     def unfreeze(self, card_id: str) -> Program[Card]:
         return read(Card, (yield from owned("cards", "unfreeze_card", UnfreezeCardRequest(id=card_id))).card)
+
+    def limits(self, card_id: str) -> Program[CardLimits]:
+        return read(CardLimits, (yield from owned("cards", "get_card_limits", GetCardLimitsRequest(id=card_id))).limits)
+
+    def set_limits(
+        self,
+        card_id: str,
+        per_transaction_usd_cents: int | None,
+        per_month_usd_cents: int | None,
+        allowed_categories: Sequence[str],
+        blocked_categories: Sequence[str],
+    ) -> Program[CardLimits]:
+        request = SetCardLimitsRequest(
+            id=card_id,
+            per_transaction_usd_cents=per_transaction_usd_cents,
+            per_month_usd_cents=per_month_usd_cents,
+            allowed_categories=list(allowed_categories),
+            blocked_categories=list(blocked_categories),
+        )
+        return read(CardLimits, (yield from owned("cards", "set_card_limits", request)).limits)
 
     def transactions(self, card_id: str) -> Source[CardTransaction]:
         """What a card was used for, by pages."""

@@ -39,6 +39,8 @@ export interface FakeCard {
   cents: number;
   created: Date;
   status: "ACTIVE" | "FROZEN";
+  /** Those that its owner has set. */
+  limits?: Members;
 }
 
 const openMs = 30 * 60_000;

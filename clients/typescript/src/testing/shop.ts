@@ -104,6 +104,8 @@ export class Shop {
       case "CardService/GetCardBalance":
       case "CardService/FreezeCard":
       case "CardService/UnfreezeCard":
+      case "CardService/GetCardLimits":
+      case "CardService/SetCardLimits":
       case "CardService/ListCardTransactions":
         return card && card.id === members.id
           ? this.#card(asked, card)
@@ -127,6 +129,21 @@ export class Shop {
         return ok({ card: shown(card) });
       case "CardService/ListCardTransactions":
         return ok({ cardId: card.id, currency: "USD", transactions: [] });
+      case "CardService/SetCardLimits": {
+        const { perTransactionUsdCents, perMonthUsdCents, allowedCategories, blockedCategories } = asked.members;
+        const some = (list: unknown) => Array.isArray(list) && list.length > 0;
+        if (some(allowedCategories) && some(blockedCategories))
+          return problem(asked, "schema_invalid", "allowedCategories and blockedCategories cannot be given both.");
+        card.limits = {
+          ...(perTransactionUsdCents ? { perTransactionUsdCents } : {}),
+          ...(perMonthUsdCents ? { perMonthUsdCents } : {}),
+          ...(allowedCategories ? { allowedCategories } : {}),
+          ...(blockedCategories ? { blockedCategories } : {}),
+        };
+        return ok({ limits: limitsOf(card) });
+      }
+      case "CardService/GetCardLimits":
+        return ok({ limits: limitsOf(card) });
     }
     if (card.status === "FROZEN") return problem(asked, "card_not_active", "The card is FROZEN.");
     const asOf = this.orders.now().toISOString();
@@ -297,6 +314,10 @@ export class Shop {
       headers: { "payment-response": base64(receipt) },
     };
   }
+}
+
+function limitsOf({ id, limits }: FakeCard): Members {
+  return { cardId: id, currency: "USD", allowedCategories: [], blockedCategories: [], ...limits };
 }
 
 function shown({ id, status, created }: FakeCard): Members {

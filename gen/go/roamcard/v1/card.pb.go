@@ -562,9 +562,16 @@ type CardControlTerms struct {
 	Freeze   *string `protobuf:"bytes,1,opt,name=freeze,proto3,oneof" json:"freeze,omitempty"`
 	Unfreeze *string `protobuf:"bytes,2,opt,name=unfreeze,proto3,oneof" json:"unfreeze,omitempty"`
 	// How to read what a card was used for; absent where the issuer does not offer it.
-	Transactions  *string `protobuf:"bytes,3,opt,name=transactions,proto3,oneof" json:"transactions,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Transactions *string `protobuf:"bytes,3,opt,name=transactions,proto3,oneof" json:"transactions,omitempty"`
+	// How to read the limits of a card and how to set them; absent where the issuer does not offer any.
+	Limits    *string `protobuf:"bytes,4,opt,name=limits,proto3,oneof" json:"limits,omitempty"`
+	SetLimits *string `protobuf:"bytes,5,opt,name=set_limits,json=setLimits,proto3,oneof" json:"set_limits,omitempty"`
+	// The limits that the issuer has, of `per_transaction`, `per_month` and `merchant_categories`.
+	LimitKinds []string `protobuf:"bytes,6,rep,name=limit_kinds,json=limitKinds,proto3" json:"limit_kinds,omitempty"`
+	// The issuer takes an amount per transaction or one per month, not both at once.
+	OneLimitAmount bool `protobuf:"varint,7,opt,name=one_limit_amount,json=oneLimitAmount,proto3" json:"one_limit_amount,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *CardControlTerms) Reset() {
@@ -616,6 +623,34 @@ func (x *CardControlTerms) GetTransactions() string {
 		return *x.Transactions
 	}
 	return ""
+}
+
+func (x *CardControlTerms) GetLimits() string {
+	if x != nil && x.Limits != nil {
+		return *x.Limits
+	}
+	return ""
+}
+
+func (x *CardControlTerms) GetSetLimits() string {
+	if x != nil && x.SetLimits != nil {
+		return *x.SetLimits
+	}
+	return ""
+}
+
+func (x *CardControlTerms) GetLimitKinds() []string {
+	if x != nil {
+		return x.LimitKinds
+	}
+	return nil
+}
+
+func (x *CardControlTerms) GetOneLimitAmount() bool {
+	if x != nil {
+		return x.OneLimitAmount
+	}
+	return false
 }
 
 type PurchaseCardRequest struct {
@@ -2039,6 +2074,308 @@ func (x *CardMerchant) GetCountry() string {
 	return ""
 }
 
+type GetCardLimitsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetCardLimitsRequest) Reset() {
+	*x = GetCardLimitsRequest{}
+	mi := &file_roamcard_v1_card_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetCardLimitsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetCardLimitsRequest) ProtoMessage() {}
+
+func (x *GetCardLimitsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_card_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetCardLimitsRequest.ProtoReflect.Descriptor instead.
+func (*GetCardLimitsRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *GetCardLimitsRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+type GetCardLimitsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Limits        *CardLimits            `protobuf:"bytes,1,opt,name=limits,proto3" json:"limits,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetCardLimitsResponse) Reset() {
+	*x = GetCardLimitsResponse{}
+	mi := &file_roamcard_v1_card_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetCardLimitsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetCardLimitsResponse) ProtoMessage() {}
+
+func (x *GetCardLimitsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_card_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetCardLimitsResponse.ProtoReflect.Descriptor instead.
+func (*GetCardLimitsResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *GetCardLimitsResponse) GetLimits() *CardLimits {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+type SetCardLimitsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The most that one purchase may be, in US dollar cents: 1 to 1000000.
+	PerTransactionUsdCents *uint32 `protobuf:"varint,2,opt,name=per_transaction_usd_cents,json=perTransactionUsdCents,proto3,oneof" json:"per_transaction_usd_cents,omitempty"`
+	// The most that all purchases of a month may be, in US dollar cents: 1 to 1000000.
+	PerMonthUsdCents *uint32 `protobuf:"varint,3,opt,name=per_month_usd_cents,json=perMonthUsdCents,proto3,oneof" json:"per_month_usd_cents,omitempty"`
+	// The merchant categories that alone may be used, by their codes (ISO 18245). Not with `blockedCategories`.
+	AllowedCategories []string `protobuf:"bytes,4,rep,name=allowed_categories,json=allowedCategories,proto3" json:"allowed_categories,omitempty"`
+	// The merchant categories that may not be used. Not with `allowedCategories`.
+	BlockedCategories []string `protobuf:"bytes,5,rep,name=blocked_categories,json=blockedCategories,proto3" json:"blocked_categories,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *SetCardLimitsRequest) Reset() {
+	*x = SetCardLimitsRequest{}
+	mi := &file_roamcard_v1_card_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetCardLimitsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetCardLimitsRequest) ProtoMessage() {}
+
+func (x *SetCardLimitsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_card_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetCardLimitsRequest.ProtoReflect.Descriptor instead.
+func (*SetCardLimitsRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *SetCardLimitsRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *SetCardLimitsRequest) GetPerTransactionUsdCents() uint32 {
+	if x != nil && x.PerTransactionUsdCents != nil {
+		return *x.PerTransactionUsdCents
+	}
+	return 0
+}
+
+func (x *SetCardLimitsRequest) GetPerMonthUsdCents() uint32 {
+	if x != nil && x.PerMonthUsdCents != nil {
+		return *x.PerMonthUsdCents
+	}
+	return 0
+}
+
+func (x *SetCardLimitsRequest) GetAllowedCategories() []string {
+	if x != nil {
+		return x.AllowedCategories
+	}
+	return nil
+}
+
+func (x *SetCardLimitsRequest) GetBlockedCategories() []string {
+	if x != nil {
+		return x.BlockedCategories
+	}
+	return nil
+}
+
+type SetCardLimitsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Limits        *CardLimits            `protobuf:"bytes,1,opt,name=limits,proto3" json:"limits,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetCardLimitsResponse) Reset() {
+	*x = SetCardLimitsResponse{}
+	mi := &file_roamcard_v1_card_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetCardLimitsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetCardLimitsResponse) ProtoMessage() {}
+
+func (x *SetCardLimitsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_card_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetCardLimitsResponse.ProtoReflect.Descriptor instead.
+func (*SetCardLimitsResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *SetCardLimitsResponse) GetLimits() *CardLimits {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+// What an owner allows a card to be used for. A purchase beyond it is declined as `limit_exceeded` or
+// `merchant_not_allowed`.
+type CardLimits struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	CardId string                 `protobuf:"bytes,1,opt,name=card_id,json=cardId,proto3" json:"card_id,omitempty"`
+	// `USD`.
+	Currency string `protobuf:"bytes,2,opt,name=currency,proto3" json:"currency,omitempty"`
+	// The most that one purchase may be; absent without a limit.
+	PerTransactionUsdCents *uint32 `protobuf:"varint,3,opt,name=per_transaction_usd_cents,json=perTransactionUsdCents,proto3,oneof" json:"per_transaction_usd_cents,omitempty"`
+	// The most that all purchases of a month may be, by the issuer's calendar; absent without a limit.
+	PerMonthUsdCents *uint32 `protobuf:"varint,4,opt,name=per_month_usd_cents,json=perMonthUsdCents,proto3,oneof" json:"per_month_usd_cents,omitempty"`
+	// Merchant category codes, four digits. Where some are allowed, no others are.
+	AllowedCategories []string `protobuf:"bytes,5,rep,name=allowed_categories,json=allowedCategories,proto3" json:"allowed_categories,omitempty"`
+	BlockedCategories []string `protobuf:"bytes,6,rep,name=blocked_categories,json=blockedCategories,proto3" json:"blocked_categories,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *CardLimits) Reset() {
+	*x = CardLimits{}
+	mi := &file_roamcard_v1_card_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CardLimits) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CardLimits) ProtoMessage() {}
+
+func (x *CardLimits) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_card_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CardLimits.ProtoReflect.Descriptor instead.
+func (*CardLimits) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *CardLimits) GetCardId() string {
+	if x != nil {
+		return x.CardId
+	}
+	return ""
+}
+
+func (x *CardLimits) GetCurrency() string {
+	if x != nil {
+		return x.Currency
+	}
+	return ""
+}
+
+func (x *CardLimits) GetPerTransactionUsdCents() uint32 {
+	if x != nil && x.PerTransactionUsdCents != nil {
+		return *x.PerTransactionUsdCents
+	}
+	return 0
+}
+
+func (x *CardLimits) GetPerMonthUsdCents() uint32 {
+	if x != nil && x.PerMonthUsdCents != nil {
+		return *x.PerMonthUsdCents
+	}
+	return 0
+}
+
+func (x *CardLimits) GetAllowedCategories() []string {
+	if x != nil {
+		return x.AllowedCategories
+	}
+	return nil
+}
+
+func (x *CardLimits) GetBlockedCategories() []string {
+	if x != nil {
+		return x.BlockedCategories
+	}
+	return nil
+}
+
 type CreateRevealChallengeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -2053,7 +2390,7 @@ type CreateRevealChallengeRequest struct {
 
 func (x *CreateRevealChallengeRequest) Reset() {
 	*x = CreateRevealChallengeRequest{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[33]
+	mi := &file_roamcard_v1_card_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2065,7 +2402,7 @@ func (x *CreateRevealChallengeRequest) String() string {
 func (*CreateRevealChallengeRequest) ProtoMessage() {}
 
 func (x *CreateRevealChallengeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[33]
+	mi := &file_roamcard_v1_card_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2078,7 +2415,7 @@ func (x *CreateRevealChallengeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateRevealChallengeRequest.ProtoReflect.Descriptor instead.
 func (*CreateRevealChallengeRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{33}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *CreateRevealChallengeRequest) GetId() string {
@@ -2118,7 +2455,7 @@ type CreateRevealChallengeResponse struct {
 
 func (x *CreateRevealChallengeResponse) Reset() {
 	*x = CreateRevealChallengeResponse{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[34]
+	mi := &file_roamcard_v1_card_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2130,7 +2467,7 @@ func (x *CreateRevealChallengeResponse) String() string {
 func (*CreateRevealChallengeResponse) ProtoMessage() {}
 
 func (x *CreateRevealChallengeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[34]
+	mi := &file_roamcard_v1_card_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2143,7 +2480,7 @@ func (x *CreateRevealChallengeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateRevealChallengeResponse.ProtoReflect.Descriptor instead.
 func (*CreateRevealChallengeResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{34}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *CreateRevealChallengeResponse) GetIntentId() string {
@@ -2196,7 +2533,7 @@ type RevealCardRequest struct {
 
 func (x *RevealCardRequest) Reset() {
 	*x = RevealCardRequest{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[35]
+	mi := &file_roamcard_v1_card_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2208,7 +2545,7 @@ func (x *RevealCardRequest) String() string {
 func (*RevealCardRequest) ProtoMessage() {}
 
 func (x *RevealCardRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[35]
+	mi := &file_roamcard_v1_card_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2221,7 +2558,7 @@ func (x *RevealCardRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevealCardRequest.ProtoReflect.Descriptor instead.
 func (*RevealCardRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{35}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *RevealCardRequest) GetId() string {
@@ -2274,7 +2611,7 @@ type RevealCardResponse struct {
 
 func (x *RevealCardResponse) Reset() {
 	*x = RevealCardResponse{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[36]
+	mi := &file_roamcard_v1_card_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2286,7 +2623,7 @@ func (x *RevealCardResponse) String() string {
 func (*RevealCardResponse) ProtoMessage() {}
 
 func (x *RevealCardResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[36]
+	mi := &file_roamcard_v1_card_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2299,7 +2636,7 @@ func (x *RevealCardResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevealCardResponse.ProtoReflect.Descriptor instead.
 func (*RevealCardResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{36}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *RevealCardResponse) GetCardId() string {
@@ -2344,7 +2681,7 @@ type CardPage struct {
 
 func (x *CardPage) Reset() {
 	*x = CardPage{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[37]
+	mi := &file_roamcard_v1_card_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2356,7 +2693,7 @@ func (x *CardPage) String() string {
 func (*CardPage) ProtoMessage() {}
 
 func (x *CardPage) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[37]
+	mi := &file_roamcard_v1_card_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2369,7 +2706,7 @@ func (x *CardPage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CardPage.ProtoReflect.Descriptor instead.
 func (*CardPage) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{37}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *CardPage) GetUrl() string {
@@ -2401,7 +2738,7 @@ type CardCredentials struct {
 
 func (x *CardCredentials) Reset() {
 	*x = CardCredentials{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[38]
+	mi := &file_roamcard_v1_card_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2413,7 +2750,7 @@ func (x *CardCredentials) String() string {
 func (*CardCredentials) ProtoMessage() {}
 
 func (x *CardCredentials) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[38]
+	mi := &file_roamcard_v1_card_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2426,7 +2763,7 @@ func (x *CardCredentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CardCredentials.ProtoReflect.Descriptor instead.
 func (*CardCredentials) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{38}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *CardCredentials) GetNumber() string {
@@ -2473,7 +2810,7 @@ type SealedCredentials struct {
 
 func (x *SealedCredentials) Reset() {
 	*x = SealedCredentials{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[39]
+	mi := &file_roamcard_v1_card_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2485,7 +2822,7 @@ func (x *SealedCredentials) String() string {
 func (*SealedCredentials) ProtoMessage() {}
 
 func (x *SealedCredentials) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[39]
+	mi := &file_roamcard_v1_card_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2498,7 +2835,7 @@ func (x *SealedCredentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SealedCredentials.ProtoReflect.Descriptor instead.
 func (*SealedCredentials) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{39}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *SealedCredentials) GetSuite() string {
@@ -2573,14 +2910,22 @@ const file_roamcard_v1_card_proto_rawDesc = "" +
 	"\x06reveal\x18\x05 \x01(\tR\x06reveal\x12\x18\n" +
 	"\asealing\x18\x06 \x01(\tR\asealing\x12\x1f\n" +
 	"\vreveal_kind\x18\a \x01(\tR\n" +
-	"revealKind\"\xa2\x01\n" +
+	"revealKind\"\xc8\x02\n" +
 	"\x10CardControlTerms\x12\x1b\n" +
 	"\x06freeze\x18\x01 \x01(\tH\x00R\x06freeze\x88\x01\x01\x12\x1f\n" +
 	"\bunfreeze\x18\x02 \x01(\tH\x01R\bunfreeze\x88\x01\x01\x12'\n" +
-	"\ftransactions\x18\x03 \x01(\tH\x02R\ftransactions\x88\x01\x01B\t\n" +
+	"\ftransactions\x18\x03 \x01(\tH\x02R\ftransactions\x88\x01\x01\x12\x1b\n" +
+	"\x06limits\x18\x04 \x01(\tH\x03R\x06limits\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"set_limits\x18\x05 \x01(\tH\x04R\tsetLimits\x88\x01\x01\x12\x1f\n" +
+	"\vlimit_kinds\x18\x06 \x03(\tR\n" +
+	"limitKinds\x12(\n" +
+	"\x10one_limit_amount\x18\a \x01(\bR\x0eoneLimitAmountB\t\n" +
 	"\a_freezeB\v\n" +
 	"\t_unfreezeB\x0f\n" +
-	"\r_transactions\"J\n" +
+	"\r_transactionsB\t\n" +
+	"\a_limitsB\r\n" +
+	"\v_set_limits\"J\n" +
 	"\x13PurchaseCardRequest\x123\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x0eidempotencyKey\"@\n" +
@@ -2678,7 +3023,33 @@ const file_roamcard_v1_card_proto_rawDesc = "" +
 	"\acountry\x18\x03 \x01(\tH\x01R\acountry\x88\x01\x01B\v\n" +
 	"\t_categoryB\n" +
 	"\n" +
-	"\b_country\"\x84\x02\n" +
+	"\b_country\"0\n" +
+	"\x14GetCardLimitsRequest\x12\x18\n" +
+	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\"H\n" +
+	"\x15GetCardLimitsResponse\x12/\n" +
+	"\x06limits\x18\x01 \x01(\v2\x17.roamcard.v1.CardLimitsR\x06limits\"\x8a\x03\n" +
+	"\x14SetCardLimitsRequest\x12\x18\n" +
+	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\x12K\n" +
+	"\x19per_transaction_usd_cents\x18\x02 \x01(\rB\v\xbaH\b*\x06\x18\xc0\x84=(\x01H\x00R\x16perTransactionUsdCents\x88\x01\x01\x12?\n" +
+	"\x13per_month_usd_cents\x18\x03 \x01(\rB\v\xbaH\b*\x06\x18\xc0\x84=(\x01H\x01R\x10perMonthUsdCents\x88\x01\x01\x12I\n" +
+	"\x12allowed_categories\x18\x04 \x03(\tB\x1a\xbaH\x17\x92\x01\x14\x102\x18\x01\"\x0er\f2\n" +
+	"^[0-9]{4}$R\x11allowedCategories\x12I\n" +
+	"\x12blocked_categories\x18\x05 \x03(\tB\x1a\xbaH\x17\x92\x01\x14\x102\x18\x01\"\x0er\f2\n" +
+	"^[0-9]{4}$R\x11blockedCategoriesB\x1c\n" +
+	"\x1a_per_transaction_usd_centsB\x16\n" +
+	"\x14_per_month_usd_cents\"H\n" +
+	"\x15SetCardLimitsResponse\x12/\n" +
+	"\x06limits\x18\x01 \x01(\v2\x17.roamcard.v1.CardLimitsR\x06limits\"\xc9\x02\n" +
+	"\n" +
+	"CardLimits\x12\x17\n" +
+	"\acard_id\x18\x01 \x01(\tR\x06cardId\x12\x1a\n" +
+	"\bcurrency\x18\x02 \x01(\tR\bcurrency\x12>\n" +
+	"\x19per_transaction_usd_cents\x18\x03 \x01(\rH\x00R\x16perTransactionUsdCents\x88\x01\x01\x122\n" +
+	"\x13per_month_usd_cents\x18\x04 \x01(\rH\x01R\x10perMonthUsdCents\x88\x01\x01\x12-\n" +
+	"\x12allowed_categories\x18\x05 \x03(\tR\x11allowedCategories\x12-\n" +
+	"\x12blocked_categories\x18\x06 \x03(\tR\x11blockedCategoriesB\x1c\n" +
+	"\x1a_per_transaction_usd_centsB\x16\n" +
+	"\x14_per_month_usd_cents\"\x84\x02\n" +
 	"\x1cCreateRevealChallengeRequest\x12\x18\n" +
 	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\x12X\n" +
 	"\x19preferred_message_schemes\x18\x02 \x03(\tB\x1c\xbaH\x19\x92\x01\x16\x10\x02\"\x12r\x10R\x06eip191R\x06eip712R\x17preferredMessageSchemes\x12^\n" +
@@ -2721,7 +3092,7 @@ const file_roamcard_v1_card_proto_rawDesc = "" +
 	"\x03enc\x18\x02 \x01(\tR\x03enc\x12\x1e\n" +
 	"\n" +
 	"ciphertext\x18\x03 \x01(\tR\n" +
-	"ciphertext2\xdb\x1b\n" +
+	"ciphertext2\xc8\x1f\n" +
 	"\vCardService\x12\x96\x01\n" +
 	"\x10GetCardDiscovery\x12$.roamcard.v1.GetCardDiscoveryRequest\x1a%.roamcard.v1.GetCardDiscoveryResponse\"5\x8a\xb5\x18\x13\b\x01:\x0fdependency_down\x82\xd3\xe4\x93\x02\x15\x12\x13/api/card/discovery\x90\x02\x01\x12\xbe\x04\n" +
 	"\fPurchaseCard\x12 .roamcard.v1.PurchaseCardRequest\x1a!.roamcard.v1.PurchaseCardResponse\"\xe8\x03\x8a\xb5\x18\xbf\x03\b\x02\x18\x01(\x010\x80 :\x10payment_required:\x10payment_rejected:\x11payment_unclaimed:\x11payment_malformed:\x13card_already_exists:\rterms_changed:\x11order_not_payable:\x16idempotency_key_reused:\x1aauthorization_already_used:\fissue_paused:\x0fbin_unavailable:\x13workers_unavailable:\x11float_unavailable:\x0efloat_reserved:\x12payments_undecided:\x12settlement_unknown:\x0fdependency_down:\x11payer_blacklisted:\x12payer_not_accepted:\ftoken_paused:\x0faccount_blocked:\x10facilitator_down:\x0fchain_unsettledB\x06\b\xc4\x13\x10\xc4\x13\x82\xd3\xe4\x93\x02\x1e:\x01*b\x05order\"\x12/api/card/purchase\x12\xc9\x02\n" +
@@ -2737,7 +3108,9 @@ const file_roamcard_v1_card_proto_rawDesc = "" +
 	"\n" +
 	"FreezeCard\x12\x1e.roamcard.v1.FreezeCardRequest\x1a\x1f.roamcard.v1.FreezeCardResponse\"\x8c\x01\x8a\xb5\x18d\b\x03\x12\x05cards(\x01:\x0fsession_invalid:\x0ecard_not_found:\x0fcard_not_active:\x14card_control_missing:\x0fdependency_down\x82\xd3\xe4\x93\x02\x1eb\x04card\"\x16/api/cards/{id}/freeze\x12\xf1\x01\n" +
 	"\fUnfreezeCard\x12 .roamcard.v1.UnfreezeCardRequest\x1a!.roamcard.v1.UnfreezeCardResponse\"\x9b\x01\x8a\xb5\x18q\b\x03\x12\x05cards(\x01:\x0fsession_invalid:\x0ecard_not_found:\x0fcard_not_active:\vcard_locked:\x14card_control_missing:\x0fdependency_down\x82\xd3\xe4\x93\x02 b\x04card\"\x18/api/cards/{id}/unfreeze\x12\xeb\x01\n" +
-	"\x14ListCardTransactions\x12(.roamcard.v1.ListCardTransactionsRequest\x1a).roamcard.v1.ListCardTransactionsResponse\"~\x8a\xb5\x18S\b\x03\x12\x05cards(\x01:\x0fsession_invalid:\x0ecard_not_found:\x14card_control_missing:\x0fdependency_down\x82\xd3\xe4\x93\x02\x1e\x12\x1c/api/cards/{id}/transactions\x90\x02\x01\x12\xee\x01\n" +
+	"\x14ListCardTransactions\x12(.roamcard.v1.ListCardTransactionsRequest\x1a).roamcard.v1.ListCardTransactionsResponse\"~\x8a\xb5\x18S\b\x03\x12\x05cards(\x01:\x0fsession_invalid:\x0ecard_not_found:\x14card_control_missing:\x0fdependency_down\x82\xd3\xe4\x93\x02\x1e\x12\x1c/api/cards/{id}/transactions\x90\x02\x01\x12\xea\x01\n" +
+	"\rGetCardLimits\x12!.roamcard.v1.GetCardLimitsRequest\x1a\".roamcard.v1.GetCardLimitsResponse\"\x91\x01\x8a\xb5\x18d\b\x03\x12\x05cards(\x01:\x0fsession_invalid:\x0ecard_not_found:\x0fcard_not_active:\x14card_control_missing:\x0fdependency_down\x82\xd3\xe4\x93\x02 b\x06limits\x12\x16/api/cards/{id}/limits\x90\x02\x01\x12\xfd\x01\n" +
+	"\rSetCardLimits\x12!.roamcard.v1.SetCardLimitsRequest\x1a\".roamcard.v1.SetCardLimitsResponse\"\xa4\x01\x8a\xb5\x18t\b\x03\x12\x05cards(\x010\x80 :\x0fsession_invalid:\x0ecard_not_found:\x0fcard_not_active:\vcard_locked:\x14card_control_missing:\x0fdependency_down\x82\xd3\xe4\x93\x02#:\x01*b\x06limits\x1a\x16/api/cards/{id}/limits\x90\x02\x02\x12\xee\x01\n" +
 	"\x15CreateRevealChallenge\x12).roamcard.v1.CreateRevealChallengeRequest\x1a*.roamcard.v1.CreateRevealChallengeResponse\"~\x8a\xb5\x18O\b\x03\x12\x06reveal(\x01:\x0fsession_invalid:\x0ecard_not_found:\x0fcard_not_active:\x0fsealing_missing\x82\xd3\xe4\x93\x02%:\x01*\" /api/cards/{id}/reveal-challenge\x12\xf0\x01\n" +
 	"\n" +
 	"RevealCard\x12\x1e.roamcard.v1.RevealCardRequest\x1a\x1f.roamcard.v1.RevealCardResponse\"\xa0\x01\x8a\xb5\x18{\b\x03\x12\x06reveal(\x01:\x0fsession_invalid:\x11challenge_invalid:\x0ecard_not_found:\x0fcard_not_active:\x0fsealing_missing:\x0fdependency_downR\x06reveal\x82\xd3\xe4\x93\x02\x1b:\x01*\"\x16/api/cards/{id}/revealB\xa5\x01\n" +
@@ -2755,7 +3128,7 @@ func file_roamcard_v1_card_proto_rawDescGZIP() []byte {
 	return file_roamcard_v1_card_proto_rawDescData
 }
 
-var file_roamcard_v1_card_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_roamcard_v1_card_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
 var file_roamcard_v1_card_proto_goTypes = []any{
 	(*GetCardDiscoveryRequest)(nil),       // 0: roamcard.v1.GetCardDiscoveryRequest
 	(*GetCardDiscoveryResponse)(nil),      // 1: roamcard.v1.GetCardDiscoveryResponse
@@ -2790,16 +3163,21 @@ var file_roamcard_v1_card_proto_goTypes = []any{
 	(*ListCardTransactionsResponse)(nil),  // 30: roamcard.v1.ListCardTransactionsResponse
 	(*CardTransaction)(nil),               // 31: roamcard.v1.CardTransaction
 	(*CardMerchant)(nil),                  // 32: roamcard.v1.CardMerchant
-	(*CreateRevealChallengeRequest)(nil),  // 33: roamcard.v1.CreateRevealChallengeRequest
-	(*CreateRevealChallengeResponse)(nil), // 34: roamcard.v1.CreateRevealChallengeResponse
-	(*RevealCardRequest)(nil),             // 35: roamcard.v1.RevealCardRequest
-	(*RevealCardResponse)(nil),            // 36: roamcard.v1.RevealCardResponse
-	(*CardPage)(nil),                      // 37: roamcard.v1.CardPage
-	(*CardCredentials)(nil),               // 38: roamcard.v1.CardCredentials
-	(*SealedCredentials)(nil),             // 39: roamcard.v1.SealedCredentials
-	(*Order)(nil),                         // 40: roamcard.v1.Order
-	(*timestamppb.Timestamp)(nil),         // 41: google.protobuf.Timestamp
-	(*structpb.Struct)(nil),               // 42: google.protobuf.Struct
+	(*GetCardLimitsRequest)(nil),          // 33: roamcard.v1.GetCardLimitsRequest
+	(*GetCardLimitsResponse)(nil),         // 34: roamcard.v1.GetCardLimitsResponse
+	(*SetCardLimitsRequest)(nil),          // 35: roamcard.v1.SetCardLimitsRequest
+	(*SetCardLimitsResponse)(nil),         // 36: roamcard.v1.SetCardLimitsResponse
+	(*CardLimits)(nil),                    // 37: roamcard.v1.CardLimits
+	(*CreateRevealChallengeRequest)(nil),  // 38: roamcard.v1.CreateRevealChallengeRequest
+	(*CreateRevealChallengeResponse)(nil), // 39: roamcard.v1.CreateRevealChallengeResponse
+	(*RevealCardRequest)(nil),             // 40: roamcard.v1.RevealCardRequest
+	(*RevealCardResponse)(nil),            // 41: roamcard.v1.RevealCardResponse
+	(*CardPage)(nil),                      // 42: roamcard.v1.CardPage
+	(*CardCredentials)(nil),               // 43: roamcard.v1.CardCredentials
+	(*SealedCredentials)(nil),             // 44: roamcard.v1.SealedCredentials
+	(*Order)(nil),                         // 45: roamcard.v1.Order
+	(*timestamppb.Timestamp)(nil),         // 46: google.protobuf.Timestamp
+	(*structpb.Struct)(nil),               // 47: google.protobuf.Struct
 }
 var file_roamcard_v1_card_proto_depIdxs = []int32{
 	2,  // 0: roamcard.v1.GetCardDiscoveryResponse.payment:type_name -> roamcard.v1.CardPaymentTerms
@@ -2807,59 +3185,65 @@ var file_roamcard_v1_card_proto_depIdxs = []int32{
 	4,  // 2: roamcard.v1.GetCardDiscoveryResponse.issuance:type_name -> roamcard.v1.CardIssuanceTerms
 	5,  // 3: roamcard.v1.GetCardDiscoveryResponse.credentials:type_name -> roamcard.v1.CardCredentialTerms
 	6,  // 4: roamcard.v1.GetCardDiscoveryResponse.controls:type_name -> roamcard.v1.CardControlTerms
-	40, // 5: roamcard.v1.PurchaseCardResponse.order:type_name -> roamcard.v1.Order
-	40, // 6: roamcard.v1.CreateCardOrderResponse.order:type_name -> roamcard.v1.Order
+	45, // 5: roamcard.v1.PurchaseCardResponse.order:type_name -> roamcard.v1.Order
+	45, // 6: roamcard.v1.CreateCardOrderResponse.order:type_name -> roamcard.v1.Order
 	2,  // 7: roamcard.v1.GetTopupDiscoveryResponse.payment:type_name -> roamcard.v1.CardPaymentTerms
 	13, // 8: roamcard.v1.GetTopupDiscoveryResponse.ownership:type_name -> roamcard.v1.TopupOwnership
 	14, // 9: roamcard.v1.GetTopupDiscoveryResponse.limits:type_name -> roamcard.v1.TopupLimits
 	15, // 10: roamcard.v1.GetTopupDiscoveryResponse.funding:type_name -> roamcard.v1.TopupFunding
-	40, // 11: roamcard.v1.TopUpCardResponse.order:type_name -> roamcard.v1.Order
+	45, // 11: roamcard.v1.TopUpCardResponse.order:type_name -> roamcard.v1.Order
 	20, // 12: roamcard.v1.ListCardsResponse.cards:type_name -> roamcard.v1.Card
-	41, // 13: roamcard.v1.Card.created_at:type_name -> google.protobuf.Timestamp
+	46, // 13: roamcard.v1.Card.created_at:type_name -> google.protobuf.Timestamp
 	20, // 14: roamcard.v1.EnsureCardResponse.card:type_name -> roamcard.v1.Card
-	41, // 15: roamcard.v1.GetCardBalanceResponse.as_of:type_name -> google.protobuf.Timestamp
+	46, // 15: roamcard.v1.GetCardBalanceResponse.as_of:type_name -> google.protobuf.Timestamp
 	20, // 16: roamcard.v1.FreezeCardResponse.card:type_name -> roamcard.v1.Card
 	20, // 17: roamcard.v1.UnfreezeCardResponse.card:type_name -> roamcard.v1.Card
 	31, // 18: roamcard.v1.ListCardTransactionsResponse.transactions:type_name -> roamcard.v1.CardTransaction
-	41, // 19: roamcard.v1.CardTransaction.at:type_name -> google.protobuf.Timestamp
+	46, // 19: roamcard.v1.CardTransaction.at:type_name -> google.protobuf.Timestamp
 	32, // 20: roamcard.v1.CardTransaction.merchant:type_name -> roamcard.v1.CardMerchant
-	42, // 21: roamcard.v1.CreateRevealChallengeResponse.typed_data:type_name -> google.protobuf.Struct
-	41, // 22: roamcard.v1.CreateRevealChallengeResponse.expires_at:type_name -> google.protobuf.Timestamp
-	38, // 23: roamcard.v1.RevealCardResponse.credentials:type_name -> roamcard.v1.CardCredentials
-	39, // 24: roamcard.v1.RevealCardResponse.sealed:type_name -> roamcard.v1.SealedCredentials
-	37, // 25: roamcard.v1.RevealCardResponse.embed:type_name -> roamcard.v1.CardPage
-	41, // 26: roamcard.v1.CardPage.expires_at:type_name -> google.protobuf.Timestamp
-	0,  // 27: roamcard.v1.CardService.GetCardDiscovery:input_type -> roamcard.v1.GetCardDiscoveryRequest
-	7,  // 28: roamcard.v1.CardService.PurchaseCard:input_type -> roamcard.v1.PurchaseCardRequest
-	9,  // 29: roamcard.v1.CardService.CreateCardOrder:input_type -> roamcard.v1.CreateCardOrderRequest
-	11, // 30: roamcard.v1.CardService.GetTopupDiscovery:input_type -> roamcard.v1.GetTopupDiscoveryRequest
-	16, // 31: roamcard.v1.CardService.TopUpCard:input_type -> roamcard.v1.TopUpCardRequest
-	18, // 32: roamcard.v1.CardService.ListCards:input_type -> roamcard.v1.ListCardsRequest
-	21, // 33: roamcard.v1.CardService.EnsureCard:input_type -> roamcard.v1.EnsureCardRequest
-	23, // 34: roamcard.v1.CardService.GetCardBalance:input_type -> roamcard.v1.GetCardBalanceRequest
-	25, // 35: roamcard.v1.CardService.FreezeCard:input_type -> roamcard.v1.FreezeCardRequest
-	27, // 36: roamcard.v1.CardService.UnfreezeCard:input_type -> roamcard.v1.UnfreezeCardRequest
-	29, // 37: roamcard.v1.CardService.ListCardTransactions:input_type -> roamcard.v1.ListCardTransactionsRequest
-	33, // 38: roamcard.v1.CardService.CreateRevealChallenge:input_type -> roamcard.v1.CreateRevealChallengeRequest
-	35, // 39: roamcard.v1.CardService.RevealCard:input_type -> roamcard.v1.RevealCardRequest
-	1,  // 40: roamcard.v1.CardService.GetCardDiscovery:output_type -> roamcard.v1.GetCardDiscoveryResponse
-	8,  // 41: roamcard.v1.CardService.PurchaseCard:output_type -> roamcard.v1.PurchaseCardResponse
-	10, // 42: roamcard.v1.CardService.CreateCardOrder:output_type -> roamcard.v1.CreateCardOrderResponse
-	12, // 43: roamcard.v1.CardService.GetTopupDiscovery:output_type -> roamcard.v1.GetTopupDiscoveryResponse
-	17, // 44: roamcard.v1.CardService.TopUpCard:output_type -> roamcard.v1.TopUpCardResponse
-	19, // 45: roamcard.v1.CardService.ListCards:output_type -> roamcard.v1.ListCardsResponse
-	22, // 46: roamcard.v1.CardService.EnsureCard:output_type -> roamcard.v1.EnsureCardResponse
-	24, // 47: roamcard.v1.CardService.GetCardBalance:output_type -> roamcard.v1.GetCardBalanceResponse
-	26, // 48: roamcard.v1.CardService.FreezeCard:output_type -> roamcard.v1.FreezeCardResponse
-	28, // 49: roamcard.v1.CardService.UnfreezeCard:output_type -> roamcard.v1.UnfreezeCardResponse
-	30, // 50: roamcard.v1.CardService.ListCardTransactions:output_type -> roamcard.v1.ListCardTransactionsResponse
-	34, // 51: roamcard.v1.CardService.CreateRevealChallenge:output_type -> roamcard.v1.CreateRevealChallengeResponse
-	36, // 52: roamcard.v1.CardService.RevealCard:output_type -> roamcard.v1.RevealCardResponse
-	40, // [40:53] is the sub-list for method output_type
-	27, // [27:40] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	37, // 21: roamcard.v1.GetCardLimitsResponse.limits:type_name -> roamcard.v1.CardLimits
+	37, // 22: roamcard.v1.SetCardLimitsResponse.limits:type_name -> roamcard.v1.CardLimits
+	47, // 23: roamcard.v1.CreateRevealChallengeResponse.typed_data:type_name -> google.protobuf.Struct
+	46, // 24: roamcard.v1.CreateRevealChallengeResponse.expires_at:type_name -> google.protobuf.Timestamp
+	43, // 25: roamcard.v1.RevealCardResponse.credentials:type_name -> roamcard.v1.CardCredentials
+	44, // 26: roamcard.v1.RevealCardResponse.sealed:type_name -> roamcard.v1.SealedCredentials
+	42, // 27: roamcard.v1.RevealCardResponse.embed:type_name -> roamcard.v1.CardPage
+	46, // 28: roamcard.v1.CardPage.expires_at:type_name -> google.protobuf.Timestamp
+	0,  // 29: roamcard.v1.CardService.GetCardDiscovery:input_type -> roamcard.v1.GetCardDiscoveryRequest
+	7,  // 30: roamcard.v1.CardService.PurchaseCard:input_type -> roamcard.v1.PurchaseCardRequest
+	9,  // 31: roamcard.v1.CardService.CreateCardOrder:input_type -> roamcard.v1.CreateCardOrderRequest
+	11, // 32: roamcard.v1.CardService.GetTopupDiscovery:input_type -> roamcard.v1.GetTopupDiscoveryRequest
+	16, // 33: roamcard.v1.CardService.TopUpCard:input_type -> roamcard.v1.TopUpCardRequest
+	18, // 34: roamcard.v1.CardService.ListCards:input_type -> roamcard.v1.ListCardsRequest
+	21, // 35: roamcard.v1.CardService.EnsureCard:input_type -> roamcard.v1.EnsureCardRequest
+	23, // 36: roamcard.v1.CardService.GetCardBalance:input_type -> roamcard.v1.GetCardBalanceRequest
+	25, // 37: roamcard.v1.CardService.FreezeCard:input_type -> roamcard.v1.FreezeCardRequest
+	27, // 38: roamcard.v1.CardService.UnfreezeCard:input_type -> roamcard.v1.UnfreezeCardRequest
+	29, // 39: roamcard.v1.CardService.ListCardTransactions:input_type -> roamcard.v1.ListCardTransactionsRequest
+	33, // 40: roamcard.v1.CardService.GetCardLimits:input_type -> roamcard.v1.GetCardLimitsRequest
+	35, // 41: roamcard.v1.CardService.SetCardLimits:input_type -> roamcard.v1.SetCardLimitsRequest
+	38, // 42: roamcard.v1.CardService.CreateRevealChallenge:input_type -> roamcard.v1.CreateRevealChallengeRequest
+	40, // 43: roamcard.v1.CardService.RevealCard:input_type -> roamcard.v1.RevealCardRequest
+	1,  // 44: roamcard.v1.CardService.GetCardDiscovery:output_type -> roamcard.v1.GetCardDiscoveryResponse
+	8,  // 45: roamcard.v1.CardService.PurchaseCard:output_type -> roamcard.v1.PurchaseCardResponse
+	10, // 46: roamcard.v1.CardService.CreateCardOrder:output_type -> roamcard.v1.CreateCardOrderResponse
+	12, // 47: roamcard.v1.CardService.GetTopupDiscovery:output_type -> roamcard.v1.GetTopupDiscoveryResponse
+	17, // 48: roamcard.v1.CardService.TopUpCard:output_type -> roamcard.v1.TopUpCardResponse
+	19, // 49: roamcard.v1.CardService.ListCards:output_type -> roamcard.v1.ListCardsResponse
+	22, // 50: roamcard.v1.CardService.EnsureCard:output_type -> roamcard.v1.EnsureCardResponse
+	24, // 51: roamcard.v1.CardService.GetCardBalance:output_type -> roamcard.v1.GetCardBalanceResponse
+	26, // 52: roamcard.v1.CardService.FreezeCard:output_type -> roamcard.v1.FreezeCardResponse
+	28, // 53: roamcard.v1.CardService.UnfreezeCard:output_type -> roamcard.v1.UnfreezeCardResponse
+	30, // 54: roamcard.v1.CardService.ListCardTransactions:output_type -> roamcard.v1.ListCardTransactionsResponse
+	34, // 55: roamcard.v1.CardService.GetCardLimits:output_type -> roamcard.v1.GetCardLimitsResponse
+	36, // 56: roamcard.v1.CardService.SetCardLimits:output_type -> roamcard.v1.SetCardLimitsResponse
+	39, // 57: roamcard.v1.CardService.CreateRevealChallenge:output_type -> roamcard.v1.CreateRevealChallengeResponse
+	41, // 58: roamcard.v1.CardService.RevealCard:output_type -> roamcard.v1.RevealCardResponse
+	44, // [44:59] is the sub-list for method output_type
+	29, // [29:44] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_roamcard_v1_card_proto_init() }
@@ -2876,15 +3260,17 @@ func file_roamcard_v1_card_proto_init() {
 	file_roamcard_v1_card_proto_msgTypes[30].OneofWrappers = []any{}
 	file_roamcard_v1_card_proto_msgTypes[31].OneofWrappers = []any{}
 	file_roamcard_v1_card_proto_msgTypes[32].OneofWrappers = []any{}
-	file_roamcard_v1_card_proto_msgTypes[33].OneofWrappers = []any{}
 	file_roamcard_v1_card_proto_msgTypes[35].OneofWrappers = []any{}
+	file_roamcard_v1_card_proto_msgTypes[37].OneofWrappers = []any{}
+	file_roamcard_v1_card_proto_msgTypes[38].OneofWrappers = []any{}
+	file_roamcard_v1_card_proto_msgTypes[40].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_roamcard_v1_card_proto_rawDesc), len(file_roamcard_v1_card_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   40,
+			NumMessages:   45,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -29,6 +29,9 @@ const (
 	Purchases fulfilmenttest.Op = "purchases"
 	Left      fulfilmenttest.Op = "left"
 	End       fulfilmenttest.Op = "end"
+
+	ReadLimits fulfilmenttest.Op = "limits"
+	SetLimits  fulfilmenttest.Op = "set_limits"
 )
 
 // Harness is the issuer under test and the handles on what is behind it.
@@ -40,7 +43,8 @@ type Harness struct {
 	// Roll may be nil.
 	Roll card.Roll
 	// Controls is needed where the capabilities say so. Charge is a merchant's purchase with a card, which is declined
-	// where the card is frozen or has not enough; nil where it cannot be made.
+	// where the card is frozen, has not enough or is limited; nil where it cannot be made. The merchant's category is
+	// 5411.
 	Controls card.Controls
 	Charge   func(t *testing.T, account string, amount money.Cents)
 	// Closer is needed where the capabilities say so. Hold is a merchant's hold of a part of a card's balance, which
@@ -83,6 +87,11 @@ func Run(t *testing.T, h Harness) {
 	if h.Capabilities.Transactions {
 		t.Run("TransactionsAreListedNewestFirst", h.transactionsAreListed)
 		t.Run("TransactionsFailWithoutAWrongAnswer", h.listingTransactionsFails)
+	}
+	if h.Capabilities.Limits.Any() {
+		t.Run("LimitsAreKept", h.limitsAreKept)
+		t.Run("FundsAndLimitsAreApart", h.fundsAndLimitsAreApart)
+		t.Run("LimitsFailWithoutAWrongAnswer", h.settingLimitsFails)
 	}
 	if h.Capabilities.Close {
 		t.Run("LockedCardIsEmptiedAndClosed", h.lockedCardIsEmptiedAndClosed)

@@ -75,6 +75,8 @@ func (i *Issuer) Charge(id string, amount money.Cents, at card.Merchant) {
 	switch {
 	case a.State != card.AccountActive:
 		t.Status, t.Declined = card.TransactionDeclined, card.DeclinedFrozen
+	case i.beyond(a, amount, at) != "":
+		t.Status, t.Declined = card.TransactionDeclined, i.beyond(a, amount, at)
 	case a.balance < amount:
 		t.Status, t.Declined = card.TransactionDeclined, card.DeclinedFunds
 	default:

@@ -56,6 +56,8 @@ type account struct {
 	byOwner bool
 	made    []card.Transaction
 	held    money.Cents
+	// limits are those of its owner.
+	limits card.Limits
 }
 
 type moved struct {
@@ -106,6 +108,7 @@ func (i *Issuer) Capabilities() card.Capabilities {
 	c := card.Capabilities{
 		Funding: card.Purse, BINs: true, Reveal: card.RevealInline, Holder: card.HolderProgramme,
 		Freeze: true, Transactions: true, Close: true,
+		Limits: card.LimitKinds{Transaction: true, Month: true, Merchants: true},
 	}
 	if i.limits {
 		c.Funding = card.Limit

@@ -35,6 +35,8 @@ type turn struct {
 	card.Turn
 	target, loaded money.Cents
 	taken          bool
+	// change is the owner's change that has the card; uuid.Nil for none.
+	change uuid.UUID
 }
 
 var (
@@ -165,16 +167,11 @@ func (s *Store) TakeTurn(ctx context.Context, _ job.Fence, t card.Turn) (money.C
 			return 0, errors.Join(err, card.ErrClosing)
 		}
 	}
-	if on.taken && on.FeeJob != uuid.Nil {
-		kind := card.FeeJob
-		if on.Closing {
-			kind = card.CloseJob
-		}
-		row, found, err := s.queue.Find(ctx, kind, t.Card.String())
-		if err != nil {
-			return 0, err
-		}
-		on.taken = found && (row.Status == job.Queued || row.Status == job.Processing)
+	if err := s.settle(ctx, t.Card, on); err != nil {
+		return 0, err
+	}
+	if on.change != uuid.Nil {
+		return 0, card.ErrBusy
 	}
 	if on.taken && (on.Order != t.Order || on.FeeJob != t.FeeJob) {
 		return 0, card.ErrBusy
@@ -190,6 +187,45 @@ func (s *Store) TakeTurn(ctx context.Context, _ job.Fence, t card.Turn) (money.C
 		on.target = on.loaded + t.Load
 	}
 	return on.target, nil
+}
+
+// settle frees a card that the job of its movement has left.
+func (s *Store) settle(ctx context.Context, id uuid.UUID, on *turn) error {
+	if !on.taken || on.FeeJob == uuid.Nil {
+		return nil
+	}
+	kind := card.FeeJob
+	if on.Closing {
+		kind = card.CloseJob
+	}
+	row, found, err := s.queue.Find(ctx, kind, id.String())
+	on.taken = err != nil || found && (row.Status == job.Queued || row.Status == job.Processing)
+	return err
+}
+
+// BeginChange implements card.Store. The change keeps the card until EndChange, however long that takes.
+func (s *Store) BeginChange(ctx context.Context, id, change uuid.UUID, _ time.Duration) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	on := s.turn(id)
+	if err := s.settle(ctx, id, on); err != nil {
+		return err
+	}
+	if on.taken || on.change != uuid.Nil {
+		return card.ErrBusy
+	}
+	on.change = change
+	return nil
+}
+
+// EndChange implements card.Store.
+func (s *Store) EndChange(_ context.Context, id, change uuid.UUID) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if on := s.turn(id); on.change == change {
+		on.change = uuid.Nil
+	}
+	return nil
 }
 
 // Loaded notes what the end of an order has put on a card, which is free again.

@@ -1,6 +1,7 @@
 package lithicfake
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -20,7 +21,10 @@ type Card struct {
 	// Held is what merchants hold: it is not in the balance.
 	Held         int64
 	Number, Code string
-	Created      time.Time
+	// Limit is what purchases may be by its Duration; zero without a limit.
+	Limit    int64
+	Duration string
+	Created  time.Time
 
 	// hidden keeps it out of lists.
 	hidden bool
@@ -81,6 +85,14 @@ func (s *Server) Reveal() {
 	for _, c := range s.cards {
 		c.hidden = false
 	}
+}
+
+// SetLimit sets a card's limit, as in the vendor's dashboard.
+func (s *Server) SetLimit(token string, cents int64, duration string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.find(token)
+	c.Limit, c.Duration = cents, duration
 }
 
 // ForgetKeys forgets every Idempotency-Key.
@@ -168,8 +180,8 @@ func number(n int) string {
 func (s *Server) show(c *Card, numbers bool) map[string]any {
 	shown := map[string]any{
 		"token": c.Token, "account_token": Account, "card_program_token": Program, "created": stamp(c.Created),
-		"funding": nil, "last_four": c.Number[len(c.Number)-4:], "memo": c.Memo, "pin_status": "OK", "spend_limit": 0,
-		"spend_limit_duration": "TRANSACTION", "state": c.State, "type": "VIRTUAL", "exp_month": "06",
+		"funding": nil, "last_four": c.Number[len(c.Number)-4:], "memo": c.Memo, "pin_status": "OK", "spend_limit": c.Limit,
+		"spend_limit_duration": cmp.Or(c.Duration, "TRANSACTION"), "state": c.State, "type": "VIRTUAL", "exp_month": "06",
 		"exp_year": strconv.Itoa(c.Created.Year() + 5), "hostname": "", "cardholder_currency": "USD",
 	}
 	if c.Reason != "" {
@@ -231,7 +243,9 @@ func (s *Server) getCard(r *http.Request, _ []byte) (any, error) {
 
 func (s *Server) patchCard(r *http.Request, body []byte) (any, error) {
 	var asked struct {
-		State string `json:"state"`
+		State    string `json:"state"`
+		Limit    *int64 `json:"spend_limit"`
+		Duration string `json:"spend_limit_duration"`
 	}
 	if err := read(body, &asked); err != nil {
 		return nil, err
@@ -239,15 +253,28 @@ func (s *Server) patchCard(r *http.Request, body []byte) (any, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.find(r.PathValue("token"))
+	if c != nil && asked.State == "" {
+		asked.State = c.State
+	}
 	switch {
 	case c == nil:
 		return nil, absent()
+	case asked.Limit != nil && (*asked.Limit < 0 || c.State == "CLOSED"):
+		return nil, invalid("the limit is not possible")
+	case !slices.Contains([]string{"", "ANNUALLY", "FOREVER", "MONTHLY", "TRANSACTION"}, asked.Duration):
+		return nil, invalid("the duration is unknown")
 	case asked.State != "OPEN" && asked.State != "PAUSED" && asked.State != "CLOSED":
 		return nil, invalid("the state is unknown")
 	case c.State == "CLOSED" && asked.State != "CLOSED":
 		return nil, invalid("a closed card stays closed")
 	}
-	s.setState(c, asked.State)
+	if asked.Limit != nil {
+		c.Limit = *asked.Limit
+	}
+	c.Duration = cmp.Or(asked.Duration, c.Duration)
+	if asked.State != c.State || asked.Limit == nil {
+		s.setState(c, asked.State)
+	}
 	return s.show(c, s.numbers), nil
 }
 

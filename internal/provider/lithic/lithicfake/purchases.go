@@ -28,7 +28,7 @@ type Merchant struct{ Name, Category, Country string }
 // AShop is where cards are used that nobody names a merchant for.
 var AShop = Merchant{Name: "A SHOP", Category: "5999", Country: "USA"}
 
-// Charge is a merchant's attempt at a card: declined where the card is not open, or has not enough.
+// Charge is a merchant's attempt at a card: declined where the card is not open, is limited, or has not enough.
 func (s *Server) Charge(card string, cents int64, at Merchant) Purchase {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,10 +39,34 @@ func (s *Server) Charge(card string, cents int64, at Merchant) Purchase {
 		p.Result, p.Why = "CARD_PAUSED", "CARD_PAUSED"
 	case c.State != "OPEN":
 		p.Result, p.Why = "CARD_CLOSED", "CARD_CLOSED"
+	case s.limited(c, cents):
+		p.Result, p.Why = "DECLINED", "CARD_SPEND_LIMIT_EXCEEDED"
 	case c.Balance < cents:
 		p.Result, p.Why = "INSUFFICIENT_FUNDS", "INSUFFICIENT_FUNDS"
 	}
 	return *s.used(c, p)
+}
+
+// limited reports whether a purchase is beyond the card's limit. Its month is the trailing one, and begins six days
+// after this day of the month before.
+func (s *Server) limited(c *Card, cents int64) bool {
+	from := time.Time{}
+	switch {
+	case c.Limit == 0:
+		return false
+	case c.Duration == "TRANSACTION":
+		return cents > c.Limit
+	case c.Duration == "MONTHLY":
+		from = s.now().AddDate(0, -1, 6)
+	case c.Duration == "ANNUALLY":
+		from = s.now().AddDate(-1, 0, 0)
+	}
+	for _, p := range s.purchases {
+		if p.Card == c.Token && p.Polarity == "DEBIT" && p.Status != "DECLINED" && p.Created.After(from) {
+			cents += p.Amount
+		}
+	}
+	return cents > c.Limit
 }
 
 // Hold is a merchant's hold of a part of a card's balance. What is returned ends it: the merchant takes it, or does

@@ -10,6 +10,12 @@ func (s *Server) cardBody(c *Card) any {
 			"amount": l.Amount, "interval": l.Interval, "categories": append(categories, l.Categories...),
 		})
 	}
+	named := func(names []string) any { // as the vendor shows none
+		if len(names) == 0 {
+			return nil
+		}
+		return names
+	}
 	metadata := map[string]string{}
 	for key, value := range c.Metadata {
 		metadata[key] = value
@@ -21,7 +27,7 @@ func (s *Server) cardBody(c *Card) any {
 		"metadata": metadata, "personalization_design": nil, "replaced_by": nil, "replacement_for": nil,
 		"replacement_reason": nil, "second_line": nil, "shipping": nil, "status": c.Status, "type": "virtual",
 		"spending_controls": map[string]any{
-			"allowed_categories": nil, "allowed_merchant_countries": nil, "blocked_categories": nil,
+			"allowed_categories": named(c.Allowed), "allowed_merchant_countries": nil, "blocked_categories": named(c.Blocked),
 			"blocked_merchant_countries": nil, "spending_limits": limits, "spending_limits_currency": currency,
 		},
 		"wallets": map[string]any{
@@ -52,7 +58,7 @@ func (s *Server) holderBody() any {
 // body is the merchant on the wire.
 func (m Merchant) body() any {
 	return map[string]any{
-		"category": "miscellaneous_specialty_retail", "category_code": m.Category, "city": "Dover",
+		"category": m.category(), "category_code": m.Category, "city": "Dover",
 		"country": m.Country, "name": m.Name, "network_id": "1234567890", "postal_code": "19901", "state": "DE",
 		"tax_id": nil, "terminal_id": nil, "url": nil,
 	}

@@ -12,7 +12,9 @@ type Card struct {
 	ID, Status, Last4 string
 	Created           int64
 	Limits            []Limit
-	Metadata          map[string]string
+	// Allowed and Blocked are categories of merchants, by the vendor's names.
+	Allowed, Blocked []string
+	Metadata         map[string]string
 	// Hidden cards are not listed yet; they can be read by their IDs.
 	Hidden bool
 }
@@ -35,8 +37,23 @@ type Authorization struct {
 	Merchant Merchant
 }
 
-// Merchant is whom a card was used at.
+// Merchant is whom a card was used at. Its category is a code of four digits.
 type Merchant struct{ Name, Category, Country string }
+
+// category is the vendor's name of the merchant's category.
+func (m Merchant) category() string {
+	switch m.Category {
+	case "4511":
+		return "airlines_air_carriers"
+	case "5411":
+		return "grocery_stores_supermarkets"
+	case "5812":
+		return "eating_places_restaurants"
+	case "7995":
+		return "betting_casino_gambling"
+	}
+	return "miscellaneous_specialty_retail"
+}
 
 // aShop is where cards are used that nobody names a merchant for.
 var aShop = Merchant{"A SHOP", "5999", "US"}
@@ -164,7 +181,7 @@ func (s *Server) Charge(card string, cents int64, at Merchant) (approved bool) {
 }
 
 // Authorize plays a merchant that asks for an amount, and returns the ID of the authorization and whether it is
-// approved: by the card's state, its limit of all time, and the balance.
+// approved: by the card's state, its spending controls, and the balance.
 func (s *Server) Authorize(card string, cents int64) (id string, approved bool) {
 	return s.authorize(card, cents, aShop)
 }
@@ -182,7 +199,7 @@ func (s *Server) authorize(card string, cents int64, at Merchant) (id string, ap
 			a.Reason = "card_canceled"
 		case c.Status != "active":
 			a.Reason = "card_inactive"
-		case limited && cents > left:
+		case limited && cents > left, s.controlled(c, cents, at):
 			a.Reason = "spending_controls"
 		case cents > s.books.Balance:
 			a.Reason = "insufficient_funds"
@@ -198,6 +215,33 @@ func (s *Server) authorize(card string, cents int64, at Merchant) (id string, ap
 		id = a.ID
 	})
 	return id, approved
+}
+
+// controlled reports whether the card's spending controls decline a purchase: its categories, and its limits to one
+// purchase and to those of a month of the calendar.
+func (s *Server) controlled(c *Card, cents int64, at Merchant) bool {
+	if slices.Contains(c.Blocked, at.category()) || len(c.Allowed) > 0 && !slices.Contains(c.Allowed, at.category()) {
+		return true
+	}
+	now, spent := s.now().UTC(), int64(0)
+	within := func(created int64) bool {
+		made := time.Unix(created, 0).UTC()
+		return made.Year() == now.Year() && made.Month() == now.Month()
+	}
+	for _, a := range s.books.Authorizations {
+		if a.Card == c.ID && a.Status == "pending" && within(a.Created) {
+			spent += a.Amount
+		}
+	}
+	for _, t := range s.books.Transactions {
+		if t.Card == c.ID && within(t.Created) {
+			spent -= min(t.Amount, 0)
+		}
+	}
+	return slices.ContainsFunc(c.Limits, func(l Limit) bool {
+		return len(l.Categories) == 0 &&
+			(l.Interval == "per_authorization" && cents > l.Amount || l.Interval == "monthly" && spent+cents > l.Amount)
+	})
 }
 
 // left is what the card's limit of all time leaves; limited is false without one.

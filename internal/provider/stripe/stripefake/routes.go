@@ -68,7 +68,7 @@ func (s *Server) update(c call) (any, error) {
 	if !slices.Contains([]string{"", "active", "inactive", "canceled"}, status) {
 		return nil, invalid("", "status", "Invalid status")
 	}
-	limits, err := c.form.limits()
+	controls, err := c.form.controls()
 	if err != nil {
 		return nil, err
 	}
@@ -87,8 +87,8 @@ func (s *Server) update(c call) (any, error) {
 	if on.Status == "canceled" {
 		return nil, invalid("", "", "You cannot update a canceled card.")
 	}
-	if limits != nil {
-		on.Limits = limits
+	if controls != nil { // what it does not name is taken away, which is the worst that the documentation allows
+		on.Limits, on.Allowed, on.Blocked = controls.Limits, controls.Allowed, controls.Blocked
 	}
 	if status != "" {
 		on.Status = status
@@ -108,6 +108,36 @@ func metadataFits(all map[string]string) error {
 		}
 	}
 	return nil
+}
+
+// controls are the parameters spending_controls[...]; nil when there are none.
+func (f *form) controls() (*Card, error) {
+	asked := false
+	for name := range f.values {
+		asked = asked || strings.HasPrefix(name, "spending_controls[")
+	}
+	if !asked {
+		return nil, nil
+	}
+	limits, err := f.limits()
+	if err != nil {
+		return nil, err
+	}
+	c := &Card{Limits: limits}
+	for name, into := range map[string]*[]string{"allowed_categories": &c.Allowed, "blocked_categories": &c.Blocked} {
+		name = "spending_controls[" + name + "]"
+		for n := 0; ; n++ {
+			one := f.text(fmt.Sprintf("%s[%d]", name, n))
+			if one == "" {
+				break
+			}
+			*into = append(*into, one)
+		}
+	}
+	if len(c.Allowed) > 0 && len(c.Blocked) > 0 {
+		return nil, invalid("", "spending_controls", "You cannot allow and block categories at once.")
+	}
+	return c, nil
 }
 
 // limits are the parameters spending_controls[spending_limits][n][...]; nil when there are none.

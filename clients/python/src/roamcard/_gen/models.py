@@ -210,6 +210,23 @@ class CardTransaction(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
+class CardLimits(Model):
+    """What an owner allows a card to be used for. A purchase beyond it is declined as `limit_exceeded` or
+    `merchant_not_allowed`.
+    """
+    card_id: str
+    currency: str
+    """`USD`."""
+    per_transaction_usd_cents: int | None = None
+    """The most that one purchase may be; absent without a limit."""
+    per_month_usd_cents: int | None = None
+    """The most that all purchases of a month may be, by the issuer's calendar; absent without a limit."""
+    allowed_categories: tuple[str, ...]
+    """Merchant category codes, four digits. Where some are allowed, no others are."""
+    blocked_categories: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class EsimPlan(Model):
     """A plan that can be bought now."""
     plan_id: str
@@ -423,6 +440,13 @@ class CardControlTerms(Model):
     unfreeze: str | None = None
     transactions: str | None = None
     """How to read what a card was used for; absent where the issuer does not offer it."""
+    limits: str | None = None
+    """How to read the limits of a card and how to set them; absent where the issuer does not offer any."""
+    set_limits: str | None = None
+    limit_kinds: tuple[str, ...]
+    """The limits that the issuer has, of `per_transaction`, `per_month` and `merchant_categories`."""
+    one_limit_amount: bool
+    """The issuer takes an amount per transaction or one per month, not both at once."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,7 @@ from typing import Any, Literal, cast
 
 from .._gen.models import (
     Card,
+    CardLimits,
     CardTransaction,
     EsimCancellation,
     EsimPlan,
@@ -160,6 +161,30 @@ class Cards(Group):
     def unfreeze(self, card_id: str) -> Card:
         """Lets a card that its owner has frozen be used again. What the issuer has locked stays locked."""
         return self._engine.run(self._core.unfreeze(card_id))
+
+    def limits(self, card_id: str) -> CardLimits:
+        """Reads the limits of a card, from its issuer."""
+        return self._engine.run(self._core.limits(card_id))
+
+    def set_limits(
+        self,
+        card_id: str,
+        *,
+        per_transaction_usd_cents: int | None = None,
+        per_month_usd_cents: int | None = None,
+        allowed_categories: Sequence[str] = (),
+        blocked_categories: Sequence[str] = (),
+    ) -> CardLimits:
+        """Replaces the limits of a card, and returns those that it has then: what is not given is not limited.
+
+        The categories are merchant category codes, four digits (ISO 18245): those that alone may be used, or those that
+        may not be. The discovery's controls say which limits the issuer has; another is `card_control_missing`.
+        """
+        return self._engine.run(
+            self._core.set_limits(
+                card_id, per_transaction_usd_cents, per_month_usd_cents, allowed_categories, blocked_categories
+            )
+        )
 
     def transactions(self, card_id: str) -> Listing[CardTransaction]:
         """Reads what a card was used for, newest first, page by page as they are taken.

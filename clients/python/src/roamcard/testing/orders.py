@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
@@ -29,6 +29,13 @@ class FakeCard:
     cents: int
     created: float
     status: str = "ACTIVE"
+    limits: Members = field(default_factory=dict)
+    """Those that its owner has set."""
+
+    def show_limits(self) -> Members:
+        """The limits as the owner sees them."""
+        none: Members = {"allowedCategories": [], "blockedCategories": []}
+        return {"cardId": self.id, "currency": "USD", **none, **self.limits}
 
     def show(self) -> Members:
         """The card as its owner sees it."""

@@ -157,7 +157,7 @@ def listen(faults: Faults, serve: Serve) -> Listening:
             if answered.cut is not None:
                 self._reset()
 
-        do_GET = do_POST = do_DELETE = answer
+        do_GET = do_POST = do_PUT = do_DELETE = answer
 
         def _reset(self) -> None:
             # A connection that is closed with nothing to linger is reset.

@@ -18,9 +18,10 @@ _MAX_TIMEOUT = 120
 _READS = (
     "OrderService/GetOrder", "EsimService/GetEsimOrder", "EsimService/GetEsimCredentials", "EsimService/GetEsimProfile",
 )  # fmt: skip
+_LIMITS = ("perTransactionUsdCents", "perMonthUsdCents", "allowedCategories", "blockedCategories")
 _OF_A_CARD = (
     "CardService/GetCardBalance", "CardService/FreezeCard", "CardService/UnfreezeCard",
-    "CardService/ListCardTransactions",
+    "CardService/ListCardTransactions", "CardService/GetCardLimits", "CardService/SetCardLimits",
 )  # fmt: skip
 
 
@@ -152,6 +153,16 @@ class Shop:
                 return ok({"card": card.show()})
             case "CardService/ListCardTransactions":
                 return ok({"cardId": card.id, "currency": "USD", "transactions": []})
+            case "CardService/GetCardLimits":
+                return ok({"limits": card.show_limits()})
+            case "CardService/SetCardLimits":
+                given = {name: asked.members[name] for name in _LIMITS if name in asked.members}
+                if given.get("allowedCategories") and given.get("blockedCategories"):
+                    return asked.problem(
+                        "schema_invalid", "allowedCategories and blockedCategories cannot be given both."
+                    )
+                card.limits = given
+                return ok({"limits": card.show_limits()})
         if card.status == "FROZEN":
             return asked.problem("card_not_active", "The card is FROZEN.")
         now = stamp(self._orders.now())

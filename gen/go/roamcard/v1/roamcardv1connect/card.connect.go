@@ -62,6 +62,12 @@ const (
 	// CardServiceListCardTransactionsProcedure is the fully-qualified name of the CardService's
 	// ListCardTransactions RPC.
 	CardServiceListCardTransactionsProcedure = "/roamcard.v1.CardService/ListCardTransactions"
+	// CardServiceGetCardLimitsProcedure is the fully-qualified name of the CardService's GetCardLimits
+	// RPC.
+	CardServiceGetCardLimitsProcedure = "/roamcard.v1.CardService/GetCardLimits"
+	// CardServiceSetCardLimitsProcedure is the fully-qualified name of the CardService's SetCardLimits
+	// RPC.
+	CardServiceSetCardLimitsProcedure = "/roamcard.v1.CardService/SetCardLimits"
 	// CardServiceCreateRevealChallengeProcedure is the fully-qualified name of the CardService's
 	// CreateRevealChallenge RPC.
 	CardServiceCreateRevealChallengeProcedure = "/roamcard.v1.CardService/CreateRevealChallenge"
@@ -104,6 +110,11 @@ type CardServiceClient interface {
 	// Lists what a card was used for, newest first, directly from its issuer, whatever the card's status is. The
 	// merchants' names are text of strangers.
 	ListCardTransactions(context.Context, *v1.ListCardTransactionsRequest) (*v1.ListCardTransactionsResponse, error)
+	// Reads the limits that the owner has set to a card, directly from its issuer, whatever the card's status is.
+	GetCardLimits(context.Context, *v1.GetCardLimitsRequest) (*v1.GetCardLimitsResponse, error)
+	// Replaces the limits that the owner has set to a card at its issuer: what is absent is not limited any more. They never
+	// change what is on the card. The discovery's `limitKinds` says which of them the issuer has.
+	SetCardLimits(context.Context, *v1.SetCardLimitsRequest) (*v1.SetCardLimitsResponse, error)
 	// Makes a single-use challenge; its signature by the owner reveals the card once.
 	CreateRevealChallenge(context.Context, *v1.CreateRevealChallengeRequest) (*v1.CreateRevealChallengeResponse, error)
 	// Reveals the card's number and code, in the open or sealed to `recipientKey`, or on a page, as the discovery's
@@ -194,6 +205,20 @@ func NewCardServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		getCardLimits: connect.NewClient[v1.GetCardLimitsRequest, v1.GetCardLimitsResponse](
+			httpClient,
+			baseURL+CardServiceGetCardLimitsProcedure,
+			connect.WithSchema(cardServiceMethods.ByName("GetCardLimits")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		setCardLimits: connect.NewClient[v1.SetCardLimitsRequest, v1.SetCardLimitsResponse](
+			httpClient,
+			baseURL+CardServiceSetCardLimitsProcedure,
+			connect.WithSchema(cardServiceMethods.ByName("SetCardLimits")),
+			connect.WithIdempotency(connect.IdempotencyIdempotent),
+			connect.WithClientOptions(opts...),
+		),
 		createRevealChallenge: connect.NewClient[v1.CreateRevealChallengeRequest, v1.CreateRevealChallengeResponse](
 			httpClient,
 			baseURL+CardServiceCreateRevealChallengeProcedure,
@@ -222,6 +247,8 @@ type cardServiceClient struct {
 	freezeCard            *connect.Client[v1.FreezeCardRequest, v1.FreezeCardResponse]
 	unfreezeCard          *connect.Client[v1.UnfreezeCardRequest, v1.UnfreezeCardResponse]
 	listCardTransactions  *connect.Client[v1.ListCardTransactionsRequest, v1.ListCardTransactionsResponse]
+	getCardLimits         *connect.Client[v1.GetCardLimitsRequest, v1.GetCardLimitsResponse]
+	setCardLimits         *connect.Client[v1.SetCardLimitsRequest, v1.SetCardLimitsResponse]
 	createRevealChallenge *connect.Client[v1.CreateRevealChallengeRequest, v1.CreateRevealChallengeResponse]
 	revealCard            *connect.Client[v1.RevealCardRequest, v1.RevealCardResponse]
 }
@@ -325,6 +352,24 @@ func (c *cardServiceClient) ListCardTransactions(ctx context.Context, req *v1.Li
 	return nil, err
 }
 
+// GetCardLimits calls roamcard.v1.CardService.GetCardLimits.
+func (c *cardServiceClient) GetCardLimits(ctx context.Context, req *v1.GetCardLimitsRequest) (*v1.GetCardLimitsResponse, error) {
+	response, err := c.getCardLimits.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// SetCardLimits calls roamcard.v1.CardService.SetCardLimits.
+func (c *cardServiceClient) SetCardLimits(ctx context.Context, req *v1.SetCardLimitsRequest) (*v1.SetCardLimitsResponse, error) {
+	response, err := c.setCardLimits.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // CreateRevealChallenge calls roamcard.v1.CardService.CreateRevealChallenge.
 func (c *cardServiceClient) CreateRevealChallenge(ctx context.Context, req *v1.CreateRevealChallengeRequest) (*v1.CreateRevealChallengeResponse, error) {
 	response, err := c.createRevealChallenge.CallUnary(ctx, connect.NewRequest(req))
@@ -378,6 +423,11 @@ type CardServiceHandler interface {
 	// Lists what a card was used for, newest first, directly from its issuer, whatever the card's status is. The
 	// merchants' names are text of strangers.
 	ListCardTransactions(context.Context, *v1.ListCardTransactionsRequest) (*v1.ListCardTransactionsResponse, error)
+	// Reads the limits that the owner has set to a card, directly from its issuer, whatever the card's status is.
+	GetCardLimits(context.Context, *v1.GetCardLimitsRequest) (*v1.GetCardLimitsResponse, error)
+	// Replaces the limits that the owner has set to a card at its issuer: what is absent is not limited any more. They never
+	// change what is on the card. The discovery's `limitKinds` says which of them the issuer has.
+	SetCardLimits(context.Context, *v1.SetCardLimitsRequest) (*v1.SetCardLimitsResponse, error)
 	// Makes a single-use challenge; its signature by the owner reveals the card once.
 	CreateRevealChallenge(context.Context, *v1.CreateRevealChallengeRequest) (*v1.CreateRevealChallengeResponse, error)
 	// Reveals the card's number and code, in the open or sealed to `recipientKey`, or on a page, as the discovery's
@@ -464,6 +514,20 @@ func NewCardServiceHandler(svc CardServiceHandler, opts ...connect.HandlerOption
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	cardServiceGetCardLimitsHandler := connect.NewUnaryHandlerSimple(
+		CardServiceGetCardLimitsProcedure,
+		svc.GetCardLimits,
+		connect.WithSchema(cardServiceMethods.ByName("GetCardLimits")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	cardServiceSetCardLimitsHandler := connect.NewUnaryHandlerSimple(
+		CardServiceSetCardLimitsProcedure,
+		svc.SetCardLimits,
+		connect.WithSchema(cardServiceMethods.ByName("SetCardLimits")),
+		connect.WithIdempotency(connect.IdempotencyIdempotent),
+		connect.WithHandlerOptions(opts...),
+	)
 	cardServiceCreateRevealChallengeHandler := connect.NewUnaryHandlerSimple(
 		CardServiceCreateRevealChallengeProcedure,
 		svc.CreateRevealChallenge,
@@ -500,6 +564,10 @@ func NewCardServiceHandler(svc CardServiceHandler, opts ...connect.HandlerOption
 			cardServiceUnfreezeCardHandler.ServeHTTP(w, r)
 		case CardServiceListCardTransactionsProcedure:
 			cardServiceListCardTransactionsHandler.ServeHTTP(w, r)
+		case CardServiceGetCardLimitsProcedure:
+			cardServiceGetCardLimitsHandler.ServeHTTP(w, r)
+		case CardServiceSetCardLimitsProcedure:
+			cardServiceSetCardLimitsHandler.ServeHTTP(w, r)
 		case CardServiceCreateRevealChallengeProcedure:
 			cardServiceCreateRevealChallengeHandler.ServeHTTP(w, r)
 		case CardServiceRevealCardProcedure:
@@ -555,6 +623,14 @@ func (UnimplementedCardServiceHandler) UnfreezeCard(context.Context, *v1.Unfreez
 
 func (UnimplementedCardServiceHandler) ListCardTransactions(context.Context, *v1.ListCardTransactionsRequest) (*v1.ListCardTransactionsResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.CardService.ListCardTransactions is not implemented"))
+}
+
+func (UnimplementedCardServiceHandler) GetCardLimits(context.Context, *v1.GetCardLimitsRequest) (*v1.GetCardLimitsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.CardService.GetCardLimits is not implemented"))
+}
+
+func (UnimplementedCardServiceHandler) SetCardLimits(context.Context, *v1.SetCardLimitsRequest) (*v1.SetCardLimitsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.CardService.SetCardLimits is not implemented"))
 }
 
 func (UnimplementedCardServiceHandler) CreateRevealChallenge(context.Context, *v1.CreateRevealChallengeRequest) (*v1.CreateRevealChallengeResponse, error) {

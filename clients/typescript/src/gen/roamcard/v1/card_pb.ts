@@ -14,7 +14,7 @@ import type { JsonObject, Message } from "@bufbuild/protobuf";
  * Describes the file roamcard/v1/card.proto.
  */
 export const file_roamcard_v1_card: GenFile = /*@__PURE__*/
-  fileDesc("ChZyb2FtY2FyZC92MS9jYXJkLnByb3RvEgtyb2FtY2FyZC52MSIZChdHZXRDYXJkRGlzY292ZXJ5UmVxdWVzdCK9AgoYR2V0Q2FyZERpc2NvdmVyeVJlc3BvbnNlEhgKEGNvbnRyYWN0X3ZlcnNpb24YASABKA0SLgoHcGF5bWVudBgCIAEoCzIdLnJvYW1jYXJkLnYxLkNhcmRQYXltZW50VGVybXMSLQoJb3duZXJzaGlwGAMgASgLMhoucm9hbWNhcmQudjEuQ2FyZE93bmVyc2hpcBIwCghpc3N1YW5jZRgEIAEoCzIeLnJvYW1jYXJkLnYxLkNhcmRJc3N1YW5jZVRlcm1zEjUKC2NyZWRlbnRpYWxzGAUgASgLMiAucm9hbWNhcmQudjEuQ2FyZENyZWRlbnRpYWxUZXJtcxIOCgZwYXVzZWQYBiABKAgSLwoIY29udHJvbHMYByABKAsyHS5yb2FtY2FyZC52MS5DYXJkQ29udHJvbFRlcm1zIp8CChBDYXJkUGF5bWVudFRlcm1zEhAKCHByb3RvY29sGAEgASgJEhQKDHg0MDJfdmVyc2lvbhgCIAEoDRIOCgZzY2hlbWUYAyABKAkSDwoHbmV0d29yaxgEIAEoCRINCgVhc3NldBgFIAEoCRIOCgZwYXlfdG8YBiABKAkSIAoYd2FsbGV0X3BheW1lbnRfdXNkX2NlbnRzGAcgASgNEg4KBmFtb3VudBgIIAEoCRIOCgZtZXRob2QYCSABKAkSEAoIcmVzb3VyY2UYCiABKAkSFQoNYWNjb3VudF90eXBlcxgLIAMoCRIjChttYXhfc3VibWlzc2lvbnNfcGVyX2F0dGVtcHQYDCABKA0SEwoLY2xpZW50X25vdGUYDSABKAkiWAoNQ2FyZE93bmVyc2hpcBINCgVvd25lchgBIAEoCRIXCg9jYXJkc19wZXJfb3duZXIYAiABKA0SHwoXc2lnbl9pbl9yZXF1aXJlZF90b19idXkYAyABKAgiyAEKEUNhcmRJc3N1YW5jZVRlcm1zEhQKDGFzeW5jaHJvbm91cxgBIAEoCBIYChBwYXltZW50X3JlcXVpcmVkGAIgASgIEg4KBnB1YmxpYxgDIAEoCBIRCglhbGxvd2xpc3QYBCABKAgSIAoYY2FyZF9pc3N1ZV9mZWVfdXNkX2NlbnRzGAUgASgNEjAKKGV4cGVjdGVkX2F2YWlsYWJsZV9hZnRlcl9pc3N1ZV91c2RfY2VudHMYBiABKA0SDAoEcG9sbBgHIAMoCSKmAQoTQ2FyZENyZWRlbnRpYWxUZXJtcxISCgpvd25lcl9vbmx5GAEgASgIEhAKCG5vX3N0b3JlGAIgASgIEiAKGGZyZXNoX3NpZ25hdHVyZV9yZXF1aXJlZBgDIAEoCBIRCgljaGFsbGVuZ2UYBCABKAkSDgoGcmV2ZWFsGAUgASgJEg8KB3NlYWxpbmcYBiABKAkSEwoLcmV2ZWFsX2tpbmQYByABKAkiggEKEENhcmRDb250cm9sVGVybXMSEwoGZnJlZXplGAEgASgJSACIAQESFQoIdW5mcmVlemUYAiABKAlIAYgBARIZCgx0cmFuc2FjdGlvbnMYAyABKAlIAogBAUIJCgdfZnJlZXplQgsKCV91bmZyZWV6ZUIPCg1fdHJhbnNhY3Rpb25zIi4KE1B1cmNoYXNlQ2FyZFJlcXVlc3QSFwoPaWRlbXBvdGVuY3lfa2V5GAEgASgJIjkKFFB1cmNoYXNlQ2FyZFJlc3BvbnNlEiEKBW9yZGVyGAEgASgLMhIucm9hbWNhcmQudjEuT3JkZXIiGAoWQ3JlYXRlQ2FyZE9yZGVyUmVxdWVzdCI8ChdDcmVhdGVDYXJkT3JkZXJSZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyIhoKGEdldFRvcHVwRGlzY292ZXJ5UmVxdWVzdCL7AQoZR2V0VG9wdXBEaXNjb3ZlcnlSZXNwb25zZRIYChBjb250cmFjdF92ZXJzaW9uGAEgASgNEi4KB3BheW1lbnQYAiABKAsyHS5yb2FtY2FyZC52MS5DYXJkUGF5bWVudFRlcm1zEi4KCW93bmVyc2hpcBgDIAEoCzIbLnJvYW1jYXJkLnYxLlRvcHVwT3duZXJzaGlwEigKBmxpbWl0cxgEIAEoCzIYLnJvYW1jYXJkLnYxLlRvcHVwTGltaXRzEioKB2Z1bmRpbmcYBSABKAsyGS5yb2FtY2FyZC52MS5Ub3B1cEZ1bmRpbmcSDgoGcGF1c2VkGAYgASgIIn8KDlRvcHVwT3duZXJzaGlwEg0KBW93bmVyGAEgASgJEhwKFGFjdGl2ZV9jYXJkX3JlcXVpcmVkGAIgASgIEh8KF2NhcmRfc2VsZWN0ZWRfYnlfc2VydmVyGAMgASgIEh8KF3NpZ25faW5fcmVxdWlyZWRfdG9fYnV5GAQgASgIIpkBCgtUb3B1cExpbWl0cxIbChNtaW5fb3JkZXJfdXNkX2NlbnRzGAEgASgNEh8KF2RlZmF1bHRfb3JkZXJfdXNkX2NlbnRzGAIgASgNEhsKE21heF9vcmRlcl91c2RfY2VudHMYAyABKA0SFAoMbG9hZF9mZWVfYnBzGAQgASgNEhkKEWxvYWRfZmVlX3JvdW5kaW5nGAUgASgJIkgKDFRvcHVwRnVuZGluZxIUCgxhc3luY2hyb25vdXMYASABKAgSFAoMY29uZmlybWVkX2J5GAIgAygJEgwKBHBvbGwYAyADKAkiXwoQVG9wVXBDYXJkUmVxdWVzdBIdChBhbW91bnRfdXNkX2NlbnRzGAEgASgNSACIAQESFwoPaWRlbXBvdGVuY3lfa2V5GAIgASgJQhMKEV9hbW91bnRfdXNkX2NlbnRzIjYKEVRvcFVwQ2FyZFJlc3BvbnNlEiEKBW9yZGVyGAEgASgLMhIucm9hbWNhcmQudjEuT3JkZXIiEgoQTGlzdENhcmRzUmVxdWVzdCI1ChFMaXN0Q2FyZHNSZXNwb25zZRIgCgVjYXJkcxgBIAMoCzIRLnJvYW1jYXJkLnYxLkNhcmQicAoEQ2FyZBIKCgJpZBgBIAEoCRIOCgZzdGF0dXMYAiABKAkSEgoFbGFzdDQYAyABKAlIAIgBARIuCgpjcmVhdGVkX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIICgZfbGFzdDQiEwoRRW5zdXJlQ2FyZFJlcXVlc3QiNQoSRW5zdXJlQ2FyZFJlc3BvbnNlEh8KBGNhcmQYASABKAsyES5yb2FtY2FyZC52MS5DYXJkIiMKFUdldENhcmRCYWxhbmNlUmVxdWVzdBIKCgJpZBgBIAEoCSKDAQoWR2V0Q2FyZEJhbGFuY2VSZXNwb25zZRIPCgdjYXJkX2lkGAEgASgJEhAKCGN1cnJlbmN5GAIgASgJEhsKE2F2YWlsYWJsZV91c2RfY2VudHMYAyABKAUSKQoFYXNfb2YYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIh8KEUZyZWV6ZUNhcmRSZXF1ZXN0EgoKAmlkGAEgASgJIjUKEkZyZWV6ZUNhcmRSZXNwb25zZRIfCgRjYXJkGAEgASgLMhEucm9hbWNhcmQudjEuQ2FyZCIhChNVbmZyZWV6ZUNhcmRSZXF1ZXN0EgoKAmlkGAEgASgJIjcKFFVuZnJlZXplQ2FyZFJlc3BvbnNlEh8KBGNhcmQYASABKAsyES5yb2FtY2FyZC52MS5DYXJkIncKG0xpc3RDYXJkVHJhbnNhY3Rpb25zUmVxdWVzdBIKCgJpZBgBIAEoCRIWCglwYWdlX3NpemUYAiABKA1IAIgBARIXCgpwYWdlX3Rva2VuGAMgASgJSAGIAQFCDAoKX3BhZ2Vfc2l6ZUINCgtfcGFnZV90b2tlbiKnAQocTGlzdENhcmRUcmFuc2FjdGlvbnNSZXNwb25zZRIPCgdjYXJkX2lkGAEgASgJEhAKCGN1cnJlbmN5GAIgASgJEjIKDHRyYW5zYWN0aW9ucxgDIAMoCzIcLnJvYW1jYXJkLnYxLkNhcmRUcmFuc2FjdGlvbhIcCg9uZXh0X3BhZ2VfdG9rZW4YBCABKAlIAIgBAUISChBfbmV4dF9wYWdlX3Rva2VuItoBCg9DYXJkVHJhbnNhY3Rpb24SCgoCaWQYASABKAkSJgoCYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBGtpbmQYAyABKAkSDgoGc3RhdHVzGAQgASgJEhgKEGFtb3VudF91c2RfY2VudHMYBSABKAUSKwoIbWVyY2hhbnQYBiABKAsyGS5yb2FtY2FyZC52MS5DYXJkTWVyY2hhbnQSGwoOZGVjbGluZV9yZWFzb24YByABKAlIAIgBAUIRCg9fZGVjbGluZV9yZWFzb24iYgoMQ2FyZE1lcmNoYW50EgwKBG5hbWUYASABKAkSFQoIY2F0ZWdvcnkYAiABKAlIAIgBARIUCgdjb3VudHJ5GAMgASgJSAGIAQFCCwoJX2NhdGVnb3J5QgoKCF9jb3VudHJ5InsKHENyZWF0ZVJldmVhbENoYWxsZW5nZVJlcXVlc3QSCgoCaWQYASABKAkSIQoZcHJlZmVycmVkX21lc3NhZ2Vfc2NoZW1lcxgCIAMoCRIaCg1yZWNpcGllbnRfa2V5GAMgASgJSACIAQFCEAoOX3JlY2lwaWVudF9rZXkiuAEKHUNyZWF0ZVJldmVhbENoYWxsZW5nZVJlc3BvbnNlEhEKCWludGVudF9pZBgBIAEoCRIWCg5tZXNzYWdlX3NjaGVtZRgCIAEoCRIPCgdtZXNzYWdlGAMgASgJEisKCnR5cGVkX2RhdGEYBCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0Ei4KCmV4cGlyZXNfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIqMBChFSZXZlYWxDYXJkUmVxdWVzdBIKCgJpZBgBIAEoCRIRCglpbnRlbnRfaWQYAiABKAkSEQoJc2lnbmF0dXJlGAMgASgJEhsKDm1lc3NhZ2Vfc2NoZW1lGAQgASgJSACIAQESGgoNcmVjaXBpZW50X2tleRgFIAEoCUgBiAEBQhEKD19tZXNzYWdlX3NjaGVtZUIQCg5fcmVjaXBpZW50X2tleSKuAQoSUmV2ZWFsQ2FyZFJlc3BvbnNlEg8KB2NhcmRfaWQYASABKAkSMQoLY3JlZGVudGlhbHMYAiABKAsyHC5yb2FtY2FyZC52MS5DYXJkQ3JlZGVudGlhbHMSLgoGc2VhbGVkGAMgASgLMh4ucm9hbWNhcmQudjEuU2VhbGVkQ3JlZGVudGlhbHMSJAoFZW1iZWQYBCABKAsyFS5yb2FtY2FyZC52MS5DYXJkUGFnZSJMCghDYXJkUGFnZRIQCgN1cmwYASABKAlCA4ABARIuCgpleHBpcmVzX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJ3Cg9DYXJkQ3JlZGVudGlhbHMSEwoGbnVtYmVyGAEgASgJQgOAAQESGQoMZXhwaXJ5X21vbnRoGAIgASgNQgOAAQESGAoLZXhwaXJ5X3llYXIYAyABKA1CA4ABARIaCg1zZWN1cml0eV9jb2RlGAQgASgJQgOAAQEiQwoRU2VhbGVkQ3JlZGVudGlhbHMSDQoFc3VpdGUYASABKAkSCwoDZW5jGAIgASgJEhIKCmNpcGhlcnRleHQYAyABKAkysAkKC0NhcmRTZXJ2aWNlEmQKEEdldENhcmREaXNjb3ZlcnkSJC5yb2FtY2FyZC52MS5HZXRDYXJkRGlzY292ZXJ5UmVxdWVzdBolLnJvYW1jYXJkLnYxLkdldENhcmREaXNjb3ZlcnlSZXNwb25zZSIDkAIBElMKDFB1cmNoYXNlQ2FyZBIgLnJvYW1jYXJkLnYxLlB1cmNoYXNlQ2FyZFJlcXVlc3QaIS5yb2FtY2FyZC52MS5QdXJjaGFzZUNhcmRSZXNwb25zZRJcCg9DcmVhdGVDYXJkT3JkZXISIy5yb2FtY2FyZC52MS5DcmVhdGVDYXJkT3JkZXJSZXF1ZXN0GiQucm9hbWNhcmQudjEuQ3JlYXRlQ2FyZE9yZGVyUmVzcG9uc2USZwoRR2V0VG9wdXBEaXNjb3ZlcnkSJS5yb2FtY2FyZC52MS5HZXRUb3B1cERpc2NvdmVyeVJlcXVlc3QaJi5yb2FtY2FyZC52MS5HZXRUb3B1cERpc2NvdmVyeVJlc3BvbnNlIgOQAgESSgoJVG9wVXBDYXJkEh0ucm9hbWNhcmQudjEuVG9wVXBDYXJkUmVxdWVzdBoeLnJvYW1jYXJkLnYxLlRvcFVwQ2FyZFJlc3BvbnNlEk8KCUxpc3RDYXJkcxIdLnJvYW1jYXJkLnYxLkxpc3RDYXJkc1JlcXVlc3QaHi5yb2FtY2FyZC52MS5MaXN0Q2FyZHNSZXNwb25zZSIDkAIBEk0KCkVuc3VyZUNhcmQSHi5yb2FtY2FyZC52MS5FbnN1cmVDYXJkUmVxdWVzdBofLnJvYW1jYXJkLnYxLkVuc3VyZUNhcmRSZXNwb25zZRJeCg5HZXRDYXJkQmFsYW5jZRIiLnJvYW1jYXJkLnYxLkdldENhcmRCYWxhbmNlUmVxdWVzdBojLnJvYW1jYXJkLnYxLkdldENhcmRCYWxhbmNlUmVzcG9uc2UiA5ACARJNCgpGcmVlemVDYXJkEh4ucm9hbWNhcmQudjEuRnJlZXplQ2FyZFJlcXVlc3QaHy5yb2FtY2FyZC52MS5GcmVlemVDYXJkUmVzcG9uc2USUwoMVW5mcmVlemVDYXJkEiAucm9hbWNhcmQudjEuVW5mcmVlemVDYXJkUmVxdWVzdBohLnJvYW1jYXJkLnYxLlVuZnJlZXplQ2FyZFJlc3BvbnNlEnAKFExpc3RDYXJkVHJhbnNhY3Rpb25zEigucm9hbWNhcmQudjEuTGlzdENhcmRUcmFuc2FjdGlvbnNSZXF1ZXN0Gikucm9hbWNhcmQudjEuTGlzdENhcmRUcmFuc2FjdGlvbnNSZXNwb25zZSIDkAIBEm4KFUNyZWF0ZVJldmVhbENoYWxsZW5nZRIpLnJvYW1jYXJkLnYxLkNyZWF0ZVJldmVhbENoYWxsZW5nZVJlcXVlc3QaKi5yb2FtY2FyZC52MS5DcmVhdGVSZXZlYWxDaGFsbGVuZ2VSZXNwb25zZRJNCgpSZXZlYWxDYXJkEh4ucm9hbWNhcmQudjEuUmV2ZWFsQ2FyZFJlcXVlc3QaHy5yb2FtY2FyZC52MS5SZXZlYWxDYXJkUmVzcG9uc2VCaQoPY29tLnJvYW1jYXJkLnYxQglDYXJkUHJvdG9QAaICA1JYWKoCC1JvYW1jYXJkLlYxygILUm9hbWNhcmRcVjHiAhdSb2FtY2FyZFxWMVxHUEJNZXRhZGF0YeoCDFJvYW1jYXJkOjpWMWIGcHJvdG8z", [file_google_protobuf_struct, file_google_protobuf_timestamp, file_roamcard_v1_order]);
+  fileDesc("ChZyb2FtY2FyZC92MS9jYXJkLnByb3RvEgtyb2FtY2FyZC52MSIZChdHZXRDYXJkRGlzY292ZXJ5UmVxdWVzdCK9AgoYR2V0Q2FyZERpc2NvdmVyeVJlc3BvbnNlEhgKEGNvbnRyYWN0X3ZlcnNpb24YASABKA0SLgoHcGF5bWVudBgCIAEoCzIdLnJvYW1jYXJkLnYxLkNhcmRQYXltZW50VGVybXMSLQoJb3duZXJzaGlwGAMgASgLMhoucm9hbWNhcmQudjEuQ2FyZE93bmVyc2hpcBIwCghpc3N1YW5jZRgEIAEoCzIeLnJvYW1jYXJkLnYxLkNhcmRJc3N1YW5jZVRlcm1zEjUKC2NyZWRlbnRpYWxzGAUgASgLMiAucm9hbWNhcmQudjEuQ2FyZENyZWRlbnRpYWxUZXJtcxIOCgZwYXVzZWQYBiABKAgSLwoIY29udHJvbHMYByABKAsyHS5yb2FtY2FyZC52MS5DYXJkQ29udHJvbFRlcm1zIp8CChBDYXJkUGF5bWVudFRlcm1zEhAKCHByb3RvY29sGAEgASgJEhQKDHg0MDJfdmVyc2lvbhgCIAEoDRIOCgZzY2hlbWUYAyABKAkSDwoHbmV0d29yaxgEIAEoCRINCgVhc3NldBgFIAEoCRIOCgZwYXlfdG8YBiABKAkSIAoYd2FsbGV0X3BheW1lbnRfdXNkX2NlbnRzGAcgASgNEg4KBmFtb3VudBgIIAEoCRIOCgZtZXRob2QYCSABKAkSEAoIcmVzb3VyY2UYCiABKAkSFQoNYWNjb3VudF90eXBlcxgLIAMoCRIjChttYXhfc3VibWlzc2lvbnNfcGVyX2F0dGVtcHQYDCABKA0SEwoLY2xpZW50X25vdGUYDSABKAkiWAoNQ2FyZE93bmVyc2hpcBINCgVvd25lchgBIAEoCRIXCg9jYXJkc19wZXJfb3duZXIYAiABKA0SHwoXc2lnbl9pbl9yZXF1aXJlZF90b19idXkYAyABKAgiyAEKEUNhcmRJc3N1YW5jZVRlcm1zEhQKDGFzeW5jaHJvbm91cxgBIAEoCBIYChBwYXltZW50X3JlcXVpcmVkGAIgASgIEg4KBnB1YmxpYxgDIAEoCBIRCglhbGxvd2xpc3QYBCABKAgSIAoYY2FyZF9pc3N1ZV9mZWVfdXNkX2NlbnRzGAUgASgNEjAKKGV4cGVjdGVkX2F2YWlsYWJsZV9hZnRlcl9pc3N1ZV91c2RfY2VudHMYBiABKA0SDAoEcG9sbBgHIAMoCSKmAQoTQ2FyZENyZWRlbnRpYWxUZXJtcxISCgpvd25lcl9vbmx5GAEgASgIEhAKCG5vX3N0b3JlGAIgASgIEiAKGGZyZXNoX3NpZ25hdHVyZV9yZXF1aXJlZBgDIAEoCBIRCgljaGFsbGVuZ2UYBCABKAkSDgoGcmV2ZWFsGAUgASgJEg8KB3NlYWxpbmcYBiABKAkSEwoLcmV2ZWFsX2tpbmQYByABKAki+QEKEENhcmRDb250cm9sVGVybXMSEwoGZnJlZXplGAEgASgJSACIAQESFQoIdW5mcmVlemUYAiABKAlIAYgBARIZCgx0cmFuc2FjdGlvbnMYAyABKAlIAogBARITCgZsaW1pdHMYBCABKAlIA4gBARIXCgpzZXRfbGltaXRzGAUgASgJSASIAQESEwoLbGltaXRfa2luZHMYBiADKAkSGAoQb25lX2xpbWl0X2Ftb3VudBgHIAEoCEIJCgdfZnJlZXplQgsKCV91bmZyZWV6ZUIPCg1fdHJhbnNhY3Rpb25zQgkKB19saW1pdHNCDQoLX3NldF9saW1pdHMiLgoTUHVyY2hhc2VDYXJkUmVxdWVzdBIXCg9pZGVtcG90ZW5jeV9rZXkYASABKAkiOQoUUHVyY2hhc2VDYXJkUmVzcG9uc2USIQoFb3JkZXIYASABKAsyEi5yb2FtY2FyZC52MS5PcmRlciIYChZDcmVhdGVDYXJkT3JkZXJSZXF1ZXN0IjwKF0NyZWF0ZUNhcmRPcmRlclJlc3BvbnNlEiEKBW9yZGVyGAEgASgLMhIucm9hbWNhcmQudjEuT3JkZXIiGgoYR2V0VG9wdXBEaXNjb3ZlcnlSZXF1ZXN0IvsBChlHZXRUb3B1cERpc2NvdmVyeVJlc3BvbnNlEhgKEGNvbnRyYWN0X3ZlcnNpb24YASABKA0SLgoHcGF5bWVudBgCIAEoCzIdLnJvYW1jYXJkLnYxLkNhcmRQYXltZW50VGVybXMSLgoJb3duZXJzaGlwGAMgASgLMhsucm9hbWNhcmQudjEuVG9wdXBPd25lcnNoaXASKAoGbGltaXRzGAQgASgLMhgucm9hbWNhcmQudjEuVG9wdXBMaW1pdHMSKgoHZnVuZGluZxgFIAEoCzIZLnJvYW1jYXJkLnYxLlRvcHVwRnVuZGluZxIOCgZwYXVzZWQYBiABKAgifwoOVG9wdXBPd25lcnNoaXASDQoFb3duZXIYASABKAkSHAoUYWN0aXZlX2NhcmRfcmVxdWlyZWQYAiABKAgSHwoXY2FyZF9zZWxlY3RlZF9ieV9zZXJ2ZXIYAyABKAgSHwoXc2lnbl9pbl9yZXF1aXJlZF90b19idXkYBCABKAgimQEKC1RvcHVwTGltaXRzEhsKE21pbl9vcmRlcl91c2RfY2VudHMYASABKA0SHwoXZGVmYXVsdF9vcmRlcl91c2RfY2VudHMYAiABKA0SGwoTbWF4X29yZGVyX3VzZF9jZW50cxgDIAEoDRIUCgxsb2FkX2ZlZV9icHMYBCABKA0SGQoRbG9hZF9mZWVfcm91bmRpbmcYBSABKAkiSAoMVG9wdXBGdW5kaW5nEhQKDGFzeW5jaHJvbm91cxgBIAEoCBIUCgxjb25maXJtZWRfYnkYAiADKAkSDAoEcG9sbBgDIAMoCSJfChBUb3BVcENhcmRSZXF1ZXN0Eh0KEGFtb3VudF91c2RfY2VudHMYASABKA1IAIgBARIXCg9pZGVtcG90ZW5jeV9rZXkYAiABKAlCEwoRX2Ftb3VudF91c2RfY2VudHMiNgoRVG9wVXBDYXJkUmVzcG9uc2USIQoFb3JkZXIYASABKAsyEi5yb2FtY2FyZC52MS5PcmRlciISChBMaXN0Q2FyZHNSZXF1ZXN0IjUKEUxpc3RDYXJkc1Jlc3BvbnNlEiAKBWNhcmRzGAEgAygLMhEucm9hbWNhcmQudjEuQ2FyZCJwCgRDYXJkEgoKAmlkGAEgASgJEg4KBnN0YXR1cxgCIAEoCRISCgVsYXN0NBgDIAEoCUgAiAEBEi4KCmNyZWF0ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQggKBl9sYXN0NCITChFFbnN1cmVDYXJkUmVxdWVzdCI1ChJFbnN1cmVDYXJkUmVzcG9uc2USHwoEY2FyZBgBIAEoCzIRLnJvYW1jYXJkLnYxLkNhcmQiIwoVR2V0Q2FyZEJhbGFuY2VSZXF1ZXN0EgoKAmlkGAEgASgJIoMBChZHZXRDYXJkQmFsYW5jZVJlc3BvbnNlEg8KB2NhcmRfaWQYASABKAkSEAoIY3VycmVuY3kYAiABKAkSGwoTYXZhaWxhYmxlX3VzZF9jZW50cxgDIAEoBRIpCgVhc19vZhgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiHwoRRnJlZXplQ2FyZFJlcXVlc3QSCgoCaWQYASABKAkiNQoSRnJlZXplQ2FyZFJlc3BvbnNlEh8KBGNhcmQYASABKAsyES5yb2FtY2FyZC52MS5DYXJkIiEKE1VuZnJlZXplQ2FyZFJlcXVlc3QSCgoCaWQYASABKAkiNwoUVW5mcmVlemVDYXJkUmVzcG9uc2USHwoEY2FyZBgBIAEoCzIRLnJvYW1jYXJkLnYxLkNhcmQidwobTGlzdENhcmRUcmFuc2FjdGlvbnNSZXF1ZXN0EgoKAmlkGAEgASgJEhYKCXBhZ2Vfc2l6ZRgCIAEoDUgAiAEBEhcKCnBhZ2VfdG9rZW4YAyABKAlIAYgBAUIMCgpfcGFnZV9zaXplQg0KC19wYWdlX3Rva2VuIqcBChxMaXN0Q2FyZFRyYW5zYWN0aW9uc1Jlc3BvbnNlEg8KB2NhcmRfaWQYASABKAkSEAoIY3VycmVuY3kYAiABKAkSMgoMdHJhbnNhY3Rpb25zGAMgAygLMhwucm9hbWNhcmQudjEuQ2FyZFRyYW5zYWN0aW9uEhwKD25leHRfcGFnZV90b2tlbhgEIAEoCUgAiAEBQhIKEF9uZXh0X3BhZ2VfdG9rZW4i2gEKD0NhcmRUcmFuc2FjdGlvbhIKCgJpZBgBIAEoCRImCgJhdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDAoEa2luZBgDIAEoCRIOCgZzdGF0dXMYBCABKAkSGAoQYW1vdW50X3VzZF9jZW50cxgFIAEoBRIrCghtZXJjaGFudBgGIAEoCzIZLnJvYW1jYXJkLnYxLkNhcmRNZXJjaGFudBIbCg5kZWNsaW5lX3JlYXNvbhgHIAEoCUgAiAEBQhEKD19kZWNsaW5lX3JlYXNvbiJiCgxDYXJkTWVyY2hhbnQSDAoEbmFtZRgBIAEoCRIVCghjYXRlZ29yeRgCIAEoCUgAiAEBEhQKB2NvdW50cnkYAyABKAlIAYgBAUILCglfY2F0ZWdvcnlCCgoIX2NvdW50cnkiIgoUR2V0Q2FyZExpbWl0c1JlcXVlc3QSCgoCaWQYASABKAkiQAoVR2V0Q2FyZExpbWl0c1Jlc3BvbnNlEicKBmxpbWl0cxgBIAEoCzIXLnJvYW1jYXJkLnYxLkNhcmRMaW1pdHMi2gEKFFNldENhcmRMaW1pdHNSZXF1ZXN0EgoKAmlkGAEgASgJEiYKGXBlcl90cmFuc2FjdGlvbl91c2RfY2VudHMYAiABKA1IAIgBARIgChNwZXJfbW9udGhfdXNkX2NlbnRzGAMgASgNSAGIAQESGgoSYWxsb3dlZF9jYXRlZ29yaWVzGAQgAygJEhoKEmJsb2NrZWRfY2F0ZWdvcmllcxgFIAMoCUIcChpfcGVyX3RyYW5zYWN0aW9uX3VzZF9jZW50c0IWChRfcGVyX21vbnRoX3VzZF9jZW50cyJAChVTZXRDYXJkTGltaXRzUmVzcG9uc2USJwoGbGltaXRzGAEgASgLMhcucm9hbWNhcmQudjEuQ2FyZExpbWl0cyLnAQoKQ2FyZExpbWl0cxIPCgdjYXJkX2lkGAEgASgJEhAKCGN1cnJlbmN5GAIgASgJEiYKGXBlcl90cmFuc2FjdGlvbl91c2RfY2VudHMYAyABKA1IAIgBARIgChNwZXJfbW9udGhfdXNkX2NlbnRzGAQgASgNSAGIAQESGgoSYWxsb3dlZF9jYXRlZ29yaWVzGAUgAygJEhoKEmJsb2NrZWRfY2F0ZWdvcmllcxgGIAMoCUIcChpfcGVyX3RyYW5zYWN0aW9uX3VzZF9jZW50c0IWChRfcGVyX21vbnRoX3VzZF9jZW50cyJ7ChxDcmVhdGVSZXZlYWxDaGFsbGVuZ2VSZXF1ZXN0EgoKAmlkGAEgASgJEiEKGXByZWZlcnJlZF9tZXNzYWdlX3NjaGVtZXMYAiADKAkSGgoNcmVjaXBpZW50X2tleRgDIAEoCUgAiAEBQhAKDl9yZWNpcGllbnRfa2V5IrgBCh1DcmVhdGVSZXZlYWxDaGFsbGVuZ2VSZXNwb25zZRIRCglpbnRlbnRfaWQYASABKAkSFgoObWVzc2FnZV9zY2hlbWUYAiABKAkSDwoHbWVzc2FnZRgDIAEoCRIrCgp0eXBlZF9kYXRhGAQgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIuCgpleHBpcmVzX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKjAQoRUmV2ZWFsQ2FyZFJlcXVlc3QSCgoCaWQYASABKAkSEQoJaW50ZW50X2lkGAIgASgJEhEKCXNpZ25hdHVyZRgDIAEoCRIbCg5tZXNzYWdlX3NjaGVtZRgEIAEoCUgAiAEBEhoKDXJlY2lwaWVudF9rZXkYBSABKAlIAYgBAUIRCg9fbWVzc2FnZV9zY2hlbWVCEAoOX3JlY2lwaWVudF9rZXkirgEKElJldmVhbENhcmRSZXNwb25zZRIPCgdjYXJkX2lkGAEgASgJEjEKC2NyZWRlbnRpYWxzGAIgASgLMhwucm9hbWNhcmQudjEuQ2FyZENyZWRlbnRpYWxzEi4KBnNlYWxlZBgDIAEoCzIeLnJvYW1jYXJkLnYxLlNlYWxlZENyZWRlbnRpYWxzEiQKBWVtYmVkGAQgASgLMhUucm9hbWNhcmQudjEuQ2FyZFBhZ2UiTAoIQ2FyZFBhZ2USEAoDdXJsGAEgASgJQgOAAQESLgoKZXhwaXJlc19hdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAidwoPQ2FyZENyZWRlbnRpYWxzEhMKBm51bWJlchgBIAEoCUIDgAEBEhkKDGV4cGlyeV9tb250aBgCIAEoDUIDgAEBEhgKC2V4cGlyeV95ZWFyGAMgASgNQgOAAQESGgoNc2VjdXJpdHlfY29kZRgEIAEoCUIDgAEBIkMKEVNlYWxlZENyZWRlbnRpYWxzEg0KBXN1aXRlGAEgASgJEgsKA2VuYxgCIAEoCRISCgpjaXBoZXJ0ZXh0GAMgASgJMuoKCgtDYXJkU2VydmljZRJkChBHZXRDYXJkRGlzY292ZXJ5EiQucm9hbWNhcmQudjEuR2V0Q2FyZERpc2NvdmVyeVJlcXVlc3QaJS5yb2FtY2FyZC52MS5HZXRDYXJkRGlzY292ZXJ5UmVzcG9uc2UiA5ACARJTCgxQdXJjaGFzZUNhcmQSIC5yb2FtY2FyZC52MS5QdXJjaGFzZUNhcmRSZXF1ZXN0GiEucm9hbWNhcmQudjEuUHVyY2hhc2VDYXJkUmVzcG9uc2USXAoPQ3JlYXRlQ2FyZE9yZGVyEiMucm9hbWNhcmQudjEuQ3JlYXRlQ2FyZE9yZGVyUmVxdWVzdBokLnJvYW1jYXJkLnYxLkNyZWF0ZUNhcmRPcmRlclJlc3BvbnNlEmcKEUdldFRvcHVwRGlzY292ZXJ5EiUucm9hbWNhcmQudjEuR2V0VG9wdXBEaXNjb3ZlcnlSZXF1ZXN0GiYucm9hbWNhcmQudjEuR2V0VG9wdXBEaXNjb3ZlcnlSZXNwb25zZSIDkAIBEkoKCVRvcFVwQ2FyZBIdLnJvYW1jYXJkLnYxLlRvcFVwQ2FyZFJlcXVlc3QaHi5yb2FtY2FyZC52MS5Ub3BVcENhcmRSZXNwb25zZRJPCglMaXN0Q2FyZHMSHS5yb2FtY2FyZC52MS5MaXN0Q2FyZHNSZXF1ZXN0Gh4ucm9hbWNhcmQudjEuTGlzdENhcmRzUmVzcG9uc2UiA5ACARJNCgpFbnN1cmVDYXJkEh4ucm9hbWNhcmQudjEuRW5zdXJlQ2FyZFJlcXVlc3QaHy5yb2FtY2FyZC52MS5FbnN1cmVDYXJkUmVzcG9uc2USXgoOR2V0Q2FyZEJhbGFuY2USIi5yb2FtY2FyZC52MS5HZXRDYXJkQmFsYW5jZVJlcXVlc3QaIy5yb2FtY2FyZC52MS5HZXRDYXJkQmFsYW5jZVJlc3BvbnNlIgOQAgESTQoKRnJlZXplQ2FyZBIeLnJvYW1jYXJkLnYxLkZyZWV6ZUNhcmRSZXF1ZXN0Gh8ucm9hbWNhcmQudjEuRnJlZXplQ2FyZFJlc3BvbnNlElMKDFVuZnJlZXplQ2FyZBIgLnJvYW1jYXJkLnYxLlVuZnJlZXplQ2FyZFJlcXVlc3QaIS5yb2FtY2FyZC52MS5VbmZyZWV6ZUNhcmRSZXNwb25zZRJwChRMaXN0Q2FyZFRyYW5zYWN0aW9ucxIoLnJvYW1jYXJkLnYxLkxpc3RDYXJkVHJhbnNhY3Rpb25zUmVxdWVzdBopLnJvYW1jYXJkLnYxLkxpc3RDYXJkVHJhbnNhY3Rpb25zUmVzcG9uc2UiA5ACARJbCg1HZXRDYXJkTGltaXRzEiEucm9hbWNhcmQudjEuR2V0Q2FyZExpbWl0c1JlcXVlc3QaIi5yb2FtY2FyZC52MS5HZXRDYXJkTGltaXRzUmVzcG9uc2UiA5ACARJbCg1TZXRDYXJkTGltaXRzEiEucm9hbWNhcmQudjEuU2V0Q2FyZExpbWl0c1JlcXVlc3QaIi5yb2FtY2FyZC52MS5TZXRDYXJkTGltaXRzUmVzcG9uc2UiA5ACAhJuChVDcmVhdGVSZXZlYWxDaGFsbGVuZ2USKS5yb2FtY2FyZC52MS5DcmVhdGVSZXZlYWxDaGFsbGVuZ2VSZXF1ZXN0Gioucm9hbWNhcmQudjEuQ3JlYXRlUmV2ZWFsQ2hhbGxlbmdlUmVzcG9uc2USTQoKUmV2ZWFsQ2FyZBIeLnJvYW1jYXJkLnYxLlJldmVhbENhcmRSZXF1ZXN0Gh8ucm9hbWNhcmQudjEuUmV2ZWFsQ2FyZFJlc3BvbnNlQmkKD2NvbS5yb2FtY2FyZC52MUIJQ2FyZFByb3RvUAGiAgNSWFiqAgtSb2FtY2FyZC5WMcoCC1JvYW1jYXJkXFYx4gIXUm9hbWNhcmRcVjFcR1BCTWV0YWRhdGHqAgxSb2FtY2FyZDo6VjFiBnByb3RvMw", [file_google_protobuf_struct, file_google_protobuf_timestamp, file_roamcard_v1_order]);
 
 /**
  * @generated from message roamcard.v1.GetCardDiscoveryRequest
@@ -332,6 +332,32 @@ export type CardControlTerms = Message<"roamcard.v1.CardControlTerms"> & {
    * @generated from field: optional string transactions = 3;
    */
   transactions?: string | undefined;
+
+  /**
+   * How to read the limits of a card and how to set them; absent where the issuer does not offer any.
+   *
+   * @generated from field: optional string limits = 4;
+   */
+  limits?: string | undefined;
+
+  /**
+   * @generated from field: optional string set_limits = 5;
+   */
+  setLimits?: string | undefined;
+
+  /**
+   * The limits that the issuer has, of `per_transaction`, `per_month` and `merchant_categories`.
+   *
+   * @generated from field: repeated string limit_kinds = 6;
+   */
+  limitKinds: string[];
+
+  /**
+   * The issuer takes an amount per transaction or one per month, not both at once.
+   *
+   * @generated from field: bool one_limit_amount = 7;
+   */
+  oneLimitAmount: boolean;
 };
 
 /**
@@ -1009,6 +1035,155 @@ export const CardMerchantSchema: GenMessage<CardMerchant> = /*@__PURE__*/
   messageDesc(file_roamcard_v1_card, 32);
 
 /**
+ * @generated from message roamcard.v1.GetCardLimitsRequest
+ */
+export type GetCardLimitsRequest = Message<"roamcard.v1.GetCardLimitsRequest"> & {
+  /**
+   * @generated from field: string id = 1;
+   */
+  id: string;
+};
+
+/**
+ * Describes the message roamcard.v1.GetCardLimitsRequest.
+ * Use `create(GetCardLimitsRequestSchema)` to create a new message.
+ */
+export const GetCardLimitsRequestSchema: GenMessage<GetCardLimitsRequest> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_card, 33);
+
+/**
+ * @generated from message roamcard.v1.GetCardLimitsResponse
+ */
+export type GetCardLimitsResponse = Message<"roamcard.v1.GetCardLimitsResponse"> & {
+  /**
+   * @generated from field: roamcard.v1.CardLimits limits = 1;
+   */
+  limits?: CardLimits | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.GetCardLimitsResponse.
+ * Use `create(GetCardLimitsResponseSchema)` to create a new message.
+ */
+export const GetCardLimitsResponseSchema: GenMessage<GetCardLimitsResponse> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_card, 34);
+
+/**
+ * @generated from message roamcard.v1.SetCardLimitsRequest
+ */
+export type SetCardLimitsRequest = Message<"roamcard.v1.SetCardLimitsRequest"> & {
+  /**
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * The most that one purchase may be, in US dollar cents: 1 to 1000000.
+   *
+   * @generated from field: optional uint32 per_transaction_usd_cents = 2;
+   */
+  perTransactionUsdCents?: number | undefined;
+
+  /**
+   * The most that all purchases of a month may be, in US dollar cents: 1 to 1000000.
+   *
+   * @generated from field: optional uint32 per_month_usd_cents = 3;
+   */
+  perMonthUsdCents?: number | undefined;
+
+  /**
+   * The merchant categories that alone may be used, by their codes (ISO 18245). Not with `blockedCategories`.
+   *
+   * @generated from field: repeated string allowed_categories = 4;
+   */
+  allowedCategories: string[];
+
+  /**
+   * The merchant categories that may not be used. Not with `allowedCategories`.
+   *
+   * @generated from field: repeated string blocked_categories = 5;
+   */
+  blockedCategories: string[];
+};
+
+/**
+ * Describes the message roamcard.v1.SetCardLimitsRequest.
+ * Use `create(SetCardLimitsRequestSchema)` to create a new message.
+ */
+export const SetCardLimitsRequestSchema: GenMessage<SetCardLimitsRequest> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_card, 35);
+
+/**
+ * @generated from message roamcard.v1.SetCardLimitsResponse
+ */
+export type SetCardLimitsResponse = Message<"roamcard.v1.SetCardLimitsResponse"> & {
+  /**
+   * @generated from field: roamcard.v1.CardLimits limits = 1;
+   */
+  limits?: CardLimits | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.SetCardLimitsResponse.
+ * Use `create(SetCardLimitsResponseSchema)` to create a new message.
+ */
+export const SetCardLimitsResponseSchema: GenMessage<SetCardLimitsResponse> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_card, 36);
+
+/**
+ * What an owner allows a card to be used for. A purchase beyond it is declined as `limit_exceeded` or
+ * `merchant_not_allowed`.
+ *
+ * @generated from message roamcard.v1.CardLimits
+ */
+export type CardLimits = Message<"roamcard.v1.CardLimits"> & {
+  /**
+   * @generated from field: string card_id = 1;
+   */
+  cardId: string;
+
+  /**
+   * `USD`.
+   *
+   * @generated from field: string currency = 2;
+   */
+  currency: string;
+
+  /**
+   * The most that one purchase may be; absent without a limit.
+   *
+   * @generated from field: optional uint32 per_transaction_usd_cents = 3;
+   */
+  perTransactionUsdCents?: number | undefined;
+
+  /**
+   * The most that all purchases of a month may be, by the issuer's calendar; absent without a limit.
+   *
+   * @generated from field: optional uint32 per_month_usd_cents = 4;
+   */
+  perMonthUsdCents?: number | undefined;
+
+  /**
+   * Merchant category codes, four digits. Where some are allowed, no others are.
+   *
+   * @generated from field: repeated string allowed_categories = 5;
+   */
+  allowedCategories: string[];
+
+  /**
+   * @generated from field: repeated string blocked_categories = 6;
+   */
+  blockedCategories: string[];
+};
+
+/**
+ * Describes the message roamcard.v1.CardLimits.
+ * Use `create(CardLimitsSchema)` to create a new message.
+ */
+export const CardLimitsSchema: GenMessage<CardLimits> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_card, 37);
+
+/**
  * @generated from message roamcard.v1.CreateRevealChallengeRequest
  */
 export type CreateRevealChallengeRequest = Message<"roamcard.v1.CreateRevealChallengeRequest"> & {
@@ -1038,7 +1213,7 @@ export type CreateRevealChallengeRequest = Message<"roamcard.v1.CreateRevealChal
  * Use `create(CreateRevealChallengeRequestSchema)` to create a new message.
  */
 export const CreateRevealChallengeRequestSchema: GenMessage<CreateRevealChallengeRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 33);
+  messageDesc(file_roamcard_v1_card, 38);
 
 /**
  * @generated from message roamcard.v1.CreateRevealChallengeResponse
@@ -1081,7 +1256,7 @@ export type CreateRevealChallengeResponse = Message<"roamcard.v1.CreateRevealCha
  * Use `create(CreateRevealChallengeResponseSchema)` to create a new message.
  */
 export const CreateRevealChallengeResponseSchema: GenMessage<CreateRevealChallengeResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 34);
+  messageDesc(file_roamcard_v1_card, 39);
 
 /**
  * @generated from message roamcard.v1.RevealCardRequest
@@ -1122,7 +1297,7 @@ export type RevealCardRequest = Message<"roamcard.v1.RevealCardRequest"> & {
  * Use `create(RevealCardRequestSchema)` to create a new message.
  */
 export const RevealCardRequestSchema: GenMessage<RevealCardRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 35);
+  messageDesc(file_roamcard_v1_card, 40);
 
 /**
  * @generated from message roamcard.v1.RevealCardResponse
@@ -1160,7 +1335,7 @@ export type RevealCardResponse = Message<"roamcard.v1.RevealCardResponse"> & {
  * Use `create(RevealCardResponseSchema)` to create a new message.
  */
 export const RevealCardResponseSchema: GenMessage<RevealCardResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 36);
+  messageDesc(file_roamcard_v1_card, 41);
 
 /**
  * A page of this service that shows a card once.
@@ -1189,7 +1364,7 @@ export type CardPage = Message<"roamcard.v1.CardPage"> & {
  * Use `create(CardPageSchema)` to create a new message.
  */
 export const CardPageSchema: GenMessage<CardPage> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 37);
+  messageDesc(file_roamcard_v1_card, 42);
 
 /**
  * What a merchant asks for. Never stored, logged or cached by the service.
@@ -1227,7 +1402,7 @@ export type CardCredentials = Message<"roamcard.v1.CardCredentials"> & {
  * Use `create(CardCredentialsSchema)` to create a new message.
  */
 export const CardCredentialsSchema: GenMessage<CardCredentials> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 38);
+  messageDesc(file_roamcard_v1_card, 43);
 
 /**
  * CardCredentials as canonical JSON, sealed by HPKE (RFC 9180): base mode,
@@ -1262,7 +1437,7 @@ export type SealedCredentials = Message<"roamcard.v1.SealedCredentials"> & {
  * Use `create(SealedCredentialsSchema)` to create a new message.
  */
 export const SealedCredentialsSchema: GenMessage<SealedCredentials> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 39);
+  messageDesc(file_roamcard_v1_card, 44);
 
 /**
  * CardService sells virtual cards and serves their owners.
@@ -1390,6 +1565,27 @@ export const CardService: GenService<{
     methodKind: "unary";
     input: typeof ListCardTransactionsRequestSchema;
     output: typeof ListCardTransactionsResponseSchema;
+  },
+  /**
+   * Reads the limits that the owner has set to a card, directly from its issuer, whatever the card's status is.
+   *
+   * @generated from rpc roamcard.v1.CardService.GetCardLimits
+   */
+  getCardLimits: {
+    methodKind: "unary";
+    input: typeof GetCardLimitsRequestSchema;
+    output: typeof GetCardLimitsResponseSchema;
+  },
+  /**
+   * Replaces the limits that the owner has set to a card at its issuer: what is absent is not limited any more. They never
+   * change what is on the card. The discovery's `limitKinds` says which of them the issuer has.
+   *
+   * @generated from rpc roamcard.v1.CardService.SetCardLimits
+   */
+  setCardLimits: {
+    methodKind: "unary";
+    input: typeof SetCardLimitsRequestSchema;
+    output: typeof SetCardLimitsResponseSchema;
   },
   /**
    * Makes a single-use challenge; its signature by the owner reveals the card once.

@@ -14,7 +14,7 @@ from connectrpc.errors import ConnectError
 from connectrpc.method import IdempotencyLevel, MethodInfo
 from connectrpc.server import ConnectASGIApplication, ConnectWSGIApplication, Endpoint, EndpointSync
 
-from .card_pb import CreateCardOrderRequest, CreateCardOrderResponse, CreateRevealChallengeRequest, CreateRevealChallengeResponse, EnsureCardRequest, EnsureCardResponse, FreezeCardRequest, FreezeCardResponse, GetCardBalanceRequest, GetCardBalanceResponse, GetCardDiscoveryRequest, GetCardDiscoveryResponse, GetTopupDiscoveryRequest, GetTopupDiscoveryResponse, ListCardTransactionsRequest, ListCardTransactionsResponse, ListCardsRequest, ListCardsResponse, PurchaseCardRequest, PurchaseCardResponse, RevealCardRequest, RevealCardResponse, TopUpCardRequest, TopUpCardResponse, UnfreezeCardRequest, UnfreezeCardResponse
+from .card_pb import CreateCardOrderRequest, CreateCardOrderResponse, CreateRevealChallengeRequest, CreateRevealChallengeResponse, EnsureCardRequest, EnsureCardResponse, FreezeCardRequest, FreezeCardResponse, GetCardBalanceRequest, GetCardBalanceResponse, GetCardDiscoveryRequest, GetCardDiscoveryResponse, GetCardLimitsRequest, GetCardLimitsResponse, GetTopupDiscoveryRequest, GetTopupDiscoveryResponse, ListCardTransactionsRequest, ListCardTransactionsResponse, ListCardsRequest, ListCardsResponse, PurchaseCardRequest, PurchaseCardResponse, RevealCardRequest, RevealCardResponse, SetCardLimitsRequest, SetCardLimitsResponse, TopUpCardRequest, TopUpCardResponse, UnfreezeCardRequest, UnfreezeCardResponse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping
@@ -57,6 +57,12 @@ class CardService(Protocol):
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def list_card_transactions(self, request: ListCardTransactionsRequest, ctx: RequestContext[ListCardTransactionsRequest, ListCardTransactionsResponse]) -> ListCardTransactionsResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def get_card_limits(self, request: GetCardLimitsRequest, ctx: RequestContext[GetCardLimitsRequest, GetCardLimitsResponse]) -> GetCardLimitsResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def set_card_limits(self, request: SetCardLimitsRequest, ctx: RequestContext[SetCardLimitsRequest, SetCardLimitsResponse]) -> SetCardLimitsResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def create_reveal_challenge(self, request: CreateRevealChallengeRequest, ctx: RequestContext[CreateRevealChallengeRequest, CreateRevealChallengeResponse]) -> CreateRevealChallengeResponse:
@@ -188,6 +194,26 @@ class CardServiceASGIApplication(ConnectASGIApplication[CardService]):
                         idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
                     ),
                     function=svc.list_card_transactions,
+                ),
+                "/roamcard.v1.CardService/GetCardLimits": Endpoint.unary(
+                    method=MethodInfo(
+                        name="GetCardLimits",
+                        service_name="roamcard.v1.CardService",
+                        input=GetCardLimitsRequest,
+                        output=GetCardLimitsResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=svc.get_card_limits,
+                ),
+                "/roamcard.v1.CardService/SetCardLimits": Endpoint.unary(
+                    method=MethodInfo(
+                        name="SetCardLimits",
+                        service_name="roamcard.v1.CardService",
+                        input=SetCardLimitsRequest,
+                        output=SetCardLimitsResponse,
+                        idempotency_level=IdempotencyLevel.IDEMPOTENT,
+                    ),
+                    function=svc.set_card_limits,
                 ),
                 "/roamcard.v1.CardService/CreateRevealChallenge": Endpoint.unary(
                     method=MethodInfo(
@@ -453,6 +479,48 @@ class CardServiceClient(ConnectClient):
             use_get=use_get,
         )
 
+    async def get_card_limits(
+        self,
+        request: GetCardLimitsRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> GetCardLimitsResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="GetCardLimits",
+                service_name="roamcard.v1.CardService",
+                input=GetCardLimitsRequest,
+                output=GetCardLimitsResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+
+    async def set_card_limits(
+        self,
+        request: SetCardLimitsRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> SetCardLimitsResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="SetCardLimits",
+                service_name="roamcard.v1.CardService",
+                input=SetCardLimitsRequest,
+                output=SetCardLimitsResponse,
+                idempotency_level=IdempotencyLevel.IDEMPOTENT,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+
     async def create_reveal_challenge(
         self,
         request: CreateRevealChallengeRequest,
@@ -525,6 +593,12 @@ class CardServiceSync(Protocol):
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def list_card_transactions(self, request: ListCardTransactionsRequest, ctx: RequestContext[ListCardTransactionsRequest, ListCardTransactionsResponse]) -> ListCardTransactionsResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def get_card_limits(self, request: GetCardLimitsRequest, ctx: RequestContext[GetCardLimitsRequest, GetCardLimitsResponse]) -> GetCardLimitsResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def set_card_limits(self, request: SetCardLimitsRequest, ctx: RequestContext[SetCardLimitsRequest, SetCardLimitsResponse]) -> SetCardLimitsResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def create_reveal_challenge(self, request: CreateRevealChallengeRequest, ctx: RequestContext[CreateRevealChallengeRequest, CreateRevealChallengeResponse]) -> CreateRevealChallengeResponse:
@@ -654,6 +728,26 @@ class CardServiceWSGIApplication(ConnectWSGIApplication):
                         idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
                     ),
                     function=service.list_card_transactions,
+                ),
+                "/roamcard.v1.CardService/GetCardLimits": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="GetCardLimits",
+                        service_name="roamcard.v1.CardService",
+                        input=GetCardLimitsRequest,
+                        output=GetCardLimitsResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=service.get_card_limits,
+                ),
+                "/roamcard.v1.CardService/SetCardLimits": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="SetCardLimits",
+                        service_name="roamcard.v1.CardService",
+                        input=SetCardLimitsRequest,
+                        output=SetCardLimitsResponse,
+                        idempotency_level=IdempotencyLevel.IDEMPOTENT,
+                    ),
+                    function=service.set_card_limits,
                 ),
                 "/roamcard.v1.CardService/CreateRevealChallenge": EndpointSync.unary(
                     method=MethodInfo(
@@ -907,6 +1001,46 @@ class CardServiceClientSync(ConnectClientSync):
             headers=headers,
             timeout_ms=timeout_ms,
             use_get=use_get,
+        )
+    def get_card_limits(
+        self,
+        request: GetCardLimitsRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> GetCardLimitsResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="GetCardLimits",
+                service_name="roamcard.v1.CardService",
+                input=GetCardLimitsRequest,
+                output=GetCardLimitsResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+    def set_card_limits(
+        self,
+        request: SetCardLimitsRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> SetCardLimitsResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="SetCardLimits",
+                service_name="roamcard.v1.CardService",
+                input=SetCardLimitsRequest,
+                output=SetCardLimitsResponse,
+                idempotency_level=IdempotencyLevel.IDEMPOTENT,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
         )
     def create_reveal_challenge(
         self,
