@@ -32,7 +32,8 @@ gotests() {
   shift 2
   echo "--- $name"
   local begin=$SECONDS code=0
-  (cd "$dir" && go test -json "$@") >"$report/go.json" 2>"$report/go.err" || code=$?
+  # Lint has vetted them, and nobody debugs these binaries: linking without symbols takes half the time.
+  (cd "$dir" && go test -json -vet=off -ldflags='-s -w' "$@") >"$report/go.json" 2>"$report/go.err" || code=$?
   local counts
   counts=$(node tools/gotest-report.mjs "$report/go.json") || code=1
   cat "$report/go.err"
