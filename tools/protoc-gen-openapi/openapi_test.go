@@ -261,7 +261,7 @@ func TestWhatCannotBeSaidIsRefused(t *testing.T) {
 		"path taken":              {"{post: \"/pay/{order_id}\"}", "{get: \"/pay/{order_id}\"}", "is taken"},
 		"message on both sides":   {"returns (SweepResponse)", "returns (SweepRequest)", "two schemas"},
 		"no comment":              {"  // Sweeps up.\n", "", "no comment"},
-		"other verb":              {"post: \"/sweep\"", "put: \"/sweep\"", "put"},
+		"other verb":              {"post: \"/sweep\"", "patch: \"/sweep\"", "patch"},
 		"response body not there": {`response_body: "things"`, `response_body: "thongs"`, "thongs"},
 	} {
 		t.Run(name, func(t *testing.T) {
