@@ -510,6 +510,14 @@ var (
 					Where: "((status)::text <> 'succeeded'::text)",
 				},
 			},
+			{
+				Name:    "jobs_finished",
+				Unique:  false,
+				Columns: []*schema.Column{JobsColumns[1], JobsColumns[16]},
+				Annotation: &entsql.IndexAnnotation{
+					Where: "((status)::text = 'succeeded'::text)",
+				},
+			},
 		},
 	}
 	// KillSwitchesColumns holds the columns for the "kill_switches" table.
@@ -871,7 +879,7 @@ var (
 			{
 				Name:    "reservations_released",
 				Unique:  false,
-				Columns: []*schema.Column{ReservationsColumns[3], ReservationsColumns[7]},
+				Columns: []*schema.Column{ReservationsColumns[7], ReservationsColumns[3]},
 				Annotation: &entsql.IndexAnnotation{
 					Where: "(released_at IS NOT NULL)",
 				},

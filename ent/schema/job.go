@@ -65,6 +65,10 @@ func (Job) Indexes() []ent.Index {
 		index.Fields("kind", "status", "created_at").
 			StorageKey("jobs_open").
 			Annotations(entsql.IndexWhere("((status)::text <> 'succeeded'::text)")),
+		// What may be pruned.
+		index.Fields("kind", "finished_at").
+			StorageKey("jobs_finished").
+			Annotations(entsql.IndexWhere("((status)::text = 'succeeded'::text)")),
 	}
 }
 

@@ -41,8 +41,8 @@ func (Reservation) Indexes() []ent.Index {
 		index.Fields("order_id", "owner").
 			StorageKey("reservations_suspended").
 			Annotations(entsql.IndexWhere("(suspended_at IS NOT NULL)")),
-		// What was released recently.
-		index.Fields("resource", "released_at").
+		// What was released recently, and what may be pruned.
+		index.Fields("released_at", "resource").
 			StorageKey("reservations_released").
 			Annotations(entsql.IndexWhere("(released_at IS NOT NULL)")),
 	}

@@ -81,6 +81,8 @@ type Config struct {
 	QuoteKey         secret.Text
 	Operators        []auth.Operator
 	Activity         []x402.Address
+	// WorkRetention is how long finished jobs and released reservations of final orders are kept; zero takes the default.
+	WorkRetention time.Duration
 	// EventsRetention and AuthRetention are how long product events, and expired challenges and sessions, are kept;
 	// zero takes the default.
 	EventsRetention, AuthRetention time.Duration

@@ -7,6 +7,9 @@ func edgeSettings() []setting {
 	return []setting{
 		{key: "order.max_unpaid", help: "how many unpaid orders a wallet may have open at once", byDefault: "20",
 			set: number(func(c *Config) *int { return &c.MaxUnpaid })},
+		{key: "order.work_retention", help: "how long finished jobs and reservations of final orders are kept, at least 24h",
+			byDefault: defaultWorkRetention.String(),
+			set:       atLeast(24*time.Hour, func(c *Config) *time.Duration { return &c.WorkRetention })},
 		{key: "order.expired_retention", help: "how long orders that expired unpaid are kept, at least 1h",
 			byDefault: defaultExpiredRetention.String(),
 			set:       atLeast(time.Hour, func(c *Config) *time.Duration { return &c.ExpiredRetention })},

@@ -8,11 +8,12 @@ import (
 	"github.com/roamcard/roamcard/internal/activity"
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/settlement"
 	"github.com/roamcard/roamcard/internal/store"
 )
 
 // retentionArgs are the arguments of the job that deletes what is past its retention: product events, challenges and
-// sessions, expired orders, and unused rate counters and locks.
+// sessions, expired orders, the jobs and reservations of final ones, and unused rate counters and locks.
 type retentionArgs struct{}
 
 // Kind implements job.Args.
@@ -33,6 +34,9 @@ func (c Config) retention(s *store.Store) auth.Retention {
 // defaultExpiredRetention is the default of Config.ExpiredRetention.
 const defaultExpiredRetention = 24 * time.Hour
 
+// defaultWorkRetention is the default of Config.WorkRetention.
+const defaultWorkRetention = 30 * 24 * time.Hour
+
 const (
 	retentionBatch = 500
 	// retentionBatches bounds one run.
@@ -41,7 +45,7 @@ const (
 
 // registerRetention adds the periodic job that applies the retentions.
 func registerRetention(
-	r *job.Runner, s *store.Store, expired time.Duration, events *activity.Activity, signIns auth.Retention,
+	r *job.Runner, s *store.Store, expired, work time.Duration, events *activity.Activity, signIns auth.Retention,
 ) {
 	r.Register(retentionArgs{}.Kind(), func(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
 		// One run deletes as much as callers can write in a period within the rate limits of all addresses.
@@ -51,12 +55,16 @@ func registerRetention(
 		if err := untilNone(ctx, signIns.Prune); err != nil {
 			return job.Outcome{}, fmt.Errorf("prune sign-ins: %w", err)
 		}
-		before := time.Now().Add(-expired)
+		before, worked := time.Now().Add(-expired), time.Now().Add(-work)
 		for _, prune := range []func(context.Context, int) (int, error){
 			func(ctx context.Context, n int) (int, error) { return s.Orders().PruneExpired(ctx, before, n) },
 			func(ctx context.Context, n int) (int, error) {
 				return s.Webhooks().Prune(ctx, time.Now().Add(-eventsKept), n)
 			},
+			func(ctx context.Context, n int) (int, error) {
+				return s.Jobs().PruneOfFinal(ctx, orderJobs(), worked, n)
+			},
+			func(ctx context.Context, n int) (int, error) { return s.PruneReservations(ctx, worked, n) },
 			s.PruneRates, s.PruneLocks,
 		} {
 			batch := func(ctx context.Context) (int, error) { return prune(ctx, retentionBatch) }
@@ -67,6 +75,11 @@ func registerRetention(
 		return job.Done(), nil
 	})
 	r.Every(retentionEvery, retentionArgs{})
+}
+
+// orderJobs are the kinds of jobs that nothing reads once their order is final.
+func orderJobs() []job.Kind {
+	return []job.Kind{settlement.Fulfilling, settlement.Confirming, settlement.RefundConfirming}
 }
 
 // untilNone prunes until there is nothing left, or as often as one run may.

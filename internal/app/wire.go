@@ -189,7 +189,8 @@ func (a *App) registerJobs(p *Parts) {
 	a.registerScreening(p.screening)
 	a.runner.Register(webhook.Job, p.inbox.Work)
 	registerReconcile(a.runner, a.config.ReconcileEvery, p.treasury, a.log)
-	registerRetention(a.runner, a.store, cmp.Or(a.config.ExpiredRetention, defaultExpiredRetention), p.events, p.signIns)
+	registerRetention(a.runner, a.store, cmp.Or(a.config.ExpiredRetention, defaultExpiredRetention),
+		cmp.Or(a.config.WorkRetention, defaultWorkRetention), p.events, p.signIns)
 }
 
 // callers authenticates callers.

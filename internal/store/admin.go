@@ -272,11 +272,21 @@ func lockJob(ctx context.Context, tx *ent.Tx, id order.ID) (key string, err erro
 	if err != nil {
 		return "", err
 	}
-	err = raw(tx).QueryRow(ctx, lockJobSQL, settlement.Fulfilling, paid.String()).Scan()
-	if errors.Is(err, pgx.ErrNoRows) {
+	return paid.String(), lockJobOf(ctx, tx, id, paid)
+}
+
+// lockJobOf locks the job that fulfills the order of a payment. The job of an order that was final for long is pruned,
+// and nobody else changes the order any more.
+func lockJobOf(ctx context.Context, tx *ent.Tx, id order.ID, paid uuid.UUID) error {
+	err := raw(tx).QueryRow(ctx, lockJobSQL, settlement.Fulfilling, paid.String()).Scan()
+	if !errors.Is(err, pgx.ErrNoRows) {
+		return err
+	}
+	row, err := tx.Order.Get(ctx, string(id))
+	if err == nil && !order.Status(row.Status).Final() {
 		err = fmt.Errorf("order %s has no job", id)
 	}
-	return paid.String(), err
+	return err
 }
 
 // checkNoOpenRefund refuses a decision while a refund's authorization may still be used. The legal moves keep an order

@@ -13,6 +13,7 @@ import (
 
 	"github.com/roamcard/roamcard/ent"
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -99,6 +100,15 @@ const (
 	pruneJobsSQL = `
 		WITH old AS (
 			SELECT id FROM jobs WHERE kind = ANY($1) AND status = 'succeeded' AND finished_at < $2
+			LIMIT $3 FOR UPDATE SKIP LOCKED)
+		DELETE FROM jobs WHERE id IN (SELECT id FROM old)`
+
+	// The jobs of an order that is not final may be needed again, by an operator who decides it.
+	pruneOrderJobsSQL = `
+		WITH old AS (
+			SELECT id FROM jobs WHERE kind = ANY($1) AND status = 'succeeded' AND finished_at < $2
+				AND EXISTS (SELECT FROM orders o
+					WHERE o.id = jobs.payload->>'order' AND o.owner = jobs.owner AND o.status = ANY($4))
 			LIMIT $3 FOR UPDATE SKIP LOCKED)
 		DELETE FROM jobs WHERE id IN (SELECT id FROM old)`
 )
@@ -373,6 +383,20 @@ func (j Jobs) Prune(ctx context.Context, kinds []job.Kind, before time.Time, lim
 		return 0, fmt.Errorf("prune jobs: %w", mapError(err))
 	}
 	return int(tag.RowsAffected()), nil
+}
+
+// PruneOfFinal is Prune for jobs whose arguments name their order, which has to be final.
+func (j Jobs) PruneOfFinal(ctx context.Context, kinds []job.Kind, before time.Time, limit int) (int, error) {
+	return j.s.pruneRows(ctx, pruneOrderJobsSQL, kindNames(kinds), before, limit, finalStatuses())
+}
+
+func finalStatuses() (all []string) {
+	for _, status := range order.Statuses() {
+		if status.Final() {
+			all = append(all, string(status))
+		}
+	}
+	return all
 }
 
 func kindNames(kinds []job.Kind) []string {

@@ -2,10 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
-	"fmt"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/roamcard/roamcard/ent"
 	entorder "github.com/roamcard/roamcard/ent/order"
@@ -59,11 +55,7 @@ func (d Admin) Prove(ctx context.Context, p payment.Payment, m order.Move, watch
 	}
 	after := proved{p.Receipt.Transaction.String()}
 	err := d.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		err := raw(tx).QueryRow(ctx, lockJobSQL, settlement.Fulfilling, p.ID.String()).Scan()
-		if errors.Is(err, pgx.ErrNoRows) {
-			err = fmt.Errorf("payment %s has no job", p.ID)
-		}
-		if err != nil {
+		if err := lockJobOf(ctx, tx, p.Order, p.ID); err != nil {
 			return err
 		}
 		if repeated, err := d.s.repeats(ctx, tx, act, actProve, string(p.Order), after); err != nil || repeated {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -113,6 +114,18 @@ const (
 func settleReservations(tx *ent.Tx, id order.ID, owner x402.Address, now time.Time) {
 	later(tx, resumeReservationsSQL, id, owner.Lower())
 	later(tx, settleReservationsSQL, id, owner.Lower(), now)
+}
+
+// A suspended reservation is taken again when its order is paid.
+const pruneReservationsSQL = `
+	WITH old AS (
+		SELECT id FROM reservations WHERE released_at < $1 AND suspended_at IS NULL
+		LIMIT $2 FOR UPDATE SKIP LOCKED)
+	DELETE FROM reservations WHERE id IN (SELECT id FROM old)`
+
+// PruneReservations deletes up to limit reservations that were released before a time, and returns how many.
+func (s *Store) PruneReservations(ctx context.Context, before time.Time, limit int) (int, error) {
+	return s.pruneRows(ctx, pruneReservationsSQL, before, limit)
 }
 
 // inShard reports whether a reservation is made in one shard. One that is larger than the others leave room for is not.

@@ -89,6 +89,8 @@ CREATE INDEX "issuer_lines_spent" ON "issuer_lines" ("id") WHERE (spent_usd_cent
 CREATE TABLE "jobs" ("id" uuid NOT NULL, "kind" character varying NOT NULL, "class" character varying NOT NULL DEFAULT 'maintain', "unique_key" character varying NOT NULL, "owner" character varying NOT NULL DEFAULT '', "payload" jsonb NOT NULL, "traceparent" character varying NOT NULL DEFAULT '', "status" character varying NOT NULL DEFAULT 'queued', "attempt" bigint NOT NULL DEFAULT 0, "uncounted_attempts" bigint NOT NULL DEFAULT 0, "max_attempts" bigint NOT NULL, "version" bigint NOT NULL DEFAULT 0, "step" character varying NOT NULL DEFAULT '', "step_at" timestamptz NULL, "run_at" timestamptz NOT NULL, "created_at" timestamptz NOT NULL, "finished_at" timestamptz NULL, "last_error" text NOT NULL DEFAULT '', "lease_owner" character varying NULL, "lease_until" timestamptz NULL, PRIMARY KEY ("id", "owner"), CONSTRAINT "jobs_class" CHECK ((class)::text = ANY ((ARRAY['settle'::character varying, 'deliver'::character varying, 'maintain'::character varying])::text[])), CONSTRAINT "jobs_lease" CHECK (((status)::text = 'processing'::text) = ((lease_owner IS NOT NULL) AND (lease_until IS NOT NULL))), CONSTRAINT "jobs_max_attempts" CHECK (max_attempts > 0), CONSTRAINT "jobs_status" CHECK ((status)::text = ANY ((ARRAY['queued'::character varying, 'processing'::character varying, 'succeeded'::character varying, 'failed'::character varying, 'operator_review'::character varying])::text[])));
 -- create index "jobs_due" to table: "jobs"
 CREATE INDEX "jobs_due" ON "jobs" ("class", "run_at") WHERE ((status)::text = 'queued'::text);
+-- create index "jobs_finished" to table: "jobs"
+CREATE INDEX "jobs_finished" ON "jobs" ("kind", "finished_at") WHERE ((status)::text = 'succeeded'::text);
 -- create index "jobs_leased" to table: "jobs"
 CREATE INDEX "jobs_leased" ON "jobs" ("lease_until") WHERE ((status)::text = 'processing'::text);
 -- create index "jobs_open" to table: "jobs"
@@ -166,7 +168,7 @@ CREATE UNIQUE INDEX "reservations_live" ON "reservations" ("resource", "order_id
 -- create index "reservations_order" to table: "reservations"
 CREATE INDEX "reservations_order" ON "reservations" ("order_id", "owner") WHERE (released_at IS NULL);
 -- create index "reservations_released" to table: "reservations"
-CREATE INDEX "reservations_released" ON "reservations" ("resource", "released_at") WHERE (released_at IS NOT NULL);
+CREATE INDEX "reservations_released" ON "reservations" ("released_at", "resource") WHERE (released_at IS NOT NULL);
 -- create index "reservations_suspended" to table: "reservations"
 CREATE INDEX "reservations_suspended" ON "reservations" ("order_id", "owner") WHERE (suspended_at IS NOT NULL);
 -- create "sessions" table
@@ -393,6 +395,8 @@ DROP INDEX "jobs_unique";
 DROP INDEX "jobs_open";
 -- reverse: create index "jobs_leased" to table: "jobs"
 DROP INDEX "jobs_leased";
+-- reverse: create index "jobs_finished" to table: "jobs"
+DROP INDEX "jobs_finished";
 -- reverse: create index "jobs_due" to table: "jobs"
 DROP INDEX "jobs_due";
 -- reverse: create "jobs" table
