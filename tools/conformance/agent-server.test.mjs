@@ -71,7 +71,8 @@ for (const [name, Transport, make] of clients) {
     };
     try {
       const { tools } = await client.listTools();
-      assert.equal(tools.length, 13);
+      const names = tools.map((tool) => tool.name);
+      for (const name of ["quote", "buy_card", "buy_esim", "get_order", "get_card_limits"]) assert.ok(names.includes(name), name);
       for (const tool of tools) assert.ok(tool.description.length > 20 && tool.outputSchema.type === "object" && tool.annotations, tool.name);
 
       const wallet = await call("get_wallet");

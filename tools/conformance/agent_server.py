@@ -61,7 +61,7 @@ async def buys(mode: str) -> None:
                 assert ("code" in told) == bool(result.is_error), told
                 return told
 
-            assert len((await client.list_tools()).tools) == 13
+            assert {"quote", "buy_esim", "get_order"} <= {tool.name for tool in (await client.list_tools()).tools}
             assert (await call("get_wallet"))["mayPay"]
             plan = (await call("list_esim_plans"))["plans"][0]
             bought = await call("buy_esim", purchaseKey="one", planId=plan["planId"])
